@@ -56,8 +56,6 @@ func (c *serveCmd) checkUpstream() error {
 	switch {
 	case c.UpstreamURL != "" && c.StoreURL != "":
 		return usagef("--upstream and --store exclude each other: let the upstream have the store")
-	case c.UpstreamURL != "" && len(c.PeerURLs) > 0:
-		return usagef("--upstream and --peers exclude each other: let the upstream be one of the peers")
 	case c.UpstreamURL != "" && c.State != "":
 		return usagef("--upstream and --state exclude each other: with an upstream, counts and leases are there")
 	case c.UpstreamTokenFile != "" && c.UpstreamToken != "":

@@ -34,7 +34,7 @@ func TestUpstreamRefused(t *testing.T) {
 	}{
 		{`--upstream: URL = "redis://a": must be http://host:port or https://host:port`, []string{"--upstream", "redis://a"}},
 		{"--upstream and --store exclude each other", []string{"--upstream", "http://a", "--store", "redis://127.0.0.1:1"}},
-		{"--upstream and --peers exclude each other", []string{"--upstream", "http://a", "--peers", "http://b,http://c"}},
+		{"--peers and --upstream exclude each other", []string{"--upstream", "http://a", "--peers", "http://b,http://c"}},
 		{"--upstream-assign-from=NaN: must be >= 0", []string{"--upstream", "http://a", "--upstream-assign-from", "NaN"}},
 		{"--upstream and --state exclude each other", []string{"--upstream", "http://a", "--state", filepath.Join(t.TempDir(), "state")}},
 		{"--upstream-away needs --upstream", []string{"--upstream-away", "deny"}},
