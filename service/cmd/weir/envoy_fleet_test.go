@@ -283,6 +283,8 @@ func TestEnvoyFleet(t *testing.T) {
 	if float64(most) > 1.01*10*limit+20 { // a bucket that is new, of each Envoy
 		t.Errorf("%d requests pass in 10 s", most)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.failed > 0 {
 		t.Errorf("%d requests fail", e.failed)
 	}
