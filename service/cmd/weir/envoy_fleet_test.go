@@ -275,7 +275,7 @@ func TestEnvoyFleet(t *testing.T) {
 	e.goesOn("killed", killed, e.now(), limit)
 	server = serve()
 	back := e.now()
-	took = e.until("the way back", 0.9*limit/3, 0.9*limit/3, 0.9*limit/3)
+	e.until("the way back", 0.9*limit/3, 0.9*limit/3, 0.9*limit/3)
 	time.Sleep(ttl) // learns, and assigns shares
 	e.goesOn("back", back, e.now(), limit)
 	most, beyond := e.most(from, e.now(), 10, limit)

@@ -117,14 +117,12 @@ func TestPeers(t *testing.T) {
 	st := ring.Stats{Self: "a", Quorum: true, Forwarded: 9, TookSum: 3 * time.Millisecond}
 	st.Took[3], st.Decisions[decider.Share] = 3, 2
 	up := peer.State{Up: true}
-	for _, m := range []ring.MemberStats{
+	st.Members = []ring.MemberStats{
 		{Member: ring.Member{Name: "a"}, Slots: 7, Rules: "one"},
 		{Member: ring.Member{Name: "b"}, Rules: "two", Forwarded: 9, Failed: 1, Link: &peer.Stats{State: up, Latency: 2 * time.Millisecond, Inflight: 4, Connects: 3}},
 		{Member: ring.Member{Name: "c"}, Rules: "one", Link: &peer.Stats{State: up}},
 		{Member: ring.Member{Name: "d"}, Status: ring.Dead, Link: &peer.Stats{Refused: 5}},
 		{Member: ring.Member{Name: "e"}, Status: ring.Alias, Link: &peer.Stats{State: up}},
-	} {
-		st.Members = append(st.Members, m)
 	}
 	text := read(t, servermetric.NewPeers(func() ring.Stats { return st }))
 	has(t, text,
