@@ -3,8 +3,10 @@ package deploy_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -195,13 +197,19 @@ func stop(t *testing.T, all []*process) {
 // freePorts returns addresses on loopback at which nothing listens.
 func freePorts(t *testing.T, n int) (free []string) {
 	t.Helper()
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for range 100 * n {
+		if len(free) == n {
+			break
 		}
-		defer ln.Close()
-		free = append(free, ln.Addr().String())
+		// Below the ports that the system gives to listeners without one, such as --admin here.
+		ln, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10000+rand.N(20000)))
+		if err == nil {
+			defer ln.Close()
+			free = append(free, ln.Addr().String())
+		}
+	}
+	if len(free) < n {
+		t.Fatal("no free ports")
 	}
 	return free
 }

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/redistest"
 )
 
 // envoyConfig is a proxy at a port, with an admin port, before the upstream at a port, with
@@ -149,15 +151,7 @@ func envoyPath(t *testing.T) string {
 	return found[0]
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return portOf(ln.Addr().String())
-}
+func freePort(t *testing.T) string { return redistest.FreePort(t) }
 
 func portOf(address string) string {
 	_, port, _ := net.SplitHostPort(address)
