@@ -21,7 +21,7 @@ test: need lint ## everything that guards the code: installs what it needs, then
 	go test -race ./...
 	@for m in $(MODULES); do \
 		echo "== go test -race, module $$m, one package after the other: some experiments measure real time" && \
-		(cd $$m && go build -race ./... && go test -race -p 1 -tags external ./...) || exit 1; \
+		(cd $$m && go build -race ./... && go test -race -p 1 -timeout 40m -tags external ./...) || exit 1; \
 	done
 	@echo "== what is measured without the race detector: allocations, memory, hit ratios, what the arena promises of Auto"
 	go test ./flight ./cache ./httplimit ./internal/keyedtable
