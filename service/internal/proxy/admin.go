@@ -56,8 +56,12 @@ func (p *Proxy) Set(c Change) error {
 	case maxWait < 0:
 		return fmt.Errorf("max_wait = %v: must be >= 0", time.Duration(maxWait))
 	case c.Limit != nil:
+		algorithm, err := c.Limit.Algorithm(p.cfg.Auto)
+		if err != nil {
+			return err
+		}
 		p.limit = *c.Limit
-		p.limiter.SetAlgorithm(p.limit.algorithm(p.cfg.Auto))
+		p.limiter.SetAlgorithm(algorithm)
 	}
 	p.queue, p.maxWait = queue, maxWait
 	p.limiter.SetQueue(settings.OrNone(queue), settings.OrNone(time.Duration(maxWait)))

@@ -47,6 +47,7 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
@@ -90,6 +91,13 @@ type Config struct {
 	// exchanges stay in flight, and end while the limit is reached. If zero,
 	// DefaultLongLived; if negative, none leaves the limit, and none is ended.
 	LongLived int
+	// LoadRules returns the rules (package proxyrule). New and Reload call it. If nil,
+	// there are none. RulesPath names their file in reports.
+	LoadRules func() (*proxyrule.Rules, error)
+	RulesPath string
+	// Shadow decides and counts, but rejects no request, lets none wait, and answers none
+	// from a cache, whatever the rules say.
+	Shadow bool
 	// Transport sends requests to the origin. If nil, one with enough keep-alive
 	// connections for any limit. It must be safe for concurrent use.
 	Transport http.RoundTripper
@@ -153,8 +161,12 @@ func New(cfg Config) (*Proxy, error) {
 	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
 		p.long = connlimit.NewLimit(connlimit.LongLived, int64(n))
 	}
+	algorithm, err := cfg.Limit.Algorithm(cfg.Auto)
+	if err != nil {
+		return nil, err
+	}
 	p.limiter, err = inflight.New(inflight.Config{
-		Algorithm: cfg.Limit.algorithm(cfg.Auto), Queue: cfg.Queue, MaxWait: cfg.MaxWait, Trace: p.limitChanged,
+		Algorithm: algorithm, Queue: cfg.Queue, MaxWait: cfg.MaxWait, Trace: p.limitChanged,
 	})
 	if err != nil {
 		return nil, err
