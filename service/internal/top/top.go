@@ -17,6 +17,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 )
 
@@ -119,7 +120,7 @@ func (c client) get(ctx context.Context, path string, into any) error {
 	defer resp.Body.Close()
 	body := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer))
 	if resp.StatusCode != http.StatusOK {
-		var e adminapi.Error
+		var e operator.Error
 		_ = body.Decode(&e) // without a reason, if it is not JSON
 		return fmt.Errorf("it answers %s %s", resp.Status, e.Error)
 	}

@@ -5,7 +5,7 @@
 //	GET  /                     the page
 //	GET  /-/health             200 while the process serves
 //	GET  /-/ready              200, or 503 and why not
-//	POST /-/reload             200 and a Reloaded; or 422 and an Error: files with errors keep their last good content
+//	POST /-/reload             200 and an operator.Reloaded; or 422 and an operator.Error: files with errors keep their last good content
 //	GET  /-/status             a Status; ?rules=N bounds its rules, ?since=MS adds the history after that time
 //	GET  /-/top                a Top; ?n=20&by=denied, requests or waiting
 //	GET  /-/explain?key=KEY    an Explanation
@@ -16,7 +16,6 @@ package adminapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/pprof"
@@ -24,6 +23,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -99,7 +99,9 @@ func New(cfg Config) *API {
 	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
 	a.handler = httpserve.Private(a.guard(a.routes()), cfg.Local, cfg.Hosts)
 	a.history.add(a.read(cfg.Server.Stats()))
-	a.ended.Go(a.sample)
+	a.ended.Go(func() {
+		operator.Sample(a.stop, func() { a.history.add(a.read(cfg.Server.Stats())) })
+	})
 	return a
 }
 
@@ -131,7 +133,7 @@ func (a *API) routes() http.Handler {
 		mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("GET /debug/pprof/trace", profiles(pprof.Trace))
 	}
-	servePage(mux)
+	operator.ServePage(mux, assets)
 	return mux
 }
 
@@ -148,7 +150,7 @@ func atMost(n int) func(http.HandlerFunc) http.HandlerFunc {
 				defer func() { <-room }()
 				next(w, r)
 			default:
-				fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%d profiles are in progress: wait until one ends", n))
+				operator.Fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%d profiles are in progress: wait until one ends", n))
 			}
 		}
 	}
@@ -163,7 +165,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		if probe := r.URL.Path == "/-/health" || r.URL.Path == "/-/ready"; !probe {
 			if status, err := a.cfg.Authorize(r); err != nil {
 				w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="weir"`}
-				fail(w, status, err.Error())
+				operator.Fail(w, status, err.Error())
 				return
 			}
 		}
@@ -179,43 +181,23 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "ready")
 }
 
-// Reloaded is the answer to a reload that succeeded.
-type Reloaded struct {
-	Change string `json:"change"`
-}
-
-// Error is the answer to a request that failed.
-type Error struct {
-	Error string `json:"error"`
-}
-
 func (a *API) serveReload(w http.ResponseWriter, r *http.Request) {
 	if a.cfg.Reload == nil {
-		fail(w, http.StatusNotFound, "nothing to reload: the rules are not from a file")
+		operator.Fail(w, http.StatusNotFound, "nothing to reload: the rules are not from a file")
 		return
 	}
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	change, err := a.cfg.Reload(r.Context())
 	if err != nil {
-		fail(w, http.StatusUnprocessableEntity, err.Error())
+		operator.Fail(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	answer(w, http.StatusOK, Reloaded{change})
+	operator.Answer(w, http.StatusOK, operator.Reloaded{Change: change})
 }
 
 func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text + "\n"))
-}
-
-func fail(w http.ResponseWriter, status int, text string) { answer(w, status, Error{text}) }
-
-func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	_ = out.Encode(v) // a client that is gone needs no answer
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -57,20 +58,20 @@ func (a *API) serveExplain(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimSpace(r.URL.Query().Get("key"))
 	switch {
 	case key == "":
-		fail(w, http.StatusBadRequest, "no key: ask for /-/explain?key=KEY")
+		operator.Fail(w, http.StatusBadRequest, "no key: ask for /-/explain?key=KEY")
 	case len(key) > maxKeyBytes:
-		fail(w, http.StatusBadRequest, fmt.Sprintf("the key has %d bytes: must be <= %d", len(key), maxKeyBytes))
+		operator.Fail(w, http.StatusBadRequest, fmt.Sprintf("the key has %d bytes: must be <= %d", len(key), maxKeyBytes))
 	default:
 		if _, err := decider.ParseKey(key, maxKeyBytes); err != nil {
-			fail(w, http.StatusBadRequest, err.Error())
+			operator.Fail(w, http.StatusBadRequest, err.Error())
 			return
 		}
 		x, err := a.explain(r.Context(), key)
 		if err != nil {
-			fail(w, http.StatusServiceUnavailable, err.Error())
+			operator.Fail(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
-		answer(w, http.StatusOK, x)
+		operator.Answer(w, http.StatusOK, x)
 	}
 }
 
@@ -148,7 +149,7 @@ func verdict(x *decider.Explanation) string {
 	}
 	switch l := full(x.Rules); {
 	case l != nil && l.Recovers > 0:
-		return "Allowed, but no lease is granted: the server recovers from a crash for " + span(l.Recovers) + "."
+		return "Allowed, but no lease is granted: the server recovers from a crash for " + operator.Span(l.Recovers) + "."
 	case l != nil:
 		return fmt.Sprintf("Allowed, but no lease is available: %d of %d units are held.", l.Inflight, l.Limit)
 	}
@@ -172,7 +173,7 @@ func again(retryAfter time.Duration) string {
 	case 0:
 		return "for an unknown time"
 	}
-	return "allowed again in " + span(retryAfter)
+	return "allowed again in " + operator.Span(retryAfter)
 }
 
 // words describes the state of a key under a rule.
@@ -191,7 +192,7 @@ func words(s *decider.RuleState) string {
 		case s.ResetAfter == weir.Never:
 			b.WriteString("; used tokens do not return")
 		case s.ResetAfter > 0:
-			fmt.Fprintf(&b, ", all available in %s", span(s.ResetAfter))
+			fmt.Fprintf(&b, ", all available in %s", operator.Span(s.ResetAfter))
 		}
 		b.WriteString(".")
 	}
@@ -208,7 +209,7 @@ func words(s *decider.RuleState) string {
 		}
 		b.WriteString(".")
 		if l.Recovers > 0 {
-			fmt.Fprintf(&b, " No new leases for %s, after a crash.", span(l.Recovers))
+			fmt.Fprintf(&b, " No new leases for %s, after a crash.", operator.Span(l.Recovers))
 		}
 	}
 	if s.Rule.Mode == config.Shadow {

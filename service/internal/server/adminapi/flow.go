@@ -2,9 +2,9 @@ package adminapi
 
 import (
 	"maps"
-	"math"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
@@ -40,13 +40,13 @@ func (f *Flow[N]) numbers() []*N {
 func (f *Flow[N]) add(now, then Flow[N]) {
 	to, was := f.numbers(), then.numbers()
 	for i, n := range now.numbers() {
-		*to[i] += since(*n, *was[i])
+		*to[i] += operator.Increase(*n, *was[i])
 	}
 	if f.Reasons == nil {
 		f.Reasons = map[string]N{}
 	}
 	for why, n := range now.Reasons {
-		if more := since(n, then.Reasons[why]); more > 0 {
+		if more := operator.Increase(n, then.Reasons[why]); more > 0 {
 			f.Reasons[why] += more
 		}
 	}
@@ -60,10 +60,10 @@ func perSecond(count Flow[uint64], d time.Duration) Flow[float64] {
 	}
 	to := f.numbers()
 	for i, n := range count.numbers() {
-		*to[i] = rate(*n, d)
+		*to[i] = operator.Rate(*n, d)
 	}
 	for why, n := range count.Reasons {
-		f.Reasons[why] = rate(n, d)
+		f.Reasons[why] = operator.Rate(n, d)
 	}
 	return f
 }
@@ -73,22 +73,6 @@ func between(now, then Flow[uint64], d time.Duration) Flow[float64] {
 	var f Flow[uint64]
 	f.add(now, then)
 	return perSecond(f, d)
-}
-
-// rate returns a rate per second, rounded to a hundredth.
-func rate(n uint64, d time.Duration) float64 {
-	if d <= 0 {
-		return 0
-	}
-	return math.Round(100*float64(n)/d.Seconds()) / 100
-}
-
-// since returns the increase of a counter. A lower value means that it was reset.
-func since[N uint64 | float64](now, then N) N {
-	if now < then {
-		return now
-	}
-	return now - then
 }
 
 // A count has the counters of a rule.
@@ -117,7 +101,7 @@ func countOf(r *server.RuleStats) count {
 func quantile(q float64, now, then waiting.Times) (time.Duration, bool) {
 	var total uint64
 	for i := range now.Counts {
-		now.Counts[i] = since(now.Counts[i], then.Counts[i])
+		now.Counts[i] = operator.Increase(now.Counts[i], then.Counts[i])
 		total += now.Counts[i]
 	}
 	if total == 0 {

@@ -1,10 +1,10 @@
 package adminapi
 
 import (
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/server"
 )
 
@@ -18,12 +18,6 @@ type Sample struct {
 	Leases   int     `json:"leases"`  // units held at that moment
 	Reloads  uint64  `json:"reloads"` // loads of rules until then
 }
-
-const (
-	samples = 300         // kept: five minutes
-	pace    = time.Second // between samples
-	busy    = 20          // ratio of the pause after a sample to its duration, within bounds: 5 % of a CPU
-)
 
 // A reading has all counters at an instant, by the name of the rule; "" is for keys
 // that no rule matches.
@@ -60,7 +54,7 @@ type history struct {
 	mu      sync.Mutex // guards what follows
 	last    reading
 	recent  recent[reading]
-	samples []Sample
+	samples operator.History[Sample]
 }
 
 // add records a reading.
@@ -68,11 +62,8 @@ func (h *history) add(r reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.last.at.IsZero() {
-		if len(h.samples) == samples {
-			h.samples = slices.Delete(h.samples, 0, 1)
-		}
 		f := r.total(h.last)
-		h.samples = append(h.samples, Sample{
+		h.samples.Add(r.at.UnixMilli(), Sample{
 			AtMS: r.at.UnixMilli(), Allowed: f.Allowed, Denied: f.Denied, Shadowed: f.Shadowed,
 			Waiting: r.waiting, Leases: r.leases, Reloads: r.reloads,
 		})
@@ -85,8 +76,7 @@ func (h *history) add(r reading) {
 func (h *history) since(ms int64) []Sample {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at, _ := slices.BinarySearchFunc(h.samples, ms+1, func(s Sample, ms int64) int { return int(s.AtMS - ms) })
-	return slices.Clone(h.samples[at:])
+	return h.samples.Since(ms)
 }
 
 // base returns the reading to compute rates from.
@@ -95,26 +85,6 @@ func (h *history) base() (reading, bool) {
 	defer h.mu.Unlock()
 	return h.recent.base(time.Now())
 }
-
-// sample records readings until Close, with pauses that keep its own load low.
-func (a *API) sample() {
-	next := time.NewTimer(pace)
-	defer next.Stop()
-	for {
-		select {
-		case <-a.stop:
-			return
-		case <-next.C:
-			begin := time.Now()
-			a.history.add(a.read(a.cfg.Server.Stats()))
-			took := time.Since(begin)
-			next.Reset(max(pace-took, rest(took)))
-		}
-	}
-}
-
-// rest returns the pause after a reading that took some time.
-func rest(took time.Duration) time.Duration { return min(busy*took, apart) }
 
 // recent keeps the last readings that are some seconds apart, to compute rates from.
 type recent[T any] struct {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -112,32 +112,19 @@ type Leases struct {
 func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	st := a.status()
-	if n, ok := number(w, q.Get("rules"), len(st.Rules)); !ok {
+	if n, ok := operator.Number(w, q.Get("rules"), len(st.Rules)); !ok {
 		return
 	} else if n < len(st.Rules) {
 		st.Rules = busiest(st.Rules, n)
 	}
 	if text := q.Get("since"); text != "" {
-		after, ok := number(w, text, 0)
+		after, ok := operator.Number(w, text, 0)
 		if !ok {
 			return
 		}
 		st.History = a.history.since(int64(after))
 	}
-	answer(w, http.StatusOK, st)
-}
-
-// number reads a whole number >= 0, or answers with an error.
-func number(w http.ResponseWriter, text string, otherwise int) (int, bool) {
-	if text == "" {
-		return otherwise, true
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		fail(w, http.StatusBadRequest, strconv.Quote(text)+": want a whole number >= 0")
-		return 0, false
-	}
-	return n, true
+	operator.Answer(w, http.StatusOK, st)
 }
 
 func (a *API) status() Status {

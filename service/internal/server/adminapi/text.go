@@ -2,9 +2,7 @@ package adminapi
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
 )
@@ -45,20 +43,4 @@ func quota(q config.Quota) string {
 		return text + " burst " + strconv.Itoa(q.Burst)
 	}
 	return text
-}
-
-// span formats a time for reading.
-func span(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", (d+time.Millisecond-1)/time.Millisecond)
-	case d < 10*time.Second:
-		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", (d+time.Second-1)/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", (d+time.Minute-1)/time.Minute)
-	default:
-		return fmt.Sprintf("%d h", (d+time.Hour-1)/time.Hour)
-	}
 }

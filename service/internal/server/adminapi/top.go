@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -90,7 +91,7 @@ func (t *tracker) scan() ([]Key, time.Duration) {
 		this.keys[seen[i].Key] = keyCount{seen[i].Allowed, seen[i].Denied}
 	}
 	t.recent.add(now, this)
-	t.until = now.Add(max(minPause, rest(time.Since(now))))
+	t.until = now.Add(max(minPause, operator.Rest(time.Since(now))))
 	return t.keys, t.window
 }
 
@@ -107,19 +108,19 @@ func most(seen []decider.Seen) []decider.Seen {
 
 func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	n, ok := number(w, q.Get("n"), defaultKeys)
+	n, ok := operator.Number(w, q.Get("n"), defaultKeys)
 	if !ok {
 		return
 	}
 	by := cmp.Or(q.Get("by"), "denied")
 	order, ok := orders[by]
 	if !ok {
-		fail(w, http.StatusBadRequest, fmt.Sprintf("by = %q: must be denied, requests or waiting", by))
+		operator.Fail(w, http.StatusBadRequest, fmt.Sprintf("by = %q: must be denied, requests or waiting", by))
 		return
 	}
 	top := a.top(order)
 	top.By, top.Keys = by, top.Keys[:min(n, maxKeys, len(top.Keys))]
-	answer(w, http.StatusOK, top)
+	operator.Answer(w, http.StatusOK, top)
 }
 
 // orders are the values to sort keys by. Keys with zero are left out.
@@ -148,8 +149,8 @@ func (a *API) top(order func(*Key) (float64, uint64)) Top {
 
 func keyOf(s *decider.Seen, was keyCount, window time.Duration) Key {
 	k := Key{Key: s.Key, Rules: make([]string, len(s.Rules)), Allowed: s.Allowed, Denied: s.Denied, Waiting: s.Waiting}
-	k.AllowedPerSecond = rate(since(k.Allowed, was.allowed), window)
-	k.DeniedPerSecond = rate(since(k.Denied, was.denied), window)
+	k.AllowedPerSecond = operator.Rate(operator.Increase(k.Allowed, was.allowed), window)
+	k.DeniedPerSecond = operator.Rate(operator.Increase(k.Denied, was.denied), window)
 	for i, r := range s.Rules {
 		k.Rules[i] = r.Name
 		if r.Per != config.PerRule {

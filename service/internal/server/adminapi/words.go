@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/weir-go/weir/service/internal/operator"
 )
 
 // summary states how many requests are refused, by which rules and why.
@@ -20,7 +21,7 @@ func summary(st *Status) string {
 	case asked == 0 && st.Total.Waiting == 0:
 		return "No requests."
 	case refused == 0:
-		return fmt.Sprintf("No request is refused; %s per second are allowed.", figure(asked))
+		return fmt.Sprintf("No request is refused; %s per second are allowed.", operator.Figure(asked))
 	}
 	var parts []string
 	rules := slices.Clone(st.Rules)
@@ -30,18 +31,18 @@ func summary(st *Status) string {
 	rest := refused
 	for _, r := range rules[:min(3, len(rules))] {
 		if n := r.PerSecond.rejected(); n > 0 {
-			parts = append(parts, fmt.Sprintf("%s by %s (%s)", figure(n), r.Name, why(&r.PerSecond)))
+			parts = append(parts, fmt.Sprintf("%s by %s (%s)", operator.Figure(n), r.Name, why(&r.PerSecond)))
 			rest -= n
 		}
 	}
 	if n := st.Total.Unmatched.Denied; n > 0 {
-		parts = append(parts, figure(n)+" without a matching rule")
+		parts = append(parts, operator.Figure(n)+" without a matching rule")
 		rest -= n
 	}
 	if rest > refused/100 {
-		parts = append(parts, figure(rest)+" by other rules")
+		parts = append(parts, operator.Figure(rest)+" by other rules")
 	}
-	return fmt.Sprintf("%s of %s requests per second are refused: %s.", figure(refused), figure(asked), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s of %s requests per second are refused: %s.", operator.Figure(refused), operator.Figure(asked), strings.Join(parts, ", "))
 }
 
 // why returns the most frequent reason.
@@ -53,12 +54,4 @@ func why(f *Flow[float64]) string {
 		return "leases"
 	}
 	return reasons[0]
-}
-
-// figure formats a number for reading.
-func figure(v float64) string {
-	if v < 10 {
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
 }

@@ -1,5 +1,5 @@
 // What one more request of a key would get, and why.
-import { $, clock, element, printable, tag } from "./text.js";
+import { $, clock, element, printable, tag } from "./operator/text.js";
 
 let last = 0; // the question that counts
 

@@ -1,6 +1,6 @@
 // The fleet: the store, the upstream, the leaves and the members that share keys.
-import { $, ago, count, element, ms, none, printable, say, tag } from "./text.js";
-import { table } from "./table.js";
+import { $, ago, count, element, ms, none, printable, say, tag } from "./operator/text.js";
+import { table } from "./operator/table.js";
 
 const slots = 65_536; // of all keys
 

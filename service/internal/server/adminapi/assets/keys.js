@@ -1,6 +1,6 @@
 // Lists of keys.
-import { $, count, keyButton, rate } from "./text.js";
-import { table } from "./table.js";
+import { $, count, keyButton, rate } from "./operator/text.js";
+import { table } from "./operator/table.js";
 
 let ask = () => {};
 

@@ -1,27 +1,23 @@
-// The page: asks for the state while somebody looks, and shows it.
-import { plot } from "./plot.js";
-import { showConfig, showNumbers, showRules, speak } from "./state.js";
+// The page: asks for the state, and shows it.
+import { plot } from "./operator/plot.js";
+import { add, get, reloads, speak, watch } from "./operator/live.js";
+import { $, printable } from "./operator/text.js";
+import { showConfig, showNumbers, showRules } from "./state.js";
 import { showFleet } from "./fleet.js";
 import { showTop } from "./keys.js";
 import { explain } from "./explain.js";
-import { $, ago, say } from "./text.js";
 
-const every = 1000; // milliseconds between two states
-const patience = 5000; // for an answer
 const maxRules = 100; // that are shown
-const maxSamples = 300;
 
-const draw = plot($("plot"));
+const draw = plot($("plot"), [
+  { label: "allowed/s", color: "--allowed", of: (s) => s.allowed, fill: true },
+  { label: "denied/s", color: "--denied", of: (s) => s.denied, width: 2.5 },
+  { label: "shadow/s", color: "--denied", of: (s) => s.shadowed, dash: [2, 3] },
+  { label: "waiting (right)", color: "--waiting", of: (s) => s.waiting, right: true, dash: [6, 4] },
+], { changed: (s, was) => s.reloads !== was.reloads && "other rules" });
 let samples = [];
 let state = null;
-let heard = 0; // when the last state came
 let order = "refusing";
-
-async function get(path) {
-  const answer = await fetch(path, { signal: AbortSignal.timeout(patience) });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
-  return answer.json();
-}
 
 function show() {
   showConfig(state);
@@ -35,8 +31,7 @@ async function poll() {
   const next = await get(`/-/status?rules=${maxRules}&since=${since}`);
   if (state && next.started_ms !== state.started_ms) samples = []; // another process
   state = next;
-  heard = Date.now();
-  samples = samples.concat(state.history ?? []).slice(-maxSamples);
+  samples = add(samples, state.history);
   draw(samples);
   const top = (by, n) => get(`/-/top?by=${by}&n=${n}`);
   const [denied, hot, queues] = await Promise.all([
@@ -46,33 +41,8 @@ async function poll() {
   showTop("denied", denied, ask);
   showTop("hot", hot, ask);
   showTop("queues", queues, ask);
-  speak(state, denied);
-}
-
-// live says whether what is shown is so.
-function live(error) {
-  const s = $("status");
-  const text = !error ? "live" : heard ? `no answer for ${ago(Date.now() - heard)}` : "no answer";
-  say(s, text);
-  s.className = error ? "status away" : "status live";
-  s.title = error ? String(error.message) : "";
-  document.body.classList.toggle("stale", Boolean(error));
-}
-
-// watch asks again and again, one question at a time, unless nobody looks.
-async function watch() {
-  for (;;) {
-    if (document.hidden) {
-      await new Promise((seen) => document.addEventListener("visibilitychange", seen, { once: true }));
-    }
-    try {
-      await poll();
-      live();
-    } catch (error) {
-      live(error);
-    }
-    await new Promise((go) => setTimeout(go, every));
-  }
+  const most = denied.keys[0]?.denied_per_second > 0 ? ` Most refused: ${printable(denied.keys[0].key).slice(0, 60)}.` : "";
+  speak(state.words, most);
 }
 
 function ask(key) {
@@ -94,24 +64,5 @@ for (const button of document.querySelectorAll("[data-order]")) {
   };
 }
 
-$("reload").onclick = async () => {
-  const result = $("reloaded");
-  const button = $("reload");
-  button.disabled = true;
-  let failed = true;
-  try {
-    const answer = await fetch("/-/reload", { method: "POST" });
-    const said = await answer.json();
-    failed = !answer.ok;
-    // All that is wrong stands in the alarm that the next state brings.
-    result.textContent = failed ? `Nothing has changed: ${said.error.split("\n")[0]}` : `Loaded: ${said.change}`;
-  } catch (error) {
-    result.textContent = `Unknown whether the rules were loaded: ${error.message}`;
-  }
-  result.classList.toggle("failed", failed);
-  result.hidden = false;
-  button.disabled = false;
-  button.focus();
-};
-
-watch();
+reloads();
+watch(poll);

@@ -1,11 +1,7 @@
 // What the state says: config, numbers, rules.
-import { $, ago, clock, count, element, ms, none, printable, rate, say, tag } from "./text.js";
-import { table } from "./table.js";
-
-function alarm(id, text) {
-  $(id).hidden = !text;
-  say($(id + "-text"), text ?? "");
-}
+import { $, ago, clock, count, element, ms, none, printable, printableLines, rate, say, tag } from "./operator/text.js";
+import { alarm, put } from "./operator/live.js";
+import { table } from "./operator/table.js";
 
 export function showConfig(state) {
   const { config: c, now_ms: now } = state;
@@ -17,19 +13,13 @@ export function showConfig(state) {
   say($("load"), failed ? `FAILED ${at(c.last_failure_ms)}` : c.last_success_ms ? `ok, ${at(c.last_success_ms)}` : none);
   $("load").className = failed ? "failed" : "";
   say($("uptime"), ago(now - state.started_ms));
-  alarm("config-error", c.last_error && printable(c.last_error).replaceAll("\\u{a}", "\n"));
+  alarm("config-error", c.last_error && printableLines(c.last_error));
   alarm("not-ready", state.ready ? "" : state.not_ready);
 }
 
 export function showNumbers(state) {
   const { per_second: f, waiting, leases } = state.total;
   const known = state.window_ms > 0;
-  const put = (id, value, unit) => {
-    const e = $(id);
-    if (e.dataset.shown === value) return;
-    e.dataset.shown = value;
-    e.replaceChildren(value, ...(unit && value !== none ? [element("small", unit)] : []));
-  };
   const perSecond = (id, v) => put(id, known ? rate(v) : none, "/s");
   perSecond("allowed", f.allowed);
   perSecond("denied", f.denied);
@@ -117,18 +107,4 @@ export function showRules(state, order) {
   const free = state.total.unmatched_per_second;
   const rest = `what no rule matches: ${state.config.unmatched}ed, ${rate(free.allowed + free.denied)}/s`.replace("denyed", "denied");
   say($("rules-note"), `${some}${which}; ${rest}`);
-}
-
-// speak tells a screen reader what is new: at once when the words take a turn,
-// and otherwise no more often than one can listen to.
-const pause = 20_000; // milliseconds
-let spoken = { turn: "", at: -pause };
-
-export function speak(state, denied) {
-  const most = denied.keys[0]?.denied_per_second > 0 ? ` Most refused: ${printable(denied.keys[0].key).slice(0, 60)}.` : "";
-  const turn = state.words.replace(/[\d.,]+/g, "");
-  const now = performance.now();
-  if (turn === spoken.turn && now - spoken.at < pause) return;
-  spoken = { turn, at: now };
-  say($("spoken"), state.words + most);
 }

@@ -49,6 +49,9 @@ export const clock = (at) => new Date(at).toLocaleTimeString("en-GB");
 export const printable = (text) =>
   text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
+// printableLines is printable, but keeps the ends of lines.
+export const printableLines = (text) => printable(text).replaceAll("\\u{a}", "\n");
+
 const longest = 120; // characters of a key that are shown
 
 // keyButton shows a key, which is anybody's text, and asks about it.
