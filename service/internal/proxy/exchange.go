@@ -19,7 +19,6 @@ type exchange struct {
 	proxy     *Proxy
 	address   *connlimit.Client // nil if the request came through no connlimit.Listener
 	client    *http.ResponseController
-	began     time.Time
 	outcome   weir.Outcome
 	upload    *upload // the request's body, unless it was received first
 	release   func()  // cancels the request to the origin; nil before it is sent
@@ -31,6 +30,7 @@ type exchange struct {
 
 	mu     sync.Mutex // guards the fields below
 	permit weir.Permit
+	began  time.Time   // when it took the unit
 	long   longLived   // why it holds no unit; notLong if it holds one
 	full   bool        // there was no place for it without a unit
 	slow   bool        // the client was slow to send the request
@@ -43,8 +43,10 @@ type exchangeKey struct{}
 // begin moves the permit into a new exchange.
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, permit *weir.Permit) *exchange {
 	p.serving.Add(1)
+	now := time.Now()
+	p.work.begin(now)
 	return &exchange{
-		proxy: p, permit: permit.Move(), address: connlimit.ClientOf(r.Context()), client: http.NewResponseController(w), began: time.Now(),
+		proxy: p, permit: permit.Move(), address: connlimit.ClientOf(r.Context()), client: http.NewResponseController(w), began: now,
 		served: p.served.Load(), beside: p.holding.Add(1),
 	}
 }
@@ -81,6 +83,7 @@ func (x *exchange) end(o weir.Outcome) {
 	}
 	if x.long == notLong {
 		x.proxy.holding.Add(-1)
+		x.proxy.work.end(x.began, time.Now())
 	} else {
 		x.proxy.long.Leave(x.address, 1)
 	}

@@ -63,6 +63,7 @@ func (x *exchange) leaveLimit(why longLived, cut func()) (stays bool) {
 	}
 	x.long = why
 	p.holding.Add(-1)
+	p.work.end(x.began, time.Now())
 	p.metrics.longLived.WithLabelValues(why.String()).Inc()
 	x.permit.Use(0)
 	return false
@@ -85,6 +86,8 @@ func (x *exchange) rejoin() {
 	x.long, x.slow = notLong, true
 	x.proxy.long.Leave(x.address, 1)
 	x.proxy.holding.Add(1)
+	x.began = time.Now()
+	x.proxy.work.begin(x.began)
 	x.permit.Use(1)
 }
 

@@ -131,6 +131,7 @@ type Proxy struct {
 	signs    [loadsign.Count]atomic.Uint64
 
 	watch watch
+	work  *workMeter
 
 	draining    atomic.Bool
 	abandoned   atomic.Int64 // permits held after the client has left
@@ -154,7 +155,7 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.AbandonedHold = max(cmp.Or(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
 	p := &Proxy{
-		cfg: cfg, limit: cfg.Limit, log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(),
+		cfg: cfg, limit: cfg.Limit, log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
 		queue:   max(cmp.Or(cfg.Queue, inflight.DefaultQueue), 0),
 		maxWait: settings.Duration(max(cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait), 0)),
 	}
