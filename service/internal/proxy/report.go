@@ -19,6 +19,8 @@ type Report struct {
 	Classes []ClassReport `json:"classes"`        // the class default is the last one
 	Rules   []RuleReport  `json:"rules"`          // in the order of the file
 	Total   *LimitReport  `json:"total,omitempty"`
+
+	Origins []OriginReport `json:"origins,omitempty"`
 }
 
 // A FileReport describes the file of rules and its loads.

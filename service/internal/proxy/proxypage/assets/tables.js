@@ -1,0 +1,148 @@
+// The classes, the rules and the origins.
+import { $, ago, count, element, ms, none, printable, rate, say, tag } from "./operator/text.js";
+import { table } from "./operator/table.js";
+import { reasons } from "./state.js";
+
+const maxRoutes = 5; // that are shown of a class or a rule
+
+// routes shows patterns, which are text of the file.
+function routes(patterns, more) {
+  const shown = patterns.slice(0, maxRoutes).map((p) => element("code", printable(p)));
+  if (patterns.length > maxRoutes) shown.push(element("code", `and ${count(patterns.length - maxRoutes)} more`));
+  return more ? [...shown, element("code", more)] : shown;
+}
+
+const hot = (v) => ({ text: rate(v), nodes: () => [element("span", rate(v), v ? "hot" : "")] });
+
+const shadow = (mode) => (mode === "shadow" ? [tag("shadow", "shadow")] : []);
+
+const seconds = (text) => (/^0s$/.test(text) ? "" : text);
+
+function limit(c) {
+  if (!c.limit) return { text: "as default", nodes: () => [element("span", "as default", "note")] };
+  const l = c.limit;
+  const set = /^\d+$/.test(String(l.limit)) ? "fixed" : String(l.limit);
+  const queue = l.queue ? `queue of ${count(l.queue)}${seconds(l.max_wait) && `, ${l.max_wait} at most`}` : "no queue";
+  return { text: `${l.limit_now} ${set} ${queue}`, nodes: () => [element("b", count(l.limit_now)), ` ${set}`, element("small", queue)] };
+}
+
+// bounds are what a class bounds besides its requests in flight.
+function bounds(c) {
+  const all = [];
+  if (seconds(c.timeout)) all.push(`time-out ${c.timeout}`);
+  if (seconds(c.deadline)) all.push(`deadline ${c.deadline}`);
+  if (c.max_body >= 0) all.push(`body ${count(c.max_body)} bytes`);
+  if (c.priority && c.priority !== "critical") all.push(`priority ${c.priority}`);
+  return all.join(" · ");
+}
+
+function cache(c) {
+  const k = c.cache;
+  if (!k) return none;
+  const asked = k.hits + k.stale + k.coalesced + k.filled + k.failed + k.rejected;
+  const hit = k.hits + k.stale;
+  const share = asked ? `${((100 * hit) / asked).toFixed(0)} % hits` : "no requests";
+  const parts = [`${count(hit)} of ${count(asked)}`, k.stale && `${count(k.stale)} stale`, k.coalesced && `${count(k.coalesced)} coalesced`, k.rejected && `${count(k.rejected)} rejected`, `${count(k.entries)} entries`];
+  const small = parts.filter(Boolean).join(", ");
+  return { text: `${share} ${small}`, nodes: () => [share, element("small", small)] };
+}
+
+const classColumns = [
+  {
+    label: "class",
+    show: (c) => ({
+      text: JSON.stringify([c.name, c.mode, c.routes, bounds(c)]),
+      nodes: () => [element("b", printable(c.name)), " ", ...shadow(c.mode), ...routes(c.routes ?? []), ...(bounds(c) ? [element("small", bounds(c))] : [])],
+    }),
+  },
+  { label: "limit", show: limit },
+  { label: "in flight", number: true, show: (c) => (c.limit ? count(c.limit.inflight) : none) },
+  { label: "waiting", number: true, show: (c) => (c.limit ? count(c.limit.waiting) : none) },
+  { label: "arriving/s", number: true, show: (c) => rate(c.per_second.requests) },
+  { label: "rejected/s", number: true, show: (c) => hot(c.per_second.rejected) },
+  {
+    label: "because",
+    show: (c) => {
+      const would = c.per_second.would_reject ? `shadow would reject ${rate(c.per_second.would_reject)}` : "";
+      return [reasons(c.per_second.rejected_by_reason), would].filter(Boolean).join(" · ") || none;
+    },
+  },
+  { label: "denied/s", title: "by rules", number: true, show: (c) => hot(c.per_second.denied) },
+  { label: "p99 usual", title: "upper bound of the duration of ordinary work, as the limit has learned it", number: true, show: (c) => (c.limit?.usual_ms ? ms(c.limit.usual_ms) : none) },
+  { label: "cache", show: cache },
+];
+
+const ruleColumns = [
+  {
+    label: "rule",
+    show: (r) => ({
+      text: JSON.stringify([r.name, r.mode, r.routes, r.except]),
+      nodes: () => [
+        element("b", printable(r.name)), " ", ...shadow(r.mode),
+        ...routes(r.routes?.length ? r.routes : ["all requests"], r.except?.length ? `except ${printable(r.except.slice(0, maxRoutes).join(", "))}` : ""),
+      ],
+    }),
+  },
+  { label: "key", show: (r) => (r.by?.length ? printable(r.by.join(", or ")) : "one bucket for all") },
+  { label: "quota", show: (r) => `${r.rate}, burst ${count(r.burst)}` },
+  { label: "allowed/s", number: true, show: (r) => rate(r.allowed_per_second) },
+  { label: "denied/s", number: true, show: (r) => hot(r.denied_per_second) },
+  { label: "would deny/s", title: "let through in shadow mode", number: true, show: (r) => rate(r.would_deny_per_second) },
+  { label: "denied in all", number: true, show: (r) => count(r.denied) },
+  { label: "would deny in all", number: true, show: (r) => count(r.would_deny) },
+];
+
+// meanings say what the state of an origin means.
+const meanings = {
+  in: "it gets its share of the requests", starting: "it is back: its share grows to the full one",
+  ejected: "it fails: it gets one request at times, as a trial", held: "it asked for a pause by Retry-After",
+};
+
+const originColumns = [
+  { label: "origin", show: (o) => ({ text: o.url, nodes: () => [element("b", printable(o.url))] }) },
+  {
+    label: "state",
+    show: (o) => {
+      const until = o.until_ms > o.now_ms ? ` for ${ago(o.until_ms - o.now_ms)}` : "";
+      return {
+        text: o.state + until,
+        nodes: () => {
+          const e = tag(o.state, o.state);
+          e.title = meanings[o.state] ?? "";
+          return [e, until];
+        },
+      };
+    },
+  },
+  { label: "in flight", number: true, show: (o) => count(o.inflight) },
+  { label: "served/s", number: true, show: (o) => rate(o.answers_per_second.served ?? 0) },
+  {
+    label: "other answers/s",
+    show: (o) => reasons(Object.fromEntries(Object.entries(o.answers_per_second).filter(([sign]) => sign !== "served"))) || none,
+  },
+  { label: "retried", title: "requests that went to another origin", number: true, show: (o) => count(o.retried) },
+];
+
+const drawClasses = table($("classes"), classColumns, (c) => c.name, "There are no classes.");
+const drawRules = table($("rules"), ruleColumns, (r) => r.name, "There are no rules: no request is denied.");
+const drawOrigins = table($("origins"), originColumns, (o) => o.url, "There are no origins.");
+
+const some = (shown, all) => (shown < all ? `${shown} of ${count(all)}, the busiest ones` : "");
+
+export function showClasses(state) {
+  drawClasses(state.classes);
+  const t = state.total_limit;
+  const together = t ? `together at most ${count(t.limit_now)} in flight, ${count(t.waiting)} waiting for that` : "";
+  say($("classes-note"), [some(state.classes.length, state.all_classes), together].filter(Boolean).join("; "));
+}
+
+export function showRules(state) {
+  drawRules(state.rules);
+  say($("rules-note"), some(state.rules.length, state.all_rules));
+}
+
+export function showOrigins(state) {
+  $("origins-card").hidden = !state.origins.length;
+  drawOrigins(state.origins.map((o) => ({ ...o, now_ms: state.now_ms })));
+  say($("origins-note"), some(state.origins.length, state.all_origins));
+}

@@ -1,0 +1,127 @@
+package proxypage
+
+import (
+	"time"
+
+	"github.com/weir-go/weir/service/internal/operator"
+	"github.com/weir-go/weir/service/internal/proxy"
+)
+
+// A reading is the state at an instant.
+type reading struct {
+	report proxy.Report
+	work   proxy.Work
+}
+
+// counts are those of a class, or of all classes.
+type counts struct {
+	requests, denied      uint64
+	rejected, wouldReject map[string]uint64 // by reason
+}
+
+func countsOf(c *proxy.ClassReport) counts {
+	return counts{c.Requests, c.Denied, c.Rejected, c.WouldReject}
+}
+
+// since returns the increase.
+func (c counts) since(was counts) counts {
+	return counts{
+		operator.Increase(c.requests, was.requests), operator.Increase(c.denied, was.denied),
+		increases(c.rejected, was.rejected), increases(c.wouldReject, was.wouldReject),
+	}
+}
+
+// increases returns the increases that are not zero.
+func increases(now, was map[string]uint64) map[string]uint64 {
+	more := map[string]uint64{}
+	for why, n := range now {
+		if d := operator.Increase(n, was[why]); d > 0 {
+			more[why] = d
+		}
+	}
+	return more
+}
+
+// add adds other counts.
+func (c *counts) add(more counts) {
+	c.requests += more.requests
+	c.denied += more.denied
+	for why, n := range more.rejected {
+		c.rejected[why] += n
+	}
+	for why, n := range more.wouldReject {
+		c.wouldReject[why] += n
+	}
+}
+
+// A Flow has requests per second.
+type Flow struct {
+	Requests    float64            `json:"requests"` // that arrived
+	Denied      float64            `json:"denied"`   // by rules
+	Rejected    float64            `json:"rejected"` // by the limit
+	Reasons     map[string]float64 `json:"rejected_by_reason"`
+	WouldReject float64            `json:"would_reject"` // let through in shadow mode
+}
+
+func (c counts) perSecond(d time.Duration) Flow {
+	f := Flow{Requests: operator.Rate(c.requests, d), Denied: operator.Rate(c.denied, d), Reasons: map[string]float64{}}
+	all, would := uint64(0), uint64(0)
+	for why, n := range c.rejected {
+		f.Reasons[why] = operator.Rate(n, d)
+		all += n
+	}
+	for _, n := range c.wouldReject {
+		would += n
+	}
+	f.Rejected, f.WouldReject = operator.Rate(all, d), operator.Rate(would, d)
+	return f
+}
+
+// A Class is a class of routes with its recent requests.
+type Class struct {
+	proxy.ClassReport
+	PerSecond Flow `json:"per_second"`
+}
+
+// A Rule is a rate limit with its recent decisions, per second.
+type Rule struct {
+	proxy.RuleReport
+	AllowedRate   float64 `json:"allowed_per_second"`
+	DeniedRate    float64 `json:"denied_per_second"`
+	WouldDenyRate float64 `json:"would_deny_per_second"`
+}
+
+func rulesOf(now, then []proxy.RuleReport, d time.Duration) []Rule {
+	was := map[string]proxy.RuleReport{}
+	for _, r := range then {
+		was[r.Name] = r
+	}
+	rate := func(now, then uint64) float64 { return operator.Rate(operator.Increase(now, then), d) }
+	rules := make([]Rule, len(now))
+	for i, r := range now {
+		w := was[r.Name]
+		rules[i] = Rule{r, rate(r.Allowed, w.Allowed), rate(r.Denied, w.Denied), rate(r.WouldDeny, w.WouldDeny)}
+	}
+	return rules
+}
+
+// An Origin is an origin with its recent answers, per second.
+type Origin struct {
+	proxy.OriginReport
+	PerSecond map[string]float64 `json:"answers_per_second"` // by sign of load
+}
+
+func originsOf(now, then []proxy.OriginReport, d time.Duration) []Origin {
+	was := map[string]proxy.OriginReport{}
+	for _, o := range then {
+		was[o.URL] = o
+	}
+	origins := make([]Origin, len(now))
+	for i, o := range now {
+		origins[i] = Origin{o, map[string]float64{}}
+		for sign, n := range increases(o.Answers, was[o.URL].Answers) {
+			origins[i].PerSecond[sign] = operator.Rate(n, d)
+		}
+	}
+	return origins
+}

@@ -1,0 +1,48 @@
+package proxypage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/weir/service/internal/operator"
+	"github.com/weir-go/weir/service/internal/proxy"
+)
+
+// words returns the level and the sentence of a state.
+func words(st *State, status *proxy.Status) (level, sentence string) {
+	message := status.Message
+	switch {
+	case !status.Ready:
+		return "draining", "Draining: clients are asked to leave; " + message + "."
+	case status.Condition == proxy.LimitUsed:
+		level, sentence = "shedding", "Shedding: "
+	case status.Condition != proxy.Well:
+		level, sentence = "failing", "The origin fails: "
+	default:
+		level, sentence = "healthy", "Healthy: "
+	}
+	sentence += message
+	if n := st.Flow.Denied; n > 0 {
+		sentence += fmt.Sprintf("; rules deny %s requests per second (%s)", operator.Figure(n), denying(st.Rules))
+	}
+	if st.Shadow {
+		sentence += "; shadow mode: the proxy rejects none"
+	}
+	return level, sentence + "."
+}
+
+// denying lists the rules that deny most.
+func denying(rules []Rule) string {
+	rules = slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return r.DeniedRate == 0 })
+	slices.SortStableFunc(rules, func(a, b Rule) int { return cmp.Compare(b.DeniedRate, a.DeniedRate) })
+	var names []string
+	for _, r := range rules[:min(3, len(rules))] {
+		names = append(names, r.Name)
+	}
+	if len(rules) > 3 {
+		names = append(names, fmt.Sprintf("%d more", len(rules)-3))
+	}
+	return strings.Join(names, ", ")
+}
