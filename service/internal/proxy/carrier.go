@@ -38,7 +38,7 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.release = cancel
 
 	began := time.Now()
-	patience := newPatience(c.proxy.cfg.Timeout)
+	patience := newPatience(x.class.timeout)
 	req = req.WithContext(ctx)
 	switch {
 	case req.Body == nil, req.GetBody != nil:
@@ -79,7 +79,7 @@ const (
 func (x *exchange) await(
 	answered <-chan answer, patience patience, gone <-chan struct{}, over <-chan time.Time,
 ) (answer, event) {
-	wait := time.NewTimer(2 * x.proxy.usually())
+	wait := time.NewTimer(2 * x.class.limiter.usually())
 	defer wait.Stop()
 	for {
 		select {
@@ -88,7 +88,7 @@ func (x *exchange) await(
 		case <-gone:
 			return answer{}, clientLeft
 		case <-patience.C:
-			x.proxy.seen(loadsign.Silent)
+			x.seen(loadsign.Silent)
 			return answer{}, originSilent
 		case <-over:
 			return answer{}, holdOver
@@ -131,7 +131,7 @@ func (x *exchange) abandon(answered <-chan answer, patience patience, late bool)
 		case event == originAnswered:
 			sign := x.discard(a)
 			if o = sign.Outcome(); !late {
-				x.proxy.seen(sign)
+				x.seen(sign)
 			} else if o != weir.Dropped {
 				o = outcome.Late
 			}

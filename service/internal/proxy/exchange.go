@@ -17,6 +17,7 @@ import (
 // belong to the goroutine that serves the request.
 type exchange struct {
 	proxy     *Proxy
+	class     *class
 	address   *connlimit.Client // nil if the request came through no connlimit.Listener
 	client    *http.ResponseController
 	outcome   weir.Outcome
@@ -25,12 +26,12 @@ type exchange struct {
 	abandoned bool    // a hold has the exchange, and ends it
 	whole     bool    // the handler did not panic; it does if a body breaks off
 
-	served uint64 // by the proxy before this exchange began
+	served uint64 // within the limiter before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
 
 	mu     sync.Mutex // guards the fields below
-	permit weir.Permit
-	began  time.Time   // when it took the unit
+	permit permits
+	began  time.Time   // when it took the units
 	long   longLived   // why it holds no unit; notLong if it holds one
 	full   bool        // there was no place for it without a unit
 	slow   bool        // the client was slow to send the request
@@ -40,14 +41,14 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// begin moves the permit into a new exchange.
-func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, permit *weir.Permit) *exchange {
+// begin moves the permits into a new exchange.
+func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *permits) *exchange {
 	p.serving.Add(1)
 	now := time.Now()
 	p.work.begin(now)
 	return &exchange{
-		proxy: p, permit: permit.Move(), address: connlimit.ClientOf(r.Context()), client: http.NewResponseController(w), began: now,
-		served: p.served.Load(), beside: p.holding.Add(1),
+		proxy: p, class: c, permit: ps.Move(), address: connlimit.ClientOf(r.Context()), client: http.NewResponseController(w), began: now,
+		served: c.limiter.served.Load(), beside: c.limiter.holding.Add(1),
 	}
 }
 
@@ -82,12 +83,15 @@ func (x *exchange) end(o weir.Outcome) {
 		x.timer.Stop()
 	}
 	if x.long == notLong {
-		x.proxy.holding.Add(-1)
+		x.class.limiter.holding.Add(-1)
 		x.proxy.work.end(x.began, time.Now())
 	} else {
 		x.proxy.long.Leave(x.address, 1)
 	}
-	x.permit.Release(x.judgedLocked(o))
+	o = x.judgedLocked(o)
+	x.proxy.all.ended(o)
+	x.class.counts.ended(o)
+	x.permit.Release(o)
 }
 
 // judgedLocked corrects an outcome that says nothing about load: the origin was
@@ -108,7 +112,7 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 		panic(a.panicked)
 	}
 	sign := signOf(a, x.upload)
-	x.proxy.seen(sign)
+	x.seen(sign)
 	x.outcome = sign.Outcome()
 	if a.err != nil {
 		return nil, a.err
@@ -157,9 +161,9 @@ func (x *exchange) report() {
 }
 
 // seen counts a sign of load.
-func (p *Proxy) seen(sign loadsign.Sign) {
-	p.signs[sign].Add(1)
+func (x *exchange) seen(sign loadsign.Sign) {
+	x.proxy.signs[sign].Add(1)
 	if sign == loadsign.Served {
-		p.served.Add(1)
+		x.class.limiter.served.Add(1)
 	}
 }

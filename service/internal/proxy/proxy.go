@@ -43,12 +43,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/proxyrule"
-	"github.com/weir-go/weir/service/internal/settings"
 )
 
 // Defaults of Config.
@@ -112,21 +112,23 @@ type Config struct {
 // concurrent use.
 type Proxy struct {
 	cfg     Config
-	limiter *inflight.Limiter
+	given   proxyrule.Concurrency // of the Config, for what a file leaves out
 	reverse *httputil.ReverseProxy
 	metrics *metrics
 	log     *slog.Logger
 
-	mu      sync.Mutex // guards limit, queue and maxWait, and one Set at a time
-	limit   Limit
-	queue   int               // 0: none waits
-	maxWait settings.Duration // 0: unbounded
+	plan atomic.Pointer[plan]
+	all  counts // of all classes
+
+	mu            sync.Mutex            // guards the fields below, the settings of limiters, and changes of plan
+	retired       []*limiter            // of earlier plans, with requests
+	decidingPlans []*plan               // earlier ones, whose rules still decide
+	ruleCounts    map[string]ruleCounts // of earlier plans
+	reloads       reloads
 
 	long     *connlimit.Limit // places of exchanges without a unit; nil: none
 	longFull atomic.Uint64    // exchanges that found no place
-	served   atomic.Uint64    // requests that succeeded
 	serving  atomic.Int64     // exchanges with a running handler
-	holding  atomic.Int64     // exchanges that hold a unit
 	bodies   atomic.Int64     // bytes of bodies that are received first
 	signs    [loadsign.Count]atomic.Uint64
 
@@ -155,21 +157,13 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.AbandonedHold = max(cmp.Or(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
 	p := &Proxy{
-		cfg: cfg, limit: cfg.Limit, log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
-		queue:   max(cmp.Or(cfg.Queue, inflight.DefaultQueue), 0),
-		maxWait: settings.Duration(max(cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait), 0)),
+		cfg: cfg, given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
+		ruleCounts: map[string]ruleCounts{},
 	}
 	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
 		p.long = connlimit.NewLimit(connlimit.LongLived, int64(n))
 	}
-	algorithm, err := cfg.Limit.Algorithm(cfg.Auto)
-	if err != nil {
-		return nil, err
-	}
-	p.limiter, err = inflight.New(inflight.Config{
-		Algorithm: algorithm, Queue: cfg.Queue, MaxWait: cfg.MaxWait, Trace: p.limitChanged,
-	})
-	if err != nil {
+	if _, err := p.load(); err != nil {
 		return nil, err
 	}
 	p.reverse = &httputil.ReverseProxy{
@@ -226,6 +220,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "CONNECT is not served here: this is a reverse proxy", http.StatusMethodNotAllowed)
 		return
 	}
+	pl := p.plan.Load()
+	if pl.ruled {
+		p.ruled(w, r)
+		return
+	}
+	p.all.requests.Add(1)
+	pl.other.counts.requests.Add(1)
+	p.limited(w, r, pl.other)
+}
+
+// limited sends a request to the origin within the limit of its class, or refuses it.
+func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class) {
 	size, err := p.receive(w, r)
 	defer p.bodies.Add(-size)
 	if err != nil {
@@ -233,36 +239,27 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	arrived := time.Now()
-	permit, err := p.limiter.Acquire(r.Context(), 1)
-	if err != nil {
-		reject(w, r, err)
+	var ps permits
+	if err := c.acquire(r.Context(), &ps); err != nil {
+		p.refuse(w, r, c, err)
 		return
 	}
-	x := p.begin(w, r, &permit)
+	x := p.begin(w, r, c, &ps)
 	defer x.finish()
-	p.metrics.wait.Observe(time.Since(arrived).Seconds())
+	waited := time.Since(arrived)
+	p.metrics.wait.Observe(waited.Seconds())
+	p.all.admit(waited)
+	c.counts.admit(waited)
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 	x.whole = true
 }
 
-// Stats holds the state of a Proxy and its counts since New.
-type Stats struct {
-	inflight.Stats
-	Mode        Limit // as set
-	Abandoned   int   // permits held after the client has left; part of Inflight, unless long-lived
-	LongLived   int   // exchanges that have left the limit
-	Connections int   // of clients, accepted by Listener
-}
-
-// Stats returns the state and the counts since New.
-func (p *Proxy) Stats() Stats {
-	p.mu.Lock()
-	mode := p.limit
-	p.mu.Unlock()
-	return Stats{
-		Stats: p.limiter.Stats(), Mode: mode,
-		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: int(p.connections.Load()),
-	}
+// refuse answers a request that got no units, and gives back the tokens of its rules.
+func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, c *class, err error) {
+	p.all.reject(err)
+	c.counts.reject(err)
+	httplimit.Use(w, 0)
+	reject(w, r, err)
 }
 
 // longLived returns the number of exchanges that have left the limit.
@@ -274,10 +271,13 @@ func (p *Proxy) longLived() int {
 	return int(used)
 }
 
-func (p *Proxy) limitChanged(e inflight.Event) {
-	p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
-	p.log.Debug("limit changed", "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
-		"inflight", e.State.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
+// limitChanged returns the function that counts and logs the changes of a limiter.
+func (p *Proxy) limitChanged(class string) func(inflight.Event) {
+	return func(e inflight.Event) {
+		p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
+		p.log.Debug("limit changed", "class", class, "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
+			"inflight", e.State.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
+	}
 }
 
 // bufferSize is the size of the buffers for copying bodies.
@@ -307,4 +307,4 @@ func (p *Proxy) Draining() bool { return p.draining.Load() }
 
 // Idle reports whether no request waits, and no exchange is in progress, long-lived
 // ones included.
-func (p *Proxy) Idle() bool { return p.serving.Load() == 0 && p.limiter.Stats().Waiting == 0 }
+func (p *Proxy) Idle() bool { return p.serving.Load() == 0 && p.Stats().Waiting == 0 }

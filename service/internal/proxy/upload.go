@@ -73,7 +73,11 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.exchange.rejoin()
 	}
 	u.returned()
-	if err != nil && err != io.EOF {
+	switch {
+	case err == nil, err == io.EOF:
+	case tooLarge(err):
+		u.failed.CompareAndSwap(0, http.StatusRequestEntityTooLarge)
+	default:
 		u.failed.CompareAndSwap(0, http.StatusBadRequest)
 	}
 	return n, err

@@ -3,8 +3,8 @@ package proxyrule
 import (
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -93,11 +93,19 @@ func parsePart(text string) (part, error) {
 
 var sample = map[string]string{"header": "header X-Api-Key", "cookie": "cookie session", "query": "query api_key"}
 
-// Headers returns the names of the headers and cookies that the sources read, for a cache.
-func (ks Keys) Headers() (names []string) {
-	for _, k := range ks {
+// KeyHeaders returns the names of the headers by which rules and tenants tell clients apart.
+// A response for one of them is not for others, unless a Cache says so by Vary.
+func (r *Rules) KeyHeaders() (names []string) {
+	var all Keys
+	for i := range r.Rules {
+		all = append(all, r.Rules[i].By...)
+	}
+	if r.Tenants != nil {
+		all = append(all, r.Tenants.By...)
+	}
+	for _, k := range all {
 		for _, p := range k.parts {
-			if p.kind == "header" && p.name != "Host" {
+			if p.kind == "header" && p.name != "Host" && !slices.Contains(names, p.name) {
 				names = append(names, p.name)
 			}
 		}
@@ -119,14 +127,22 @@ func (ks Keys) function(routes *Routes) func(*http.Request) (string, bool) {
 	if len(all) == 1 {
 		return all[0]
 	}
-	return func(r *http.Request) (string, bool) {
+	return func(r *http.Request) (string, bool) { // without sources: one key
 		for i, key := range all {
 			if text, ok := key(r); ok {
-				return string(rune('0'+i)) + text, true // sources do not share keys
+				return ks.keyOf(i, text), true
 			}
 		}
 		return "", false
 	}
+}
+
+// keyOf returns the key for a text from a source. Sources do not share keys.
+func (ks Keys) keyOf(source int, text string) string {
+	if len(ks) == 1 {
+		return text
+	}
+	return string(rune('0'+source)) + text
 }
 
 func (k Key) function(routes *Routes) func(*http.Request) (string, bool) {
@@ -187,6 +203,3 @@ func queryValue(u *url.URL, name string) (string, bool) {
 	}
 	return caller.Key(u.Query().Get(name))
 }
-
-// AddressOf returns the network of the client of a request.
-func AddressOf(r *http.Request) (netip.Addr, bool) { return httplimit.Address()(r) }

@@ -84,6 +84,9 @@ const (
 	FieldsNone  Fields = "none"
 )
 
+// Patterns lists patterns of http.ServeMux. In a file, a single one needs no list.
+type Patterns []string
+
 // A Rule is a rate limit. Each key has a token bucket.
 type Rule struct {
 	// Name identifies the rule in answers, metrics and logs: 1 to 64 characters of
@@ -100,8 +103,8 @@ type Rule struct {
 	MaxWait time.Duration `yaml:"max_wait"`
 	// Routes are the patterns of the requests that the rule matches. If empty, it matches
 	// all. Except are patterns of requests that it does not match.
-	Routes []string `yaml:"routes"`
-	Except []string `yaml:"except"`
+	Routes Patterns `yaml:"routes"`
+	Except Patterns `yaml:"except"`
 	// Memory bounds the memory for buckets, in bytes. If zero, DefaultMemory.
 	Memory bytesize.Size `yaml:"memory"`
 	// Mode is Enforce if empty.
@@ -129,7 +132,7 @@ type Class struct {
 	// Name identifies the class in metrics and logs, as Rule.Name does.
 	Name string `yaml:"name"`
 	// Routes are the patterns of its requests, as in http.ServeMux.
-	Routes      []string `yaml:"routes"`
+	Routes      Patterns `yaml:"routes"`
 	Concurrency `yaml:",inline"`
 	// Timeout bounds the wait for the header of the origin's answer. If nil, that of the
 	// flag; zero is no bound.
@@ -147,8 +150,12 @@ type Class struct {
 	Mode Mode `yaml:"mode"`
 }
 
-// DefaultClass is the name of the class of requests that no route matches.
-const DefaultClass = "default"
+// DefaultClass is the name of the class of requests that no route matches, and TotalName
+// that of the limit of all classes.
+const (
+	DefaultClass = "default"
+	TotalName    = "total"
+)
 
 // A Cache keeps responses in front of the limit (package httpcache).
 type Cache struct {
