@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/httplimit"
 )
 
 // answers is a handler that does what it is told.
@@ -129,6 +130,28 @@ func TestErrorsGoToAllWhoWait(t *testing.T) {
 			g.ran(tt.runs, fmt.Sprint(tt.status, " ", tt.headers))
 		})
 	}
+}
+
+// A limiter behind the cache rejects a request. Afterwards the resource is cached as ever.
+func TestRejectionBehindTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := true
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			if full {
+				httplimit.Reject(w, r, &weir.Rejection{Reason: weir.QueueFull})
+				return
+			}
+			fmt.Fprint(w, "hello")
+		})
+		for range 3 {
+			if w := g.get("/"); w.Code != 503 || w.Header().Get("Cache-Status") != "weir; fwd=miss" {
+				t.Errorf("%d, %s: want 503 of a miss", w.Code, w.Header().Get("Cache-Status"))
+			}
+		}
+		full = false
+		is(t, g.get("/"), 200, "hello", "weir; fwd=miss; stored")
+		is(t, g.get("/"), 200, "hello", "weir; hit; ttl=60")
+	})
 }
 
 func TestErrorTTLKeepsTheAnswer(t *testing.T) {

@@ -172,7 +172,7 @@ func (l *lookup) fail(w http.ResponseWriter, status cache.Status, err error) {
 		return
 	}
 	if own := l.own.Load(); own != nil && own.err == err {
-		if !own.shared && status == cache.Failed { // and there is no old response to keep
+		if !own.shared && !own.resp.limited() && status == cache.Failed { // and there is no old response to keep
 			c.answers.Set(l.key, value{mark: passing})
 		}
 		c.answer(w, l.r, own.resp, cache.Filled)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/httpheader"
+	"github.com/weir-go/weir/internal/problem"
 )
 
 // A response is a complete response of the handler. It does not change.
@@ -85,6 +86,13 @@ func (s *response) cost() int64 {
 // failed reports whether a response is an error of the handler.
 func (s *response) failed() bool {
 	return s.status >= 500 && s.status != http.StatusNotImplemented || s.status == http.StatusTooManyRequests
+}
+
+// limited reports whether a limiter of this module has made a response, in place of the
+// handler within it. It says nothing about the responses of that handler.
+func (s *response) limited() bool {
+	_, ok := s.header[problem.ReasonHeader]
+	return ok && s.failed()
 }
 
 // blames reports whether a response concerns its request, and not the resource.

@@ -87,7 +87,7 @@ var sideways = map[string][]string{
 	"internal/share":                {"keyed"},
 	"httplimit":                     {"internal/loadsign", "internal/longlived", "internal/problem", "internal/observe", "internal/admission", "internal/caller", "internal/httpheader", "internal/ratelimitfield"},
 	"httpclient":                    {"internal/caller", "internal/httpheader", "internal/loadsign", "internal/problem"},
-	"httpcache":                     {"internal/observe", "internal/httpheader", "httplimit"},
+	"httpcache":                     {"internal/observe", "internal/httpheader", "internal/problem", "httplimit"},
 	"internal/observe":              {"internal/loadsign", "internal/longlived"},
 	"service/internal/config":       {"service/internal/bytesize", "service/internal/descriptor", "service/internal/inputfile", "service/internal/match", "service/internal/strictyaml"},
 	"service/internal/match":        {"service/internal/descriptor"},
