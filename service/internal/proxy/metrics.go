@@ -66,6 +66,7 @@ func (m *metrics) watch(p *Proxy) {
 	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longFullFamily,
 		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily}
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
+	m.registry.MustRegister(metric.NewCollector(nil, familiesOfFile, p.collectRules))
 }
 
 func (p *Proxy) collect(s metric.Scrape) {

@@ -62,7 +62,8 @@ type ClassReport struct {
 	Priority string            `json:"priority"`
 
 	// Each request is in exactly one of Denied, Rejected, Cancelled and Admitted, or waits, or
-	// was answered by the cache.
+	// was answered by the cache; except that a body whose length was not known counts as
+	// admitted and as too_large.
 	Requests  uint64            `json:"requests"`
 	Denied    uint64            `json:"denied"` // by rules
 	Admitted  uint64            `json:"admitted"`
