@@ -22,6 +22,9 @@ type Report struct {
 	Rules   []RuleReport  `json:"rules"`          // in the order of the file
 	Total   *LimitReport  `json:"total,omitempty"`
 
+	// Former is the number of requests in flight that hold units of limits which a reload has
+	// removed.
+	Former  int            `json:"former"`
 	Origins []OriginReport `json:"origins,omitempty"`
 }
 
@@ -122,6 +125,11 @@ func (p *Proxy) Report() Report {
 	}
 	if pl.total != nil {
 		r.Total = pl.total.report()
+	}
+	for _, l := range p.retired {
+		if l.name != proxyrule.TotalName {
+			r.Former += l.State().Inflight
+		}
 	}
 	for i := range pl.rules.Rules {
 		rule := &pl.rules.Rules[i]

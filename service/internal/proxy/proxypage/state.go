@@ -59,6 +59,7 @@ type Total struct {
 	Mode        string `json:"mode"`   // of the limit: a number or an algorithm, of the class default
 	Limits      int    `json:"limits"` // that Limit sums up
 	Inflight    int    `json:"inflight"`
+	Former      int    `json:"former"` // the part of Inflight of classes that are gone
 	Waiting     int    `json:"waiting"`
 	LongLived   int    `json:"long_lived"`
 	Abandoned   int    `json:"abandoned"`
@@ -145,7 +146,10 @@ func totalOf(now *reading) Total {
 	if r.Total != nil {
 		t.Limit = min(t.Limit, r.Total.LimitNow)
 		t.Waiting += r.Total.Waiting
+		t.Inflight = max(t.Inflight-r.Total.Waiting, 0) // they hold units of their classes
 	}
+	t.Former = r.Former
+	t.Inflight += r.Former
 	if shadow {
 		t.Inflight = now.work.Inflight
 	}

@@ -18,6 +18,10 @@ func words(st *State, status *proxy.Status) (level, sentence string) {
 		return "draining", "Draining: clients are asked to leave; " + message + "."
 	case status.Condition == proxy.LimitUsed:
 		level, sentence = "shedding", "Shedding: "
+		message = "the limit was used up a moment ago"
+		if f := &st.Flow; f.Rejected > 0 {
+			message = fmt.Sprintf("the limit is used up and rejects %s of %s requests per second", operator.Figure(f.Rejected), operator.Figure(f.Requests))
+		}
 	case status.Condition != proxy.Well:
 		level, sentence = "failing", "The origin fails: "
 	default:
@@ -25,7 +29,7 @@ func words(st *State, status *proxy.Status) (level, sentence string) {
 	}
 	sentence += message
 	if n := st.Flow.Denied; n > 0 {
-		sentence += fmt.Sprintf("; rules deny %s requests per second (%s)", operator.Figure(n), denying(st.Rules))
+		sentence += fmt.Sprintf("; rules deny %s per second (%s)", operator.Figure(n), denying(st.Rules))
 	}
 	if st.Shadow {
 		sentence += "; shadow mode: the proxy rejects none"

@@ -35,7 +35,8 @@ export function showNumbers(state) {
     $(id).parentElement.classList.toggle("some", v > 0);
   };
   showLaw(state, known);
-  put("limit", count(t.limit), t.limits > 1 ? `of ${count(t.limits)} classes` : /^\d+$/.test(t.mode) ? "fixed" : t.mode);
+  put("limit", count(t.limit));
+  say($("limit-label"), t.limits > 1 ? `limit, ${count(t.limits)} classes` : `limit, ${/^\d+$/.test(t.mode) ? "fixed" : t.mode}`);
   put("inflight", count(t.inflight));
   put("waiting", count(t.waiting));
   $("waiting").parentElement.classList.toggle("some", t.waiting > 0);

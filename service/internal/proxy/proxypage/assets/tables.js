@@ -26,10 +26,10 @@ function limit(c) {
   return { text: `${l.limit_now} ${set} ${queue}`, nodes: () => [element("b", count(l.limit_now)), ` ${set}`, element("small", queue)] };
 }
 
-// bounds are what a class bounds besides its requests in flight.
-function bounds(c) {
+// bounds are what a class bounds besides its requests in flight, if it is not as in other.
+function bounds(c, other) {
   const all = [];
-  if (seconds(c.timeout)) all.push(`time-out ${c.timeout}`);
+  if (seconds(c.timeout) && c.timeout !== other?.timeout) all.push(`time-out ${c.timeout}`);
   if (seconds(c.deadline)) all.push(`deadline ${c.deadline}`);
   if (c.max_body >= 0) all.push(`body ${count(c.max_body)} bytes`);
   if (c.priority && c.priority !== "critical") all.push(`priority ${c.priority}`);
@@ -42,7 +42,10 @@ function cache(c) {
   const asked = k.hits + k.stale + k.coalesced + k.filled + k.failed + k.rejected;
   const hit = k.hits + k.stale;
   const share = asked ? `${((100 * hit) / asked).toFixed(0)} % hits` : "no requests";
-  const parts = [`${count(hit)} of ${count(asked)}`, k.stale && `${count(k.stale)} stale`, k.coalesced && `${count(k.coalesced)} coalesced`, k.rejected && `${count(k.rejected)} rejected`, `${count(k.entries)} entries`];
+  const parts = [
+    `${count(hit)} of ${count(asked)}`, k.stale && `${count(k.stale)} stale`, k.coalesced && `${count(k.coalesced)} coalesced`,
+    k.passed && `${count(k.passed)} passed it`, `${count(k.entries)} ${k.entries === 1 ? "response" : "responses"} kept`,
+  ];
   const small = parts.filter(Boolean).join(", ");
   return { text: `${share} ${small}`, nodes: () => [share, element("small", small)] };
 }
@@ -51,8 +54,8 @@ const classColumns = [
   {
     label: "class",
     show: (c) => ({
-      text: JSON.stringify([c.name, c.mode, c.routes, bounds(c)]),
-      nodes: () => [element("b", printable(c.name)), " ", ...shadow(c.mode), ...routes(c.routes ?? []), ...(bounds(c) ? [element("small", bounds(c))] : [])],
+      text: JSON.stringify([c.name, c.mode, c.routes, c.bounds]),
+      nodes: () => [element("b", printable(c.name)), " ", ...shadow(c.mode), ...routes(c.routes ?? []), ...(c.bounds ? [element("small", c.bounds)] : [])],
     }),
   },
   { label: "limit", show: limit },
@@ -68,7 +71,7 @@ const classColumns = [
     },
   },
   { label: "denied/s", title: "by rules", number: true, show: (c) => hot(c.per_second.denied) },
-  { label: "p99 usual", title: "upper bound of the duration of ordinary work, as the limit has learned it", number: true, show: (c) => (c.limit?.usual_ms ? ms(c.limit.usual_ms) : none) },
+  { label: "ordinary", title: "upper bound of the duration of ordinary work, as the limit has learned it; what lasts longer becomes long-lived", number: true, show: (c) => (c.limit?.usual_ms ? ms(c.limit.usual_ms) : none) },
   { label: "cache", show: cache },
 ];
 
@@ -130,10 +133,12 @@ const drawOrigins = table($("origins"), originColumns, (o) => o.url, "There are 
 const some = (shown, all) => (shown < all ? `${shown} of ${count(all)}, the busiest ones` : "");
 
 export function showClasses(state) {
-  drawClasses(state.classes);
-  const t = state.total_limit;
+  const last = state.classes.at(-1); // the class default
+  drawClasses(state.classes.map((c) => ({ ...c, bounds: bounds(c, c === last ? null : last) })));
+  const { total_limit: t, total: { former } } = state;
   const together = t ? `together at most ${count(t.limit_now)} in flight, ${count(t.waiting)} waiting for that` : "";
-  say($("classes-note"), [some(state.classes.length, state.all_classes), together].filter(Boolean).join("; "));
+  const gone = former ? `${count(former)} in flight in classes that are gone` : "";
+  say($("classes-note"), [some(state.classes.length, state.all_classes), together, gone].filter(Boolean).join("; "));
 }
 
 export function showRules(state) {

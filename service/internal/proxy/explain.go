@@ -1,0 +1,203 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/proxyrule"
+	"github.com/weir-go/weir/service/internal/settings"
+)
+
+// An Explanation says what the proxy would do with a request now.
+type Explanation struct {
+	proxyrule.Explanation
+	Rules []ExplainedRule `json:"rules"` // in the order of the file
+
+	Verdict Verdict `json:"verdict"`
+	Status  int     `json:"status,omitempty"` // of the proxy's own answer; 0 if the request is forwarded
+	Words   string  `json:"words"`            // the verdict as a sentence
+
+	LimitOf string       `json:"limit_of"` // the class that has the limit of the request
+	State   *LimitReport `json:"state"`    // of that limit
+	Total   *LimitReport `json:"total,omitempty"`
+}
+
+// A Verdict is what the proxy does with a request.
+type Verdict string
+
+// The Verdicts.
+const (
+	Forward Verdict = "forward"
+	Delay   Verdict = "wait" // and forward it
+	Deny    Verdict = "deny" // by a rule
+	Reject  Verdict = "reject"
+)
+
+// An ExplainedRule is a rate limit, and its bucket for a request.
+type ExplainedRule struct {
+	proxyrule.RuleExplanation
+	// The following fields are 0 if the rule does not apply.
+	Burst        int    `json:"burst"`
+	Remaining    int    `json:"remaining"`                // tokens
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"` // until there is a token
+	ResetAfterMS int64  `json:"reset_after_ms"`           // until there are all
+	Words        string `json:"words"`
+
+	wait, maxWait time.Duration
+}
+
+// Explain says what the proxy would do with a request, whose body is as long as its
+// Content-Length. The request takes no token and no unit, and does not go to the origin.
+func (p *Proxy) Explain(r *http.Request) Explanation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.plan.Load()
+	c := pl.classify(r)
+	x := Explanation{
+		Explanation: pl.rules.Explain(r), LimitOf: c.limiter.name, State: c.limiter.report(), Rules: []ExplainedRule{},
+	}
+	if pl.shadow {
+		x.Mode = proxyrule.Shadow
+	}
+	if pl.total != nil {
+		x.Total = pl.total.report()
+	}
+	for i, static := range x.Explanation.Rules {
+		if pl.shadow {
+			static.Mode = proxyrule.Shadow
+		}
+		rule := &pl.rules.Rules[i]
+		x.Rules = append(x.Rules, explainRule(static, rule, pl.buckets[rule.Name], r))
+	}
+	x.judge(c, r)
+	return x
+}
+
+func explainRule(static proxyrule.RuleExplanation, rule *proxyrule.Rule, b *proxyrule.Buckets, r *http.Request) ExplainedRule {
+	x := ExplainedRule{RuleExplanation: static, maxWait: rule.MaxWait}
+	if !x.Applies {
+		x.Words = "Does not apply: " + x.Why + "."
+		return x
+	}
+	now := rule.Look(b, r)
+	quota := rule.Quota()
+	x.Burst, x.Remaining, x.wait = quota.Burst(), now.Remaining, now.RetryAfter
+	x.RetryAfterMS, x.ResetAfterMS = milliseconds(now.RetryAfter), milliseconds(now.ResetAfter)
+	x.Words = fmt.Sprintf("%s: %d of %d tokens left", rule.Rate, x.Remaining, x.Burst)
+	switch {
+	case x.wait > 0:
+		x.Words += ", the next one in " + span(x.wait)
+	case now.ResetAfter > 0:
+		x.Words += ", all available in " + span(now.ResetAfter)
+	}
+	x.Words += "."
+	return x
+}
+
+// judge finds the verdict: the first part on the way of a request that stops it decides.
+func (x *Explanation) judge(c *class, r *http.Request) {
+	x.Verdict, x.Words = Forward, "Forwarded to the origin."
+	j := judge{Explanation: x}
+	if j.request(c, r) || j.rates() || j.limits() {
+		return
+	}
+	if len(j.waits) > 0 {
+		x.Verdict, x.Words = Delay, "Waits "+strings.Join(j.waits, ", then ")+"; then it is forwarded to the origin."
+	}
+	if len(j.shadow) > 0 {
+		x.Words = "Forwarded, but only because of shadow mode. Otherwise: " + strings.Join(j.shadow, " ")
+	}
+	if c.cache != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		x.Words += " If the cache has its response, the cache answers instead, without the limit."
+	}
+}
+
+// A judge collects what happens to a request until a part stops it.
+type judge struct {
+	*Explanation
+	waits  []string
+	shadow []string // what would stop the request, but for shadow mode
+}
+
+// stop sets the verdict, unless the part is in shadow mode.
+func (j *judge) stop(mode proxyrule.Mode, v Verdict, status int, format string, args ...any) (stopped bool) {
+	words := fmt.Sprintf(format, args...)
+	if mode == proxyrule.Shadow {
+		j.shadow = append(j.shadow, words)
+		return false
+	}
+	j.Verdict, j.Status, j.Words = v, status, words
+	return true
+}
+
+// request judges by the method and the length of the body.
+func (j *judge) request(c *class, r *http.Request) (stopped bool) {
+	if r.Method == http.MethodConnect {
+		return j.stop(proxyrule.Enforce, Reject, http.StatusMethodNotAllowed, "Rejected with 405: a reverse proxy serves no CONNECT.")
+	}
+	return c.maxBody >= 0 && r.ContentLength > c.maxBody && j.stop(j.Mode, Reject, http.StatusRequestEntityTooLarge,
+		"Rejected with 413: the body has %d bytes, and the class allows %d.", r.ContentLength, c.maxBody)
+}
+
+// rates judges by the rules.
+func (j *judge) rates() (stopped bool) {
+	for i := range j.Rules {
+		switch rule := &j.Rules[i]; {
+		case rule.wait == 0:
+		case rule.wait <= rule.maxWait && rule.Mode != proxyrule.Shadow:
+			j.waits = append(j.waits, fmt.Sprintf("%s for a token of the rule %q", span(rule.wait), rule.Name))
+		case j.stop(rule.Mode, Deny, http.StatusTooManyRequests,
+			"Denied with 429 by the rule %q: a token is available in %s.", rule.Name, span(rule.wait)):
+			return true
+		}
+	}
+	return false
+}
+
+// limits judges by the limit of the class, and that of all classes.
+func (j *judge) limits() (stopped bool) {
+	for _, of := range []struct {
+		name string
+		*LimitReport
+	}{{j.LimitOf, j.State}, {proxyrule.TotalName, j.Total}} {
+		switch l := of.LimitReport; {
+		case l == nil, l.Inflight < l.LimitNow && l.Waiting == 0:
+		case l.Waiting < l.Queue && j.Mode != proxyrule.Shadow:
+			j.waits = append(j.waits, fmt.Sprintf("in the queue of the limit %s, %d in front of it, %s", of.name, l.Waiting, atMost(l.MaxWait)))
+		case j.stop(j.Mode, Reject, http.StatusServiceUnavailable,
+			"Rejected with 503: the limit %s is used up, with %d of %d in flight and %d of %d waiting.", of.name, l.Inflight, l.LimitNow, l.Waiting, l.Queue):
+			return true
+		}
+	}
+	return false
+}
+
+func atMost(d settings.Duration) string {
+	if d == 0 {
+		return "as long as its client waits"
+	}
+	return "for at most " + span(time.Duration(d))
+}
+
+// milliseconds rounds up; weir.Never is -1.
+func milliseconds(d time.Duration) int64 {
+	if d == weir.Never {
+		return -1
+	}
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// span formats a time for reading.
+func span(d time.Duration) string {
+	switch {
+	case d == weir.Never:
+		return "no time at all"
+	case d < time.Second:
+		return cmp.Or(d.Round(time.Millisecond), time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}

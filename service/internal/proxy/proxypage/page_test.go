@@ -1,0 +1,259 @@
+package proxypage_test
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/service/internal/browser"
+)
+
+// number returns the number that a text begins with, or -1.
+func number(text string) float64 {
+	text = strings.ReplaceAll(strings.TrimSpace(text), ",", "")
+	end := strings.IndexFunc(text, func(c rune) bool { return (c < '0' || c > '9') && c != '.' })
+	if end >= 0 {
+		text = text[:end]
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return -1
+	}
+	return v
+}
+
+func has(tab *browser.Tab, id, want string) func() bool {
+	return func() bool { return strings.Contains(tab.Text(id), want) }
+}
+
+// A shown is all the numbers of the page, read at one moment.
+type shown struct {
+	Tiles   map[string]string // by data-testid
+	Legends map[string]string // of the plots, by label
+	Classes [][]string        // texts of the cells
+	Rules   [][]string
+}
+
+const readPage = `(() => {
+	const rows = (id) => [...document.querySelectorAll("#" + id + " tr")].map((tr) => [...tr.children].map((td) => td.innerText.trim()));
+	const tiles = {}, legends = {};
+	for (const e of document.querySelectorAll("[data-testid]")) if (e.matches("dd, .value")) tiles[e.dataset.testid] = e.innerText.trim();
+	for (const e of document.querySelectorAll(".u-legend .u-series")) legends[e.querySelector(".u-label").innerText] = e.querySelector(".u-value").innerText;
+	return {Tiles: tiles, Legends: legends, Classes: rows("classes"), Rules: rows("rules")};
+})()`
+
+// tile returns the number of a tile.
+func (s *shown) tile(id string) float64 { return number(s.Tiles[id]) }
+
+// sum adds up a column.
+func sum(rows [][]string, column int) (total float64) {
+	for _, row := range rows {
+		if len(row) > column {
+			total += max(number(row[column]), 0)
+		}
+	}
+	return total
+}
+
+// agree expects numbers that are the same but for the rounding of their texts, which is half
+// a unit for each number of a sum.
+func agree(t *testing.T, what string, a, b, within float64) {
+	t.Helper()
+	if math.Abs(a-b) > within || a < 0 || b < 0 {
+		t.Errorf("%s: %v and %v do not agree", what, a, b)
+	}
+}
+
+// consistent checks that what the page shows in several places agrees.
+func consistent(t *testing.T, s *shown) {
+	t.Helper()
+	law := strings.FieldsFunc(s.Tiles["law"], func(c rune) bool { return c == '=' || c == '×' })
+	if len(law) != 3 {
+		t.Fatalf("the law is %q", s.Tiles["law"])
+	}
+	n, x, r := number(law[0]), number(law[1]), number(law[2])
+	if strings.Contains(law[2], "ms") {
+		r /= 1000
+	}
+	agree(t, "Little's law", n, x*r, 0.015*n) // three digits each
+	agree(t, "throughput and the law's", s.tile("throughput"), x, 0)
+	agree(t, "throughput and the plot's", s.tile("throughput"), number(s.Legends["finished"]), 0.06+0.005*x)
+	agree(t, "in flight and the plot's", s.tile("inflight"), number(s.Legends["in flight"]), 0)
+	agree(t, "waiting and the plot's", s.tile("waiting"), number(s.Legends["waiting"]), 0)
+	agree(t, "the limit and the plot's", s.tile("limit"), number(s.Legends["limit"]), 0)
+	agree(t, "rejected and the plot's", s.tile("rejected"), number(s.Legends["rejected"]), 0.5)
+	agree(t, "denied and the plot's", s.tile("denied"), number(s.Legends["denied"]), 0.5)
+	agree(t, "waiting and the classes'", s.tile("waiting"), sum(s.Classes, 3), 0)
+	agree(t, "arriving and the classes'", s.tile("requests"), sum(s.Classes, 4), 3)
+	agree(t, "rejected and the classes'", s.tile("rejected"), sum(s.Classes, 5), 3)
+	agree(t, "denied and the classes'", s.tile("denied"), sum(s.Classes, 7), 3)
+	agree(t, "denied and the rules'", s.tile("denied"), sum(s.Rules, 4), 3)
+	reasons := 0.0
+	for reason := range strings.SplitSeq(s.Tiles["reasons"], " · ") {
+		_, v, _ := strings.Cut(reason, " ")
+		reasons += number(v)
+	}
+	agree(t, "rejected and its reasons", s.tile("rejected"), reasons, 3)
+}
+
+// The page shows what happens, with numbers that agree, and does what is asked of it.
+func TestPage(t *testing.T) {
+	r := newRig(t, rules)
+	r.load(t)
+	tab := browser.Open(t, r.URL+"/", 1280, 900)
+	until := func(what string, ok func() bool) { t.Helper(); tab.Until(what, ok) }
+
+	until("it is live", has(tab, "status", "live"))
+	until("the file is told", has(tab, "path", "rules.yaml"))
+	until("the law is there", has(tab, "law", "×"))
+	until("the origin's state is told", has(tab, "story", "Shedding: "))
+	until("since when", has(tab, "since", "shedding for "))
+	until("requests are rejected", func() bool { return number(tab.Text("rejected")) > 0 })
+	until("the reason is told", has(tab, "reasons", "queue_full"))
+	until("rules deny", func() bool { return number(tab.Text("denied")) > 0 })
+	until("the story names the rule", has(tab, "story", "(logins)"))
+	until("shadow mode tells what it would reject", has(tab, "classes", "shadow would reject"))
+	until("the shadow rule tells what it would deny", func() bool { return number(tab.Text("would")) > 0 })
+	until("the cache is told", has(tab, "classes", "% hits"))
+	until("requests wait", func() bool { return number(tab.Text("waiting")) > 0 })
+	until("abandoned work is told", func() bool { return number(tab.Text("abandoned")) > 0 })
+	for range 5 {
+		before := tab.Text("law")
+		until("the numbers move", func() bool { return tab.Text("law") != before })
+		s := browser.Evaluate[shown](tab, readPage)
+		consistent(t, &s)
+		if t.Failed() {
+			tab.Screenshot("disagrees")
+			t.Fatalf("%+v", s)
+		}
+	}
+	tab.Screenshot("page")
+	tab.View(1280, 2000, false)
+	tab.Screenshot("whole")
+	tab.View(1280, 900, false)
+
+	// An explanation is of what the form says, whatever that is.
+	explain := func(what, url, headers, want string) {
+		t.Helper()
+		browser.Evaluate[string](tab, fmt.Sprintf(`document.getElementById("url").value = %q`, url))
+		browser.Evaluate[string](tab, fmt.Sprintf(`document.getElementById("headers").value = %q`, headers))
+		tab.Click("explain")
+		until(what, has(tab, "explanation", want))
+	}
+	explain("a class is explained", "/reports/7", "", "class reports")
+	until("its route, too", has(tab, "explanation", "route /reports/"))
+	until("and the rule", has(tab, "explanation", `address "192.0.2.1"`))
+	browser.Evaluate[string](tab, `document.getElementById("method").value = "post"`)
+	explain("a denial is explained", "/login", "X-Api-Key: new\nX-Other: 1", `Denied with 429 by the rule "logins"`)
+	until("with its key", has(tab, "explanation", `header X-Api-Key "new"`))
+	explain("a hostile request is text", "/<img src=x onerror=alert(1)>", `X-Api-Key: <script>document.title='broken'</script>`, "<script>document.title='broken'</script>")
+	explain("a bad header is told", "/", "no header", `must be a line such as X-Api-Key: 42`)
+	if errors := tab.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "400") {
+		t.Errorf("%q: want that one answer was 400", errors)
+	}
+	browser.Evaluate[bool](tab, `document.getElementById("explain").scrollIntoView(), true`)
+	tab.Screenshot("explained")
+
+	// Names and routes are text, whatever they say.
+	until("the hostile rule is there", has(tab, "rules", `<img src=x onerror=alert(1)>`))
+	until("the hostile route is there", has(tab, "rules", `/<script>document.title='broken'</script>`))
+	if title := browser.Evaluate[string](tab, `document.title + document.scripts.length + document.images.length`); title != "weir proxy21" {
+		t.Errorf("%q: a name has become part of the page", title)
+	}
+
+	bad := strings.Replace(rules, "rate: 5/m", "rat: 5/m", 1)
+	r.text.Store(&bad)
+	tab.Click("reload")
+	until("a reload that fails says why", has(tab, "reloaded", "Nothing has changed: "))
+	until("the error is shown in full", has(tab, "config-error", "rat"))
+	until("with its place", has(tab, "config-error", "rules.yaml:4:"))
+	until("the load has failed", has(tab, "load", "FAILED"))
+	tab.Screenshot("failed-reload")
+	if errors := tab.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "422") {
+		t.Errorf("%q: want that one answer was 422", errors)
+	}
+	good, hash := strings.Replace(rules, "rate: 5/m", "rate: 6/m", 1), tab.Text("hash")
+	r.text.Store(&good)
+	tab.Click("reload")
+	until("a reload says what has changed", has(tab, "reloaded", "logins"))
+	until("the error is gone", has(tab, "load", "ok"))
+	until("other rules are in force", func() bool { return tab.Text("hash") != hash })
+	until("the rule is another", has(tab, "rules", "6/m"))
+	if focus := browser.Evaluate[string](tab, `document.activeElement.id`); focus != "reload" {
+		t.Errorf("the focus is on %q", focus)
+	}
+
+	for _, v := range []struct {
+		name          string
+		width, height int64
+		dark          bool
+	}{{"narrow", 390, 900, false}, {"narrow-dark", 390, 900, true}, {"dark", 1280, 900, true}, {"wide", 1600, 1000, false}} {
+		tab.View(v.width, v.height, v.dark)
+		until("the "+v.name+" page is not too wide", func() bool { // the plots follow a moment later
+			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
+		})
+		tab.Screenshot(v.name)
+	}
+
+	r.away()
+	until("it says that there is no answer", has(tab, "status", "no answer"))
+	tab.Errors() // the browser's own, of the connection
+}
+
+// The limit changes only after a confirmation.
+func TestPageChange(t *testing.T) {
+	r := newRig(t, "classes: [{name: reports, routes: [/reports/], limit: 2}]")
+	tab := browser.Open(t, r.URL+"/", 1280, 900)
+	tab.Until("it is live", has(tab, "status", "live"))
+	fill := func(id, text string) {
+		t.Helper()
+		browser.Evaluate[string](tab, `document.getElementById("`+id+`").value = "`+text+`"`)
+	}
+	open := func() bool { return browser.Evaluate[bool](tab, `document.getElementById("confirm").open`) }
+
+	tab.Click("change")
+	tab.Until("nothing is nothing", has(tab, "changed", "Nothing to change"))
+	fill("new-limit", "20")
+	tab.Click("change")
+	tab.Until("it asks", open)
+	tab.Until("it says what changes", has(tab, "confirm-list", "Limit: from 8 to 20"))
+	tab.Screenshot("confirm")
+	tab.Click("confirm-no")
+	tab.Until("the dialog is gone", func() bool { return !open() })
+	if n := r.Settings().LimitNow; n != 8 {
+		t.Errorf("the limit is %d: want that a cancelled change changes nothing", n)
+	}
+	tab.Click("change")
+	tab.Until("it asks again", open)
+	tab.Click("confirm-yes")
+	tab.Until("it has changed", has(tab, "changed", "Changed: limit 20"))
+	if n := r.Settings().LimitNow; n != 20 {
+		t.Errorf("the limit is %d: want 20", n)
+	}
+	tab.Until("the numbers follow", func() bool { return number(tab.Text("limit")) == 22 })
+
+	fill("new-limit", "-5")
+	tab.Click("change")
+	tab.Until("it asks once more", open)
+	tab.Click("confirm-yes")
+	tab.Until("an error is told", has(tab, "changed", "nothing was changed"))
+	if errors := tab.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "400") {
+		t.Errorf("%q: want that one answer was 400", errors)
+	}
+}
+
+// An origin that fails is told.
+func TestPageOriginFails(t *testing.T) {
+	r := newRig(t, "classes: [{name: reports, routes: [/reports/], limit: 2}]")
+	tab := browser.Open(t, r.URL+"/", 390, 900)
+	tab.Until("it is healthy", has(tab, "story", "Healthy: "))
+	tab.Until("there are no rules", has(tab, "rules", "There are no rules"))
+	r.load(t)
+	tab.Until("requests finish", has(tab, "law", "×"))
+	r.status.Store(503)
+	tab.Until("the failure is told", has(tab, "story", "The origin fails: the origin answers 503"))
+	tab.Until("since when", has(tab, "since", "failing for "))
+	tab.Screenshot("fails")
+}

@@ -1,0 +1,36 @@
+package proxyrule
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/httplimit"
+)
+
+// A BucketState is the state of a bucket.
+type BucketState struct {
+	Remaining  int           // tokens
+	RetryAfter time.Duration // until there is a token; 0 if there is one
+	ResetAfter time.Duration // until there are all
+}
+
+// Look returns the state of the bucket for a request to which the rule applies. It takes
+// nothing.
+func (r *Rule) Look(b *Buckets, req *http.Request) BucketState {
+	var d weir.Decision
+	if b.address != nil {
+		address, _ := httplimit.Address()(req) // without one, as without a key: the zero key
+		d = b.address.Take(address, 0)
+	} else {
+		key, _ := r.By.function(&r.match().routes)(req)
+		d = b.text.Take(key, 0)
+	}
+	s := BucketState{Remaining: d.Remaining, ResetAfter: d.ResetAfter}
+	if d.Remaining == 0 {
+		quota := r.Quota()
+		perToken := r.Rate.Period / time.Duration(max(r.Rate.Count, 1))
+		s.RetryAfter = max(d.ResetAfter-time.Duration(quota.Burst()-1)*perToken, time.Nanosecond)
+	}
+	return s
+}
