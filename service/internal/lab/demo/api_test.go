@@ -96,6 +96,8 @@ func TestSet(t *testing.T) {
 		{"application/json", `{"workers":9,"proxy":"on"}`, 400},
 		{"application/json", `{"experiment":"none"}`, 400},
 		{"application/json", `{"experiment":"slow","workers":9}`, 400},
+		{"application/json", `{"tour":true,"workers":9}`, 400},
+		{"application/json", `{"tour":true,"experiment":"slow"}`, 400},
 		{"application/json", `{"wokers":9}`, 400},
 		{"application/json", `{`, 400},
 		{"application/json", `{"workers":3}`, 204},
@@ -110,31 +112,29 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// The tour shows the collapse and the recovery.
-func TestTour(t *testing.T) {
-	l, url := live(t, 50)
-	w := watch(t, url)
-	l.Tour()
-	w.until("the slow release", func(s demo.State) bool { return s.Experiment == "slow" })
-	w.until("the rescue", func(s demo.State) bool { return s.Experiment == "adaptive" })
-}
-
-// A change of the setup ends the tour.
+// A change of the setup ends the tour, and a refused one does not.
 func TestTourGivesWay(t *testing.T) {
 	l, url := live(t, 50)
 	w := watch(t, url)
+	if err := l.Steer(demo.Steer{Tour: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the tour begins", func(s demo.State) bool { return s.Phase == demo.Normal && s.Client == demo.TourClient })
+	if err := l.Steer(demo.Steer{Setup: demo.Setup{Workers: -1}}); err == nil {
+		t.Error("-1 workers are accepted")
+	}
+	w.until("the slow release", func(s demo.State) bool { return s.Phase == demo.Overload && s.Settings.ServiceSeconds == 2 })
 	if err := l.Steer(demo.Steer{Setup: demo.Setup{Workers: 3}}); err != nil {
 		t.Fatal(err)
 	}
-	l.Tour()
 	last := w.until("60 s have gone by", func(s demo.State) bool {
 		if len(s.Samples) < 60 {
 			_ = l.Steer(demo.Steer{Setup: demo.Setup{Workers: 3}}) // asks for another state
 		}
 		return len(s.Samples) >= 60
 	})
-	if last.Settings.ServiceSeconds != 1 {
-		t.Errorf("%+v: the tour went on", last.Settings)
+	if last.Settings.Proxy != demo.Off || last.Phase != "" {
+		t.Errorf("%+v in phase %q: the tour went on", last.Settings, last.Phase)
 	}
 }
 
