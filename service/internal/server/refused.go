@@ -29,7 +29,7 @@ func (r *leaseRefusals) count(k found, err error) {
 	part.sketch.Add(k.print, k.known.key)
 }
 
-// counts returns the refusals by key: at least so many.
+// counts returns a lower bound of the refusals by key.
 func (r *leaseRefusals) counts() map[string]uint64 {
 	var all []topk.Count[string]
 	for i := range r.parts {

@@ -87,7 +87,7 @@ func variables(css string) map[string]rgb {
 // A matrix turns linear light into what is seen of it.
 type matrix [3][3]float64
 
-// visions are those of Machado, Oliveira and Fernandes 2009, at full severity.
+// visions are the matrices of Machado, Oliveira and Fernandes 2009, at full severity.
 var visions = map[string]matrix{
 	"normal vision": {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia":    {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}},

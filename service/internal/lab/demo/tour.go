@@ -50,7 +50,7 @@ var tour = []struct {
 const lost = 0.1
 
 // next returns the phase after a sample, given that before it. Overload and Proxied are
-// changes of the setup; Collapse and Recovery are what the sample measured.
+// changes of the setup; Collapse and Recovery follow from the measured goodput.
 func (p Phase) next(s Sample, setup Setup) Phase {
 	share := s.Goodput / setup.capacity()
 	switch {

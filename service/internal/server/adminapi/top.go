@@ -34,7 +34,7 @@ type Key struct {
 	Denied           uint64  `json:"denied"`
 	AllowedPerSecond float64 `json:"allowed_per_second"`
 	DeniedPerSecond  float64 `json:"denied_per_second"`
-	// Refused leases: at least so many, counted for keys that are refused often.
+	// Refused leases: a lower bound, counted for keys that are refused often.
 	LeaseRefused          uint64  `json:"lease_refused"`
 	LeaseRefusedPerSecond float64 `json:"lease_refused_per_second"`
 	Waiting               int     `json:"waiting"`

@@ -383,7 +383,7 @@ type Seen struct {
 	Key             string
 	Rules           []*config.Rule // that count for it
 	Allowed, Denied uint64         // requests for tokens since the node remembers the key
-	LeasesRefused   uint64         // at least; counted only for keys that are refused often
+	LeasesRefused   uint64         // a lower bound, counted for keys that are refused often
 	Waiting         int            // requests that wait for its tokens
 }
 

@@ -1,6 +1,6 @@
 // One panel: an uPlot with the series that have values.
 
-const height = 230;
+const height = 216;
 const font = 'system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 // css returns the current value of a colour of the style sheet.
