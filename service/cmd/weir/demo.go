@@ -21,7 +21,7 @@ import (
 type demoCmd struct {
 	Listen string   `default:"127.0.0.1:7070" placeholder:"ADDR" help:"Address of the page (${default})."`
 	Open   bool     `help:"Open the page in the browser."`
-	Tour   bool     `default:"true" negatable:"" help:"Begin with the tour, which ends when the user changes a setting. --no-tour begins with the first experiment."`
+	Tour   bool     `default:"true" negatable:"" help:"Begin the tour when the page opens; a change of a setting ends it. --no-tour begins with the first experiment."`
 	Speed  *float64 `least:"0.1" most:"50" placeholder:"X" help:"Run X times faster: divide all times and multiply all rates by X. The page shows the original units (5, with which the tour lasts half a minute; with --headless 1)."`
 
 	Headless bool          `help:"Run the five experiments side by side and print their results, without a page."`
@@ -66,9 +66,7 @@ func (c *demoCmd) page(ctx context.Context, std streams) error {
 	}
 	defer live.Close()
 	if c.Tour {
-		if err := live.Steer(demo.Steer{Tour: true}); err != nil {
-			return err
-		}
+		live.AwaitViewer()
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/", live.Handler())

@@ -97,7 +97,11 @@ func (l *Live) Handler() http.Handler {
 }
 
 func (l *Live) serveEvents(w http.ResponseWriter, r *http.Request) {
-	events, err := l.join()
+	err := l.welcome()
+	var events chan []byte
+	if err == nil {
+		events, err = l.join()
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

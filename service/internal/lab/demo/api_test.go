@@ -112,6 +112,26 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// The tour waits for the first page, unless a user has changed the setup before.
+func TestTourAwaitsViewer(t *testing.T) {
+	for _, touched := range []bool{false, true} {
+		l, url := live(t, 10)
+		l.AwaitViewer()
+		if touched {
+			if got := set(t, url, "application/json", `{"experiment":"fixed"}`); got != 204 {
+				t.Fatal(got)
+			}
+		}
+		s := watch(t, url).until("the first state", func(demo.State) bool { return true })
+		if began := s.Phase == demo.Normal; began == touched || touched && s.Experiment != "fixed" {
+			t.Errorf("phase %q, experiment %q: touched %v", s.Phase, s.Experiment, touched)
+		}
+		if s := watch(t, url).until("the first state", func(demo.State) bool { return true }); len(s.Changes) > 2 {
+			t.Errorf("%v: a second page begins another tour", s.Changes)
+		}
+	}
+}
+
 // A change of the setup ends the tour, and a refused one does not.
 func TestTourGivesWay(t *testing.T) {
 	l, url := live(t, 50)

@@ -29,6 +29,7 @@ type Live struct {
 	rig     *rig
 	setup   Setup
 	phase   Phase // empty outside of the tour
+	awaits  bool  // the tour begins with the first viewer
 	samples []Sample
 	changes []ChangeMark
 	viewers map[chan []byte]struct{}
@@ -59,7 +60,8 @@ func (l *Live) Dismiss() { l.stop() }
 // Close ends the demonstration and its servers.
 func (l *Live) Close() {
 	l.Dismiss()
-	l.changing.Lock() // a tour that begins has begun
+	l.changing.Lock()
+	l.endTour() // no other tour begins after this one
 	l.changing.Unlock()
 	l.ended.Wait()
 	l.changing.Lock()
@@ -99,6 +101,10 @@ type Steer struct {
 func (l *Live) Steer(s Steer) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
+	return l.steer(s)
+}
+
+func (l *Live) steer(s Steer) error {
 	switch {
 	case l.ctx.Err() != nil:
 		return fmt.Errorf("the demonstration has ended")
@@ -138,7 +144,7 @@ func (l *Live) leaveTour() {
 	l.endTour()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.phase = ""
+	l.phase, l.awaits = "", false
 }
 
 // change changes the setup of the running rig while changing is held.

@@ -66,6 +66,28 @@ func (p Phase) next(s Sample, setup Setup) Phase {
 	return Overload
 }
 
+// AwaitViewer lets the tour begin when the first page watches, unless a user has changed
+// the setup before.
+func (l *Live) AwaitViewer() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.awaits = true
+}
+
+// welcome begins the tour if it has waited for a viewer.
+func (l *Live) welcome() error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	l.mu.Lock()
+	awaits := l.awaits
+	l.awaits = false
+	l.mu.Unlock()
+	if !awaits {
+		return nil
+	}
+	return l.steer(Steer{Tour: true})
+}
+
 // beginTour begins the tour while changing is held, with an empty history.
 func (l *Live) beginTour() error {
 	ctx, end := context.WithCancel(l.ctx)
