@@ -5,6 +5,9 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
 // Rate returns a rate per second, rounded to a hundredth. It is zero if d is zero.
@@ -23,12 +26,24 @@ func Increase[N uint64 | float64](now, then N) N {
 	return now - then
 }
 
-// Figure formats a number for reading.
+// grouped writes 1,234.
+var grouped = message.NewPrinter(language.English)
+
+// Figure formats a rate as the pages do.
 func Figure(v float64) string {
-	if v < 10 {
-		return strconv.FormatFloat(v, 'f', 1, 64)
+	digits := 0
+	switch {
+	case v == 0:
+	case v < 1:
+		digits = 2
+	case v < 10:
+		digits = 1
 	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
+	v = math.Nextafter(v, math.Inf(1)) // a half is rounded up, as in JavaScript
+	if digits == 0 {
+		return grouped.Sprint(int64(math.Round(v)))
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
 // Span formats a time for reading.

@@ -22,8 +22,7 @@ type Report struct {
 	Rules   []RuleReport  `json:"rules"`          // in the order of the file
 	Total   *LimitReport  `json:"total,omitempty"`
 
-	// Former is the number of requests in flight that hold units of limits which a reload has
-	// removed.
+	// Former is the number of requests in flight of limits which a reload has removed.
 	Former  int            `json:"former"`
 	Origins []OriginReport `json:"origins,omitempty"`
 }
@@ -42,13 +41,16 @@ type FileReport struct {
 
 // A LimitReport describes a limit on requests in flight, and its queue.
 type LimitReport struct {
-	Limit    Limit             `json:"limit"` // as set
-	LimitNow int               `json:"limit_now"`
-	Inflight int               `json:"inflight"`
-	Waiting  int               `json:"waiting"`
-	Queue    int               `json:"queue"`    // 0: none waits
-	MaxWait  settings.Duration `json:"max_wait"` // 0: as long as the client waits
-	UsualMS  float64           `json:"usual_ms"` // upper bound of the duration of ordinary work; 0: not known
+	Limit    Limit `json:"limit"` // as set
+	LimitNow int   `json:"limit_now"`
+	Inflight int   `json:"inflight"` // units, at most LimitNow unless that has fallen
+	// Exchanges is the number of requests in flight. It is more than Inflight in shadow mode,
+	// and less if requests with a unit wait for that of the total.
+	Exchanges int               `json:"exchanges"`
+	Waiting   int               `json:"waiting"`
+	Queue     int               `json:"queue"`    // 0: none waits
+	MaxWait   settings.Duration `json:"max_wait"` // 0: as long as the client waits
+	UsualMS   float64           `json:"usual_ms"` // upper bound of the duration of ordinary work; 0: not known
 }
 
 // A ClassReport describes a class of routes. A class without a limit shares that of the
@@ -128,7 +130,7 @@ func (p *Proxy) Report() Report {
 	}
 	for _, l := range p.retired {
 		if l.name != proxyrule.TotalName {
-			r.Former += l.State().Inflight
+			r.Former += int(l.holding.Load())
 		}
 	}
 	for i := range pl.rules.Rules {
@@ -191,7 +193,7 @@ func (c *class) report() ClassReport {
 func (l *limiter) report() *LimitReport {
 	st := l.State()
 	return &LimitReport{
-		Limit: l.now.limit, LimitNow: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting, Queue: l.now.queue, MaxWait: l.now.maxWait,
+		Limit: l.now.limit, LimitNow: st.Limit, Inflight: st.Inflight, Exchanges: int(l.holding.Load()), Waiting: st.Waiting, Queue: l.now.queue, MaxWait: l.now.maxWait,
 		UsualMS: float64(l.Usual()) / float64(time.Millisecond),
 	}
 }

@@ -15,7 +15,7 @@ const axis = (more) => ({
 const draws = {
   fill: ({ color }) => ({ fill: () => css(color) + "22" }),
   stepped: () => ({ paths: uPlot.paths.stepped({ align: -1 }) }),
-  dash: ({ dash }) => ({ dash, width: 1.5 }),
+  dash: ({ dash }) => ({ dash }),
   right: () => ({ scale: "right" }),
 };
 
@@ -26,6 +26,13 @@ function series(line) {
   };
   return Object.assign(opts, ...Object.keys(draws).filter((name) => line[name]).map((name) => draws[name](line)));
 }
+
+// marker shows a line as it is drawn, in the legend.
+const marker = ({ color, dash }) => {
+  if (!dash) return `var(${color})`;
+  const [on, off] = dash;
+  return `repeating-linear-gradient(90deg, var(${color}) 0 ${on}px, transparent ${on}px ${on + off}px)`;
+};
 
 const time = (t) => new Date(t * 1000).toLocaleTimeString("en-GB");
 const upTo = (least) => (_, min, max) => [0, Math.max(least, (max ?? 0) * 1.08)];
@@ -40,7 +47,7 @@ export function plot(box, lines, { least = 5, changed = () => "" } = {}) {
   const u = new uPlot({
     width: box.clientWidth, height, padding: [20, right ? 4 : 14, 0, 0],
     cursor: { points: { size: 6 }, drag: { setScale: false } },
-    legend: { markers: { width: 0, fill: (u, i) => `var(${u.series[i].color})` } }, // follows dark and light by itself
+    legend: { markers: { width: 0, fill: (u, i) => marker(u.series[i]) } }, // follows dark and light by itself
     scales: { x: { time: true }, y: { range: upTo(least) }, ...(right && { right: { range: upTo(least) } }) },
     axes: [
       axis({ size: 28, values: (_, ticks) => ticks.map(time), space: 90 }),

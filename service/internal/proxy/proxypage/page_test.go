@@ -85,6 +85,7 @@ func consistent(t *testing.T, s *shown) {
 	agree(t, "the limit and the plot's", s.tile("limit"), number(s.Legends["limit"]), 0)
 	agree(t, "rejected and the plot's", s.tile("rejected"), number(s.Legends["rejected"]), 0.5)
 	agree(t, "denied and the plot's", s.tile("denied"), number(s.Legends["denied"]), 0.5)
+	agree(t, "in flight and the classes'", s.tile("inflight"), sum(s.Classes, 2), 0)
 	agree(t, "waiting and the classes'", s.tile("waiting"), sum(s.Classes, 3), 0)
 	agree(t, "arriving and the classes'", s.tile("requests"), sum(s.Classes, 4), 3)
 	agree(t, "rejected and the classes'", s.tile("rejected"), sum(s.Classes, 5), 3)
@@ -228,11 +229,21 @@ func TestPageChange(t *testing.T) {
 	tab.Click("change")
 	tab.Until("it asks again", open)
 	tab.Click("confirm-yes")
-	tab.Until("it has changed", has(tab, "changed", "Changed: limit 20"))
+	tab.Until("it has changed", has(tab, "changed", "Changed default: limit 20"))
 	if n := r.Settings().LimitNow; n != 20 {
 		t.Errorf("the limit is %d: want 20", n)
 	}
 	tab.Until("the numbers follow", func() bool { return number(tab.Text("limit")) == 22 })
+
+	fill("new-class", "reports")
+	fill("new-limit", "aimd")
+	fill("new-queue", "7")
+	tab.Click("change")
+	tab.Until("it asks about the class", open)
+	tab.Until("with its name", has(tab, "confirm-of", "class reports"))
+	tab.Until("and its queue", has(tab, "confirm-list", "Queue: from 4 to 7"))
+	tab.Click("confirm-yes")
+	tab.Until("the class has changed", has(tab, "changed", "Changed reports: limit aimd, queue 7"))
 
 	fill("new-limit", "-5")
 	tab.Click("change")

@@ -88,7 +88,7 @@ func stateOf(now, then reading) State {
 	d := now.work.At.Sub(then.work.At)
 	st := State{
 		NowMS: now.work.At.UnixMilli(), SinceMS: r.Since.UnixMilli(), WindowMS: d.Milliseconds(),
-		Law: lawOf(now.work.Since(then.work, 0.5, 0.95, 0.99)), Total: totalOf(&now),
+		Law: lawOf(now.work.Since(then.work, 0.5, 0.95, 0.99)), Total: totalOf(r),
 		Shadow: r.Mode == "shadow", Ready: r.Ready, File: r.File, Limits: r.Total,
 		Origins: originsOf(r.Origins, then.report.Origins, d), Rules: rulesOf(r.Rules, then.report.Rules, d),
 	}
@@ -125,33 +125,23 @@ func ms(d time.Duration) *float64 {
 	return &v
 }
 
-// totalOf sums up the limits. In shadow mode, exchanges need no unit: then all in flight
-// count, not the ones that have one.
-func totalOf(now *reading) Total {
-	r := &now.report
-	t := Total{LongLived: r.LongLived, Abandoned: r.Abandoned, Connections: r.Connections}
-	shadow := r.Mode == "shadow"
+// totalOf sums up the limits.
+func totalOf(r *proxy.Report) Total {
+	t := Total{LongLived: r.LongLived, Abandoned: r.Abandoned, Connections: r.Connections, Former: r.Former, Inflight: r.Former}
 	for i := range r.Classes {
-		c := &r.Classes[i]
-		shadow = shadow || c.Mode == "shadow"
-		if c.Limit == nil {
+		l := r.Classes[i].Limit
+		if l == nil {
 			continue
 		}
 		t.Limits++
-		t.Limit += c.Limit.LimitNow
-		t.Inflight += c.Limit.Inflight
-		t.Waiting += c.Limit.Waiting
-		t.Mode = c.Limit.Limit.String()
+		t.Limit += l.LimitNow
+		t.Inflight += l.Exchanges
+		t.Waiting += l.Waiting
+		t.Mode = l.Limit.String()
 	}
 	if r.Total != nil {
 		t.Limit = min(t.Limit, r.Total.LimitNow)
 		t.Waiting += r.Total.Waiting
-		t.Inflight = max(t.Inflight-r.Total.Waiting, 0) // they hold units of their classes
-	}
-	t.Former = r.Former
-	t.Inflight += r.Former
-	if shadow {
-		t.Inflight = now.work.Inflight
 	}
 	return t
 }

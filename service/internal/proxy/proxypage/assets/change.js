@@ -12,6 +12,23 @@ function fail(text) {
   $("changed").hidden = false;
 }
 
+// showLimits lists the classes that have a limit of their own, and the limit of all.
+export function showLimits(state) {
+  const names = state.classes.filter((c) => c.limit).map((c) => c.name).reverse(); // the class default is the last one
+  if (state.total_limit) names.push("total");
+  const select = $("new-class");
+  const text = JSON.stringify(names);
+  if (select.dataset.shown === text) return;
+  select.dataset.shown = text;
+  const chosen = select.value;
+  select.replaceChildren(...names.map((name) => {
+    const option = element("option", name === "total" ? "all classes together" : `class ${printable(name)}`);
+    option.value = name;
+    return option;
+  }));
+  if (names.includes(chosen)) select.value = chosen;
+}
+
 // read returns the fields that are filled in.
 function read() {
   const all = {};
@@ -23,18 +40,21 @@ function read() {
   return all;
 }
 
+// settings are those of a limit.
+const settings = (all, name) => (name === "default" ? all : all.classes?.[name] ?? {});
+
 $("change").onsubmit = async (e) => {
   e.preventDefault();
   try {
     change = read();
     if (!Object.keys(change).length) throw new Error("Nothing to change: all fields are empty.");
-    const now = await get("/-/set");
+    const now = settings(await get("/-/set"), $("new-class").value);
+    $("confirm-of").textContent = printable($("new-class").selectedOptions[0].text);
     $("confirm-list").replaceChildren(...Object.keys(change).map((name) => {
-      const was = name === "limit" && now.limit !== now.limit_now ? `${now.limit}, now ${now.limit_now}` : String(now[name]);
-      return element("li", printable(`${names[name]}: from ${was} to ${change[name]}`));
+      return element("li", printable(`${names[name]}: from ${now[name]} to ${change[name]}`));
     }));
-    $("confirm-note").textContent = "limit" in change
-      ? `${now.inflight} requests are in flight, and ${now.waiting} wait. An automatic limit starts from the beginning.` : "";
+    $("confirm-note").textContent = "limit" in change ? "A limit that adapts starts from the beginning." : "";
+    change.class = $("new-class").value;
     $("confirm").showModal();
     $("confirm-no").focus();
   } catch (error) {
@@ -49,8 +69,9 @@ $("confirm-yes").onclick = async () => {
   const request = () => fetch("/-/set", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(change) });
   const done = async (answer) => {
     if (!answer.ok) return printable((await answer.text()).trim());
-    const now = await answer.json();
-    return `Changed: limit ${now.limit} (now ${now.limit_now}), queue ${now.queue}, longest wait ${now.max_wait}.`;
+    const now = settings(await answer.json(), change.class);
+    return printable(`Changed ${change.class}: limit ${now.limit}, queue ${now.queue}, longest wait ${now.max_wait}.`);
   };
-  if (await post($("change").querySelector("button"), $("changed"), request, done)) $("change").reset();
+  if (!(await post($("change").querySelector("button"), $("changed"), request, done))) return;
+  for (const [, id] of fields) $(id).value = "";
 };

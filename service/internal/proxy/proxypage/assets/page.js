@@ -5,7 +5,7 @@ import { $ } from "./operator/text.js";
 import { showConfig, showNumbers } from "./state.js";
 import { showClasses, showOrigins, showRules } from "./tables.js";
 import "./explain.js";
-import "./change.js";
+import { showLimits } from "./change.js";
 
 const changed = (s, was) => s.reloads !== was.reloads && "other rules";
 const plots = [
@@ -40,6 +40,7 @@ async function poll() {
   showClasses(state);
   showRules(state);
   showOrigins(state);
+  showLimits(state);
   speak(state.words);
 }
 

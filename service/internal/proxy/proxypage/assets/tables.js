@@ -59,7 +59,7 @@ const classColumns = [
     }),
   },
   { label: "limit", show: limit },
-  { label: "in flight", number: true, show: (c) => (c.limit ? count(c.limit.inflight) : none) },
+  { label: "in flight", number: true, show: (c) => (c.limit ? count(c.limit.exchanges) : none) },
   { label: "waiting", number: true, show: (c) => (c.limit ? count(c.limit.waiting) : none) },
   { label: "arriving/s", number: true, show: (c) => rate(c.per_second.requests) },
   { label: "rejected/s", number: true, show: (c) => hot(c.per_second.rejected) },

@@ -12,8 +12,8 @@ const maxRules = 100; // that are shown
 const draw = plot($("plot"), [
   { label: "allowed/s", color: "--allowed", of: (s) => s.allowed, fill: true },
   { label: "denied/s", color: "--denied", of: (s) => s.denied, width: 2.5 },
-  { label: "shadow/s", color: "--denied", of: (s) => s.shadowed, dash: [2, 3] },
-  { label: "waiting (right)", color: "--waiting", of: (s) => s.waiting, right: true, dash: [6, 4] },
+  { label: "shadow would deny/s", color: "--shadow", of: (s) => s.shadowed, dash: [8, 4] },
+  { label: "waiting (right)", color: "--waiting", of: (s) => s.waiting, right: true, dash: [2, 3] },
 ], { changed: (s, was) => s.reloads !== was.reloads && "other rules" });
 let samples = [];
 let state = null;
