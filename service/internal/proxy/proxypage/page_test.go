@@ -190,7 +190,7 @@ func TestPage(t *testing.T) {
 		name          string
 		width, height int64
 		dark          bool
-	}{{"narrow", 390, 900, false}, {"narrow-dark", 390, 900, true}, {"dark", 1280, 900, true}, {"wide", 1600, 1000, false}} {
+	}{{"narrow", 390, 900, false}, {"narrow-dark", 390, 3600, true}, {"dark", 1280, 900, true}, {"wide", 1600, 1000, false}} {
 		tab.View(v.width, v.height, v.dark)
 		until("the "+v.name+" page is not too wide", func() bool { // the plots follow a moment later
 			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
@@ -240,7 +240,7 @@ func TestPageChange(t *testing.T) {
 	fill("new-queue", "7")
 	tab.Click("change")
 	tab.Until("it asks about the class", open)
-	tab.Until("with its name", has(tab, "confirm-of", "class reports"))
+	tab.Until("with its name", has(tab, "confirm-title", "class reports"))
 	tab.Until("and its queue", has(tab, "confirm-list", "Queue: from 4 to 7"))
 	tab.Click("confirm-yes")
 	tab.Until("the class has changed", has(tab, "changed", "Changed reports: limit aimd, queue 7"))

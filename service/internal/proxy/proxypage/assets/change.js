@@ -49,7 +49,7 @@ $("change").onsubmit = async (e) => {
     change = read();
     if (!Object.keys(change).length) throw new Error("Nothing to change: all fields are empty.");
     const now = settings(await get("/-/set"), $("new-class").value);
-    $("confirm-of").textContent = printable($("new-class").selectedOptions[0].text);
+    $("confirm-title").textContent = `Change ${printable($("new-class").selectedOptions[0].text)} of the running proxy?`;
     $("confirm-list").replaceChildren(...Object.keys(change).map((name) => {
       return element("li", printable(`${names[name]}: from ${now[name]} to ${change[name]}`));
     }));

@@ -12,7 +12,8 @@ function routes(patterns, more) {
   return more ? [...shown, element("code", more)] : shown;
 }
 
-const hot = (v) => ({ text: rate(v), nodes: () => [element("span", rate(v), v ? "hot" : "")] });
+// marked is a rate that stands out if it is not zero.
+const marked = (v, className) => ({ text: rate(v), nodes: () => [element("span", rate(v), v ? className : "")] });
 
 const shadow = (mode) => (mode === "shadow" ? [tag("shadow", "shadow")] : []);
 
@@ -62,7 +63,7 @@ const classColumns = [
   { label: "in flight", number: true, show: (c) => (c.limit ? count(c.limit.exchanges) : none) },
   { label: "waiting", number: true, show: (c) => (c.limit ? count(c.limit.waiting) : none) },
   { label: "arriving/s", number: true, show: (c) => rate(c.per_second.requests) },
-  { label: "rejected/s", number: true, show: (c) => hot(c.per_second.rejected) },
+  { label: "rejected/s", number: true, show: (c) => marked(c.per_second.rejected, "rejects") },
   {
     label: "because",
     show: (c) => {
@@ -70,7 +71,7 @@ const classColumns = [
       return [reasons(c.per_second.rejected_by_reason), would].filter(Boolean).join(" · ") || none;
     },
   },
-  { label: "denied/s", title: "by rules", number: true, show: (c) => hot(c.per_second.denied) },
+  { label: "denied/s", title: "by rules", number: true, show: (c) => marked(c.per_second.denied, "hot") },
   { label: "ordinary", title: "upper bound of the duration of ordinary work, as the limit has learned it; what lasts longer becomes long-lived", number: true, show: (c) => (c.limit?.usual_ms ? ms(c.limit.usual_ms) : none) },
   { label: "cache", show: cache },
 ];
@@ -89,7 +90,7 @@ const ruleColumns = [
   { label: "key", show: (r) => (r.by?.length ? printable(r.by.join(", or ")) : "one bucket for all") },
   { label: "quota", show: (r) => `${r.rate}, burst ${count(r.burst)}` },
   { label: "allowed/s", number: true, show: (r) => rate(r.allowed_per_second) },
-  { label: "denied/s", number: true, show: (r) => hot(r.denied_per_second) },
+  { label: "denied/s", number: true, show: (r) => marked(r.denied_per_second, "hot") },
   { label: "would deny/s", title: "let through in shadow mode", number: true, show: (r) => rate(r.would_deny_per_second) },
   { label: "denied in all", number: true, show: (r) => count(r.denied) },
   { label: "would deny in all", number: true, show: (r) => count(r.would_deny) },
