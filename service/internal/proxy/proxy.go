@@ -30,12 +30,10 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"crypto/tls"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,11 +55,15 @@ const (
 	DefaultClientTimeout = 30 * time.Second
 )
 
-// Config configures a Proxy. Only Origin is required.
+// Config configures a Proxy. Only Origins is required.
 type Config struct {
-	// Origin is the absolute http or https URL that requests go to. Its path is a
-	// prefix of each request's path.
-	Origin string
+	// Origins are the absolute URLs that requests go to, each to one of them: http, https
+	// (HTTP/2 if the origin speaks it), or h2c (HTTP/2 without TLS). The path of a URL is a
+	// prefix of each request's path. See package balance for the choice. The limit is one
+	// over all origins together.
+	Origins []string
+	// OriginTLS configures TLS to the origins. If nil, the certificates of the system count.
+	OriginTLS *tls.Config
 	// Limit bounds the requests in flight. The zero Limit is automatic.
 	Limit Limit
 	// Auto configures the automatic limit.
@@ -90,7 +92,7 @@ type Config struct {
 	// exchanges stay in flight, and end while the limit is reached. If zero,
 	// DefaultLongLived; if negative, none leaves the limit, and none is ended.
 	LongLived int
-	// Transport sends requests to the origin. If nil, one with enough keep-alive
+	// Transport sends requests to the origins. If nil, one with enough keep-alive
 	// connections for any limit. It must be safe for concurrent use.
 	Transport http.RoundTripper
 	// Logger gets changes of the state, never a line per request. If nil,
@@ -105,6 +107,7 @@ type Config struct {
 type Proxy struct {
 	cfg     Config
 	limiter *inflight.Limiter
+	origins *origins
 	reverse *httputil.ReverseProxy
 	metrics *metrics
 	log     *slog.Logger
@@ -122,7 +125,8 @@ type Proxy struct {
 	bodies   atomic.Int64     // bytes of bodies that are received first
 	signs    [loadsign.Count]atomic.Uint64
 
-	watch watch
+	lastFailure atomic.Pointer[failure] // to get an answer of an origin
+	watch       watch
 
 	draining    atomic.Bool
 	abandoned   atomic.Int64 // permits held after the client has left
@@ -131,13 +135,6 @@ type Proxy struct {
 
 // New returns a Proxy, or an error that names the first invalid field of the Config.
 func New(cfg Config) (*Proxy, error) {
-	origin, err := url.Parse(cfg.Origin)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("proxy: Origin = %q: %w", cfg.Origin, err)
-	case origin.Scheme != "http" && origin.Scheme != "https" || origin.Host == "":
-		return nil, fmt.Errorf("proxy: Origin = %q: must be an absolute http or https URL", cfg.Origin)
-	}
 	// Also if the limit is fixed, because Set can make it automatic.
 	if _, err := limit.NewAuto(cfg.Auto); err != nil {
 		return nil, err
@@ -149,6 +146,10 @@ func New(cfg Config) (*Proxy, error) {
 		cfg: cfg, limit: cfg.Limit, log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(),
 		queue:   max(cmp.Or(cfg.Queue, inflight.DefaultQueue), 0),
 		maxWait: settings.Duration(max(cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait), 0)),
+	}
+	var err error
+	if p.origins, err = newOrigins(cfg, p.log); err != nil {
+		return nil, err
 	}
 	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
 		p.long = connlimit.NewLimit(connlimit.LongLived, int64(n))
@@ -162,12 +163,11 @@ func New(cfg Config) (*Proxy, error) {
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what url.ParseQuery refuses
-			r.SetURL(origin)
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
 			keepHTTP1(r.Out.Header)
 		},
-		Transport:    carrier{p, cmp.Or(cfg.Transport, defaultTransport())},
+		Transport:    carrier{p},
 		ErrorHandler: p.fail,
 		BufferPool:   &bufferPool{},
 		ErrorLog:     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
@@ -190,20 +190,6 @@ func keepHTTP1(h http.Header) {
 			h.Del("HTTP2-Settings")
 			return
 		}
-	}
-}
-
-// defaultTransport differs from http.DefaultTransport for a proxy of one origin: it
-// has idle connections for the whole limit instead of two, uses no proxy, and does
-// not decompress bodies.
-func defaultTransport() http.RoundTripper {
-	return &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   5 * time.Second,
-		MaxIdleConnsPerHost:   4096,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		DisableCompression:    true,
 	}
 }
 
@@ -239,6 +225,7 @@ type Stats struct {
 	Abandoned   int   // permits held after the client has left; part of Inflight, unless long-lived
 	LongLived   int   // exchanges that have left the limit
 	Connections int   // of clients, accepted by Listener
+	Origins     []OriginStats
 }
 
 // Stats returns the state and the counts since New.
@@ -249,6 +236,7 @@ func (p *Proxy) Stats() Stats {
 	return Stats{
 		Stats: p.limiter.Stats(), Mode: mode,
 		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: int(p.connections.Load()),
+		Origins: p.origins.stats(),
 	}
 }
 
