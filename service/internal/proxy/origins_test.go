@@ -55,7 +55,7 @@ func (g *group) proxy(t *testing.T, hosts ...string) *proxy.Proxy {
 	for i := range hosts {
 		hosts[i] = "http://" + hosts[i]
 	}
-	return newProxy(t, proxy.Config{Origins: hosts, Transport: g, Limit: proxy.FixedLimit(50), Timeout: 5 * s, AbandonedHold: 10 * s})
+	return newProxy(t, proxy.Config{Origins: hosts, Transport: g, Limit: proxy.FixedLimit(500), Timeout: 5 * s, AbandonedHold: 10 * s})
 }
 
 // call sends a request with a method and returns the status.
@@ -134,13 +134,13 @@ func TestStuckOrigin(t *testing.T) {
 		g := newGroup(map[string]origin{"a": answers(200, s/100), "b": answers(200, time.Hour)})
 		p := g.proxy(t, "a", "b")
 		for range 40 {
-			for range 4 {
+			for range 20 {
 				go call(t, p, "GET", nil)
 			}
 			time.Sleep(s / 4)
 		}
 		state(t, p, 1, balance.Ejected)
-		if st := p.Stats().Origins; st[1].Inflight == 0 || st[1].Inflight > 40 {
+		if st := p.Stats().Origins; st[1].Inflight == 0 || st[1].Inflight > 100 {
 			t.Errorf("%d in flight at the stuck origin", st[1].Inflight)
 		}
 		time.Sleep(time.Hour)
