@@ -50,6 +50,9 @@ type Listener struct {
 	// HelloTime bounds the time for the first bytes of a connection, handshake
 	// included. If zero, it is not bounded. It must be set before Accept is called.
 	HelloTime time.Duration
+	// Shared, if not nil, reports whether an address is that of a proxy, whose connections are
+	// of many clients. It may have all connections. It must be set before Accept is called.
+	Shared func(netip.Addr) bool
 
 	max      int64
 	farewell chan struct{} // holds a place for each connection that is being refused
@@ -113,9 +116,9 @@ func (l *Listener) admit(accepted net.Conn) (c, replaced *conn, err error) {
 	}
 	client := l.clients[addr]
 	if client == nil {
-		client = &Client{addr: addr}
+		client = &Client{addr: addr, shared: l.Shared != nil && l.Shared(addr)}
 	}
-	if !fair(int64(len(l.open))+1, client.conns+1, 1, l.max) {
+	if !fair(int64(len(l.open))+1, client.share()+1, 1, l.max) {
 		if replaced = l.replaceableLocked(client); replaced == nil {
 			l.counts.Refused++
 			return nil, nil, nil
@@ -145,10 +148,10 @@ const candidates = 16
 // one of the longest idle, of the client with the most connections; if no other client
 // has more, it is the client's own.
 func (l *Listener) replaceableLocked(client *Client) *conn {
-	best, most := client.idle.first, client.conns
+	best, most := client.idle.first, client.share()
 	for c, n := l.idle.first, 0; c != nil && n < candidates; c, n = c.links[ofListener].next, n+1 {
-		if c.client.conns > most {
-			best, most = c, c.client.conns
+		if c.client.share() > most {
+			best, most = c, c.client.share()
 		}
 	}
 	return best
@@ -251,7 +254,7 @@ func (l *Listener) SetIdle(nc net.Conn, idle bool) {
 // ConnContext is the ConnContext hook of the http.Server: see ClientOf.
 func (l *Listener) ConnContext(ctx context.Context, nc net.Conn) context.Context {
 	if c := connOf(nc); c != nil {
-		return context.WithValue(ctx, clientKey{}, c.client)
+		return context.WithValue(ctx, connKey{}, c)
 	}
 	return ctx
 }

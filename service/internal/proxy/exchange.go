@@ -19,6 +19,7 @@ import (
 type exchange struct {
 	proxy     *Proxy
 	address   *connlimit.Client // nil if the request came through no connlimit.Listener
+	from      source
 	client    *http.ResponseController
 	began     time.Time
 	outcome   weir.Outcome
@@ -88,7 +89,7 @@ func (x *exchange) end(o weir.Outcome) {
 	if x.long == notLong {
 		x.proxy.holding.Add(-1)
 	} else {
-		x.proxy.long.Leave(x.address, 1)
+		x.leaveLong()
 	}
 	x.permit.Release(x.judgedLocked(o))
 }

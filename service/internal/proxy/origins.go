@@ -31,6 +31,8 @@ type origins struct {
 	epoch time.Time
 	log   *slog.Logger
 
+	ordinary transport // to origins other than those of h2c
+
 	mu  sync.Mutex // guards set
 	set *balance.Set
 }
@@ -50,8 +52,8 @@ func newOrigins(cfg Config, log *slog.Logger) (*origins, error) {
 		return nil, fmt.Errorf("proxy: Origins: there are %d: must be 1 to %d", n, maxOrigins)
 	}
 	s := &origins{epoch: time.Now(), log: log, set: balance.New(len(cfg.Origins))}
-	ordinary := cmp.Or(cfg.Transport, http.RoundTripper(newTransport(cfg.OriginTLS, false)))
-	cleartext := cmp.Or(cfg.Transport, http.RoundTripper(newTransport(nil, true)))
+	s.ordinary.Store(newTransport(cfg.OriginTLS, false))
+	ordinary, cleartext := cmp.Or(cfg.Transport, http.RoundTripper(&s.ordinary)), cmp.Or(cfg.Transport, http.RoundTripper(newTransport(nil, true)))
 	for _, text := range cfg.Origins {
 		u, err := url.Parse(text)
 		switch {
@@ -97,6 +99,19 @@ func newTransport(cfg *tls.Config, h2c bool) *http.Transport {
 		// A dead connection of HTTP/2 would otherwise keep all its requests until their time-outs.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
 	}
+}
+
+// A transport is an http.Transport that can be replaced.
+type transport struct{ atomic.Pointer[http.Transport] }
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.Load().RoundTrip(req)
+}
+
+// UseOriginTLS replaces Config.OriginTLS. Requests in flight keep their connections.
+func (p *Proxy) UseOriginTLS(cfg *tls.Config) {
+	p.origins.ordinary.Swap(newTransport(cfg, false)).CloseIdleConnections()
 }
 
 // heldError says that all origins have asked for a pause.

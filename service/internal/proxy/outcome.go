@@ -36,6 +36,7 @@ var (
 	originHeld    = problem.New(http.StatusServiceUnavailable, problem.Blank, "origin_held", "the origin answers 503 to all requests, and asks for a pause")
 	clientSlow    = problem.New(http.StatusRequestTimeout, problem.Blank, "client_timeout", "the request's body came too slowly")
 	clientBroken  = problem.New(http.StatusBadRequest, problem.Blank, "client_failed", "the request's body broke off")
+	clientLarge   = problem.New(http.StatusRequestEntityTooLarge, problem.Blank, "body_too_large", "the request's body is larger than this proxy allows")
 	clientGone    = problem.New(499, problem.Blank, "client_gone", "the client left before the origin answered")
 )
 
@@ -64,6 +65,8 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case failed == http.StatusRequestTimeout:
 		answer = clientSlow
+	case failed == http.StatusRequestEntityTooLarge:
+		answer = clientLarge
 	case failed != 0:
 		answer = clientBroken
 	case errors.Is(err, errClientGone):

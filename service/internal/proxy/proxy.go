@@ -87,6 +87,12 @@ type Config struct {
 	// must also keep up MinBodyRate, or reads more of the answer (see Listener). If
 	// zero, DefaultClientTimeout; if negative, unbounded.
 	ClientTimeout time.Duration
+	// MaxBody bounds the body of a request, in bytes. A larger one gets 413. If zero, it is
+	// not bounded.
+	MaxBody int64
+	// Trust says which proxies in front of this one are trusted. The RemoteAddr of their
+	// requests becomes the address of the client, with port 0.
+	Trust Trust
 	// LongLived bounds the exchanges that have left the limit. The addresses of
 	// clients share it: one may have as many as are free, so at most half. The other
 	// exchanges stay in flight, and end while the limit is reached. If zero,
@@ -106,6 +112,7 @@ type Config struct {
 // concurrent use.
 type Proxy struct {
 	cfg     Config
+	trust   trust
 	limiter *inflight.Limiter
 	origins *origins
 	reverse *httputil.ReverseProxy
@@ -143,7 +150,7 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.AbandonedHold = max(cmp.Or(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
 	p := &Proxy{
-		cfg: cfg, limit: cfg.Limit, log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(),
+		cfg: cfg, trust: newTrust(cfg.Trust), limit: cfg.Limit, log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(),
 		queue:   max(cmp.Or(cfg.Queue, inflight.DefaultQueue), 0),
 		maxWait: settings.Duration(max(cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait), 0)),
 	}
@@ -164,7 +171,7 @@ func New(cfg Config) (*Proxy, error) {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what url.ParseQuery refuses
 			r.Out.Host = r.In.Host
-			r.SetXForwarded()
+			p.trust.setForwarded(r, r.In.Context().Value(exchangeKey{}).(*exchange).from)
 			keepHTTP1(r.Out.Header)
 		},
 		Transport:    carrier{p},
@@ -199,6 +206,19 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "CONNECT is not served here: this is a reverse proxy", http.StatusMethodNotAllowed)
 		return
 	}
+	from, r := p.trust.source(r)
+	if r.ProtoMajor == 2 && p.cfg.ClientTimeout > 0 {
+		stream := newStreamWriter(w, p.cfg.ClientTimeout)
+		defer stream.finish()
+		w = stream
+	}
+	if p.cfg.MaxBody > 0 && r.Body != nil && r.Body != http.NoBody {
+		if r.ContentLength > p.cfg.MaxBody {
+			notReceived(w, r, &http.MaxBytesError{Limit: p.cfg.MaxBody})
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, p.cfg.MaxBody)
+	}
 	size, err := p.receive(w, r)
 	defer p.bodies.Add(-size)
 	if err != nil {
@@ -212,6 +232,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := p.begin(w, r, &permit)
+	x.from = from
 	defer x.finish()
 	p.metrics.wait.Observe(time.Since(arrived).Seconds())
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))

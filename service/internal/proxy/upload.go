@@ -73,6 +73,9 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.exchange.rejoin()
 	}
 	u.returned()
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		u.failed.Store(http.StatusRequestEntityTooLarge)
+	}
 	if err != nil && err != io.EOF {
 		u.failed.CompareAndSwap(0, http.StatusBadRequest)
 	}
