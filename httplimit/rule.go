@@ -57,6 +57,14 @@ func (r Rule) Wait(most time.Duration) Rule {
 	return r
 }
 
+// When returns the Rule as one that applies only to requests for which applies returns
+// true. Other requests take no tokens of it, and are not told about it. A further When
+// replaces the first.
+func (r Rule) When(applies func(*http.Request) bool) Rule {
+	r.rule.When = applies
+	return r
+}
+
 // Shadow returns the Rule as one that counts the requests that it would refuse,
 // but refuses none. Clients are not told about it.
 func (r Rule) Shadow() Rule {

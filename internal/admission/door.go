@@ -83,7 +83,8 @@ func (a *Answer) Left() int {
 	return max(min(a.Remaining+a.Cost-a.held, a.Quota.Burst()), 0)
 }
 
-// Answers returns the decisions of the rules that were asked, in order.
+// Answers returns the decisions of the rules that were asked, in order. A rule that does
+// not apply to the request has an unlimited Quota.
 func (v *Visit[R]) Answers() []Answer { return v.answers }
 
 // Refuser returns the index of the rule that refused, or -1.
@@ -105,6 +106,10 @@ func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) err
 	v.answers = v.answers[:0]
 	v.class = d.classes.get(class)
 	for i := range d.cfg.Rules {
+		if when := d.cfg.Rules[i].When; when != nil && !when(req) {
+			v.answers = append(v.answers, Answer{Quota: gcra.Unlimited()}) // the place keeps the order
+			continue
+		}
 		if err := d.ask(ctx, i, v); err != nil {
 			v.refuser = i
 			v.Refuse(err)

@@ -15,6 +15,7 @@ import (
 type Rule[R any] struct {
 	Name    string
 	Buckets Buckets[R]
+	When    func(R) bool  // whether the rule applies to a request. If nil, to all
 	Cost    func(R) int   // tokens that a request costs; 0 takes none. If nil, one
 	MaxWait time.Duration // longest wait for tokens. If zero, a request does not wait
 	Shadow  bool          // the rule counts, and refuses nothing

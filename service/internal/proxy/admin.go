@@ -2,24 +2,32 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
 // A Change changes the settings of a running Proxy. A nil field changes nothing.
 type Change struct {
+	// Class is the class to change, or total for the limit of all classes. If nil, default.
+	Class   *string            `json:"class"`
 	Limit   *Limit             `json:"limit"`
 	Queue   *int               `json:"queue"`    // waiting requests; 0: none waits
 	MaxWait *settings.Duration `json:"max_wait"` // 0: as long as the client waits
 }
 
-// Settings is the response of GET /-/set: the settings, and the current state.
+// Settings is the response of GET /-/set: the settings of the class default, and its current
+// state.
 type Settings struct {
 	Limit     Limit             `json:"limit"`
 	Queue     int               `json:"queue"`
@@ -30,58 +38,96 @@ type Settings struct {
 	Abandoned int               `json:"abandoned"`
 	LongLived int               `json:"long_lived"`
 	Draining  bool              `json:"draining"`
+	// Classes has the settings of the other limits, by name.
+	Classes map[string]ClassSettings `json:"classes,omitempty"`
+}
+
+// ClassSettings are the settings of a limit.
+type ClassSettings struct {
+	Limit   Limit             `json:"limit"`
+	Queue   int               `json:"queue"`
+	MaxWait settings.Duration `json:"max_wait"`
 }
 
 // Settings returns the settings and the current state.
 func (p *Proxy) Settings() Settings {
-	s := p.Stats()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Settings{
-		Limit: p.limit, Queue: p.queue, MaxWait: p.maxWait,
-		LimitNow: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting, Abandoned: s.Abandoned, LongLived: s.LongLived,
-		Draining: p.draining.Load(),
+	pl := p.plan.Load()
+	l := pl.limiters[proxyrule.DefaultClass]
+	st := l.State()
+	s := Settings{
+		Limit: l.now.limit, Queue: l.now.queue, MaxWait: l.now.maxWait, LimitNow: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting,
+		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Draining: p.draining.Load(),
 	}
+	for name, l := range pl.limiters {
+		if name != proxyrule.DefaultClass {
+			if s.Classes == nil {
+				s.Classes = map[string]ClassSettings{}
+			}
+			s.Classes[name] = ClassSettings{l.now.limit, l.now.queue, l.now.maxWait}
+		}
+	}
+	return s
 }
 
-// Set applies a change, or returns an error and applies nothing. An automatic
-// limit starts from the beginning.
+// Set applies a change, or returns an error and applies nothing. An adaptive limit starts
+// from the beginning. The change holds until the file of rules has another setting.
 func (p *Proxy) Set(c Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	queue, maxWait := settings.Or(c.Queue, p.queue), settings.Or(c.MaxWait, p.maxWait)
+	name := settings.Or(c.Class, proxyrule.DefaultClass)
+	pl := p.plan.Load()
+	l := pl.limiters[name]
 	switch {
-	case queue < 0:
-		return fmt.Errorf("queue = %d: must be >= 0", queue)
-	case maxWait < 0:
-		return fmt.Errorf("max_wait = %v: must be >= 0", time.Duration(maxWait))
-	case c.Limit != nil:
-		p.limit = *c.Limit
-		p.limiter.SetAlgorithm(p.limit.algorithm(p.cfg.Auto))
+	case l == nil && pl.class(name) != nil:
+		return fmt.Errorf("class = %q: shares the limit of the class default", name)
+	case l == nil:
+		return fmt.Errorf("class = %q: there is no such class with a limit; there are %s", name, strings.Join(slices.Sorted(maps.Keys(pl.limiters)), ", "))
+	case c.Limit == nil && c.Queue == nil && c.MaxWait == nil:
+		return errors.New("nothing to set: give limit, queue or max_wait")
 	}
-	p.queue, p.maxWait = queue, maxWait
-	p.limiter.SetQueue(settings.OrNone(queue), settings.OrNone(time.Duration(maxWait)))
-	p.log.Info("settings changed", "limit", p.limit, "queue", queue, "max_wait", time.Duration(maxWait))
+	to := l.now
+	to.limit, to.queue, to.maxWait = settings.Or(c.Limit, to.limit), settings.Or(c.Queue, to.queue), settings.Or(c.MaxWait, to.maxWait)
+	switch {
+	case to.queue < 0:
+		return fmt.Errorf("queue = %d: must be >= 0", to.queue)
+	case to.maxWait < 0:
+		return fmt.Errorf("max_wait = %v: must be >= 0", time.Duration(to.maxWait))
+	}
+	apply, err := l.change(to, c.Limit == nil)
+	if err != nil {
+		return err
+	}
+	apply()
+	p.log.Info("settings changed", "class", name, "limit", to.limit, "queue", to.queue, "max_wait", time.Duration(to.maxWait))
 	return nil
 }
 
 // Admin returns the handler for the operator: /-/health, /-/ready (a Status, with
-// 200, or 503 while the proxy drains), /-/set and /metrics. It can change the
-// proxy, so it does not belong on the public listener.
+// 200, or 503 while the proxy drains), /-/status (a Report), /-/set, POST /-/reload and
+// /metrics. It can change the proxy, so it does not belong on the public listener.
 func (p *Proxy) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /-/health", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "healthy\n")
 	})
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
-		s := p.Status()
-		w.Header().Set("Content-Type", "application/json")
+		s, status := p.Status(), http.StatusOK
 		if !s.Ready {
-			w.WriteHeader(http.StatusServiceUnavailable)
+			status = http.StatusServiceUnavailable
 		}
-		_ = json.NewEncoder(w).Encode(s)
+		writeJSON(w, status, s)
 	})
+	mux.HandleFunc("GET /-/status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, p.Report()) })
+	mux.HandleFunc("POST /-/reload", p.serveReload)
 	mux.Handle("/-/set", settings.Handler(func() any { return p.Settings() }, p.Set))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }

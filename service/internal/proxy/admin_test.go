@@ -43,7 +43,11 @@ func TestSet(t *testing.T) {
 		{object, `{"limit":2,"queue":0,"max_wait":"250ms"}`, 200, `"limit":2,"queue":0,"max_wait":"250ms"`},
 		{form, "max_wait=0s&queue=5", 200, `"limit":2,"queue":5,"max_wait":"0s"`},
 		{form, `{"limit":8}`, 200, `"limit":8`}, // as curl -d sends it
-		{object, `{"limit":-1}`, 400, `limit="-1":mustbeautoorawholenumber>=0;nothingwaschanged`},
+		{object, `{"limit":-1}`, 400, `limit="-1":mustbeauto,aimd,vegas,gradient2orawholenumber>=0;nothingwaschanged`},
+		{object, `{"limit":"aimd"}`, 200, `"limit":"aimd","queue":5,"max_wait":"0s"`},
+		{form, "class=default&limit=8", 200, `"limit":8`},
+		{object, `{"class":"api","limit":1}`, 400, `class="api":thereisnosuchclasswithalimit;therearedefault;`},
+		{object, `{"class":"default"}`, 400, `nothingtoset`},
 		{object, `{"limit":1,"queue":-1}`, 400, `queue=-1:mustbe>=0`},
 		{object, `{"limit":1,"max_wait":"-1s"}`, 400, `max_wait=-1s:mustbe>=0`},
 		{object, `{"max_wait":"soon"}`, 400, `"soon"isnotaduration`},

@@ -42,7 +42,7 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.release = cancel
 
 	began := time.Now()
-	patience := newPatience(c.proxy.cfg.Timeout)
+	patience := newPatience(x.class.timeout)
 	req = req.WithContext(ctx)
 	switch {
 	case req.Body == nil, req.GetBody != nil:
@@ -83,7 +83,7 @@ const (
 func (x *exchange) await(
 	answered <-chan answer, patience patience, gone <-chan struct{}, over <-chan time.Time,
 ) (answer, event) {
-	wait := time.NewTimer(2 * x.proxy.usually())
+	wait := time.NewTimer(2 * x.class.limiter.usually())
 	defer wait.Stop()
 	for {
 		select {
@@ -92,7 +92,7 @@ func (x *exchange) await(
 		case <-gone:
 			return answer{}, clientLeft
 		case <-patience.C:
-			x.proxy.seen(loadsign.Silent)
+			x.seen(loadsign.Silent)
 			x.judge(loadsign.Silent, balance.Failed, 0)
 			return answer{}, originSilent
 		case <-over:
@@ -169,7 +169,7 @@ func (x *exchange) abandon(answered <-chan answer, patience patience, late bool)
 		case event == originAnswered:
 			sign := x.discard(a, late)
 			if o = sign.Outcome(); !late {
-				x.proxy.seen(sign)
+				x.seen(sign)
 			} else if o != weir.Dropped {
 				o = outcome.Late
 			}

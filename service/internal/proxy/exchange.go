@@ -18,6 +18,7 @@ import (
 // belong to the goroutine that serves the request.
 type exchange struct {
 	proxy     *Proxy
+	class     *class
 	address   *connlimit.Client // nil if the request came through no connlimit.Listener
 	from      source
 	client    *http.ResponseController
@@ -28,11 +29,11 @@ type exchange struct {
 	abandoned bool    // a hold has the exchange, and ends it
 	whole     bool    // the handler did not panic; it does if a body breaks off
 
-	served uint64 // by the proxy before this exchange began
+	served uint64 // within the limiter before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
 
 	mu     sync.Mutex // guards the fields below
-	permit weir.Permit
+	permit permits
 	long   longLived   // why it holds no unit; notLong if it holds one
 	full   bool        // there was no place for it without a unit
 	slow   bool        // the client was slow to send the request
@@ -44,12 +45,12 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// begin moves the permit into a new exchange.
-func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, permit *weir.Permit) *exchange {
+// begin moves the permits into a new exchange.
+func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *permits) *exchange {
 	p.serving.Add(1)
 	return &exchange{
-		proxy: p, permit: permit.Move(), address: connlimit.ClientOf(r.Context()), client: http.NewResponseController(w), began: time.Now(),
-		served: p.served.Load(), beside: p.holding.Add(1),
+		proxy: p, class: c, permit: ps.Move(), address: connlimit.ClientOf(r.Context()), from: p.trust.source(r), client: http.NewResponseController(w), began: time.Now(),
+		served: c.limiter.served.Load(), beside: c.limiter.holding.Add(1),
 	}
 }
 
@@ -87,11 +88,14 @@ func (x *exchange) end(o weir.Outcome) {
 		x.timer.Stop()
 	}
 	if x.long == notLong {
-		x.proxy.holding.Add(-1)
+		x.class.limiter.holding.Add(-1)
 	} else {
 		x.leaveLong()
 	}
-	x.permit.Release(x.judgedLocked(o))
+	o = x.judgedLocked(o)
+	x.proxy.all.ended(o)
+	x.class.counts.ended(o)
+	x.permit.Release(o)
 }
 
 // judgedLocked corrects an outcome that says nothing about load: the origin was
@@ -112,7 +116,7 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 		panic(a.panicked)
 	}
 	sign := signOf(a, x.upload)
-	x.proxy.seen(sign)
+	x.seen(sign)
 	x.judgeAnswer(a, sign)
 	x.outcome = sign.Outcome()
 	if a.err != nil {
@@ -162,10 +166,10 @@ func (x *exchange) report() {
 }
 
 // seen counts a sign of load.
-func (p *Proxy) seen(sign loadsign.Sign) {
-	p.signs[sign].Add(1)
+func (x *exchange) seen(sign loadsign.Sign) {
+	x.proxy.signs[sign].Add(1)
 	if sign == loadsign.Served {
-		p.served.Add(1)
+		x.class.limiter.served.Add(1)
 	}
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -41,23 +42,35 @@ type source struct {
 	client netip.Addr // as the proxy reports it; invalid if it reports none
 }
 
-// source returns where a request comes from, and the request with the address of the client
-// as its RemoteAddr.
-func (t *trust) source(r *http.Request) (source, *http.Request) {
+type sourceKey struct{}
+
+// identify returns a request with the address of its client as its RemoteAddr, and with its
+// source, if it came through a trusted proxy.
+func (t *trust) identify(r *http.Request) *http.Request {
 	if len(t.networks) == 0 {
-		return source{}, r
+		return r
 	}
 	peer, ok := caller.ParseAddr(r.RemoteAddr)
 	if !ok || !t.networks.Contain(peer) {
-		return source{}, r
+		return r
 	}
-	client := caller.Behind(peer, r.Header[t.header], t.header == "Forwarded", t.networks)
-	if client == peer {
-		return source{proxy: peer}, r
+	from := source{proxy: peer}
+	if client := caller.Behind(peer, r.Header[t.header], t.header == "Forwarded", t.networks); client != peer {
+		from.client = client
 	}
-	r = r.WithContext(r.Context()) // a copy
-	r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
-	return source{peer, client}, r
+	r = r.WithContext(context.WithValue(r.Context(), sourceKey{}, from))
+	if from.client.IsValid() {
+		r.RemoteAddr = netip.AddrPortFrom(from.client, 0).String()
+	}
+	return r
+}
+
+// source returns where a request comes from, after identify.
+func (t *trust) source(r *http.Request) (from source) {
+	if len(t.networks) > 0 {
+		from, _ = r.Context().Value(sourceKey{}).(source)
+	}
+	return from
 }
 
 // forwardedHeaders are the headers by which proxies tell about their clients.

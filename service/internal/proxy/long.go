@@ -54,7 +54,7 @@ func (x *exchange) leaveLimit(why longLived, cut func()) (stays bool) {
 			x.full = true
 			p.longFull.Add(1)
 		}
-		if p.long == nil || cut == nil || !p.reached() {
+		if p.long == nil || cut == nil || !x.class.reached() {
 			return true
 		}
 		p.metrics.longEnded.WithLabelValues(why.String()).Inc()
@@ -62,7 +62,7 @@ func (x *exchange) leaveLimit(why longLived, cut func()) (stays bool) {
 		return false
 	}
 	x.long = why
-	p.holding.Add(-1)
+	x.class.limiter.holding.Add(-1)
 	p.metrics.longLived.WithLabelValues(why.String()).Inc()
 	x.permit.Use(0)
 	return false
@@ -84,12 +84,6 @@ func (x *exchange) leaveLong() {
 	}
 }
 
-// reached reports whether the limit is reached, so that requests wait or are refused.
-func (p *Proxy) reached() bool {
-	st := p.limiter.Stats()
-	return st.Inflight >= st.Limit
-}
-
 // rejoin takes a unit again when a slow client has sent its request. It does not
 // wait, so such exchanges can exceed the limit.
 func (x *exchange) rejoin() {
@@ -100,12 +94,9 @@ func (x *exchange) rejoin() {
 	}
 	x.long, x.slow = notLong, true
 	x.leaveLong()
-	x.proxy.holding.Add(1)
+	x.class.limiter.holding.Add(1)
 	x.permit.Use(1)
 }
-
-// usually returns the duration within which ordinary work ends.
-func (p *Proxy) usually() time.Duration { return longlived.Usual(p.limiter) }
 
 // checkWait is called when an exchange waits for an answer longer than ordinary work
 // takes, and sets the timer for the next call. If the client has not sent its request,
@@ -118,14 +109,14 @@ func (x *exchange) checkWait(timer *time.Timer) {
 	case x.overtaken():
 		x.leaveLimit(stuck, nil)
 	}
-	timer.Reset(x.proxy.usually())
+	timer.Reset(x.class.limiter.usually())
 }
 
-// overtaken reports whether, since the exchange began, the proxy has served twice as
+// overtaken reports whether, since the exchange began, its limiter has served twice as
 // many requests as were in flight then, and 20 more: at least half of them began after
 // it.
 func (x *exchange) overtaken() bool {
-	return x.proxy.served.Load()-x.served >= uint64(2*x.beside+20)
+	return x.class.limiter.served.Load()-x.served >= uint64(2*x.beside+20)
 }
 
 // watchBody lets the exchange leave the limit while the body of its answer goes on: a
@@ -137,7 +128,7 @@ func (x *exchange) watchBody(kind longLived, cut func()) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.timer = time.AfterFunc(x.proxy.usually(), func() {
+	x.timer = time.AfterFunc(x.class.limiter.usually(), func() {
 		if x.leaveLimit(kind, cut) {
 			x.watchAgain()
 		}
@@ -148,7 +139,7 @@ func (x *exchange) watchAgain() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.ended {
-		x.timer.Reset(x.proxy.usually())
+		x.timer.Reset(x.class.limiter.usually())
 	}
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -24,6 +25,9 @@ func signOf(a answer, u *upload) loadsign.Sign {
 	return loadsign.OfStatus(a.resp.StatusCode)
 }
 
+// errDeadline is the cause with which the context of a request ends at its deadline.
+var errDeadline = errors.New("the deadline of the request is over")
+
 // ReasonHeader is a header of the proxy's own answers, which says why the origin did
 // not answer.
 const ReasonHeader = problem.ReasonHeader
@@ -36,16 +40,25 @@ var (
 	originHeld    = problem.New(http.StatusServiceUnavailable, problem.Blank, "origin_held", "the origin answers 503 to all requests, and asks for a pause")
 	clientSlow    = problem.New(http.StatusRequestTimeout, problem.Blank, "client_timeout", "the request's body came too slowly")
 	clientBroken  = problem.New(http.StatusBadRequest, problem.Blank, "client_failed", "the request's body broke off")
-	clientLarge   = problem.New(http.StatusRequestEntityTooLarge, problem.Blank, "body_too_large", "the request's body is larger than this proxy allows")
+	bodyTooLarge  = problem.New(http.StatusRequestEntityTooLarge, problem.Blank, "too_large", "the request's body is larger than allowed")
+	deadlineOver  = problem.New(http.StatusGatewayTimeout, problem.Blank, "deadline", "the request's deadline is over")
 	clientGone    = problem.New(499, problem.Blank, "client_gone", "the client left before the origin answered")
 )
+
+// limitReasons are the reasons of answers to requests that a limit has rejected.
+var limitReasons = map[string]bool{
+	weir.OverLimit.String(): true, weir.QueueFull.String(): true, weir.Overdue.String(): true, weir.TooLate.String(): true,
+}
 
 // reject answers a request that the limiter has rejected, or that has left
 // the queue.
 func reject(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, weir.ErrRejected) {
+	switch {
+	case errors.Is(err, weir.ErrRejected):
 		httplimit.Reject(w, r, err)
-	} else {
+	case context.Cause(r.Context()) == errDeadline:
+		deadlineOver.Write(w, r, nil)
+	default:
 		clientGone.Write(w, r, nil)
 	}
 }
@@ -66,9 +79,11 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case failed == http.StatusRequestTimeout:
 		answer = clientSlow
 	case failed == http.StatusRequestEntityTooLarge:
-		answer = clientLarge
+		answer = bodyTooLarge
 	case failed != 0:
 		answer = clientBroken
+	case errors.Is(err, errClientGone) && context.Cause(r.Context()) == errDeadline:
+		answer = deadlineOver
 	case errors.Is(err, errClientGone):
 		answer = clientGone
 	case errors.Is(err, errTimeout), network != nil && network.Timeout():
@@ -81,7 +96,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if held, ok := errors.AsType[heldError](err); ok {
 		answer, retryAfter = originHeld, problem.RetryAfter(time.Duration(held))
 	}
-	if answer.Status >= 500 {
+	if answer.Status >= 500 && answer != deadlineOver {
 		p.lastFailure.Store(&failure{err})
 		p.log.Debug("the origin failed", "reason", answer.Reason, "error", err)
 		p.metrics.originErrors.WithLabelValues(answer.Reason).Inc()

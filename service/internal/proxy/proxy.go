@@ -41,11 +41,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
-	"github.com/weir-go/weir/service/internal/settings"
+	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
 // Defaults of Config.
@@ -87,8 +88,8 @@ type Config struct {
 	// must also keep up MinBodyRate, or reads more of the answer (see Listener). If
 	// zero, DefaultClientTimeout; if negative, unbounded.
 	ClientTimeout time.Duration
-	// MaxBody bounds the body of a request, in bytes. A larger one gets 413. If zero, it is
-	// not bounded.
+	// MaxBody bounds the body of a request, in bytes. A larger one gets 413. The rules of a
+	// class may say otherwise. If zero, it is not bounded.
 	MaxBody int64
 	// Trust says which proxies in front of this one are trusted. The RemoteAddr of their
 	// requests becomes the address of the client, with port 0.
@@ -98,6 +99,13 @@ type Config struct {
 	// exchanges stay in flight, and end while the limit is reached. If zero,
 	// DefaultLongLived; if negative, none leaves the limit, and none is ended.
 	LongLived int
+	// LoadRules returns the rules (package proxyrule). New and Reload call it. If nil,
+	// there are none. RulesPath names their file in reports.
+	LoadRules func() (*proxyrule.Rules, error)
+	RulesPath string
+	// Shadow decides and counts, but rejects no request, lets none wait, and answers none
+	// from a cache, whatever the rules say.
+	Shadow bool
 	// Transport sends requests to the origins. If nil, one with enough keep-alive
 	// connections for any limit. It must be safe for concurrent use.
 	Transport http.RoundTripper
@@ -113,22 +121,24 @@ type Config struct {
 type Proxy struct {
 	cfg     Config
 	trust   trust
-	limiter *inflight.Limiter
 	origins *origins
+	given   proxyrule.Concurrency // of the Config, for what a file leaves out
 	reverse *httputil.ReverseProxy
 	metrics *metrics
 	log     *slog.Logger
 
-	mu      sync.Mutex // guards limit, queue and maxWait, and one Set at a time
-	limit   Limit
-	queue   int               // 0: none waits
-	maxWait settings.Duration // 0: unbounded
+	plan atomic.Pointer[plan]
+	all  counts // of all classes
+
+	mu            sync.Mutex            // guards the fields below, the settings of limiters, and changes of plan
+	retired       []*limiter            // of earlier plans, with requests
+	decidingPlans []*plan               // earlier ones, whose rules still decide
+	ruleCounts    map[string]ruleCounts // of earlier plans
+	reloads       reloads
 
 	long     *connlimit.Limit // places of exchanges without a unit; nil: none
 	longFull atomic.Uint64    // exchanges that found no place
-	served   atomic.Uint64    // requests that succeeded
 	serving  atomic.Int64     // exchanges with a running handler
-	holding  atomic.Int64     // exchanges that hold a unit
 	bodies   atomic.Int64     // bytes of bodies that are received first
 	signs    [loadsign.Count]atomic.Uint64
 
@@ -150,9 +160,8 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.AbandonedHold = max(cmp.Or(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
 	p := &Proxy{
-		cfg: cfg, trust: newTrust(cfg.Trust), limit: cfg.Limit, log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(),
-		queue:   max(cmp.Or(cfg.Queue, inflight.DefaultQueue), 0),
-		maxWait: settings.Duration(max(cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait), 0)),
+		cfg: cfg, trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(),
+		ruleCounts: map[string]ruleCounts{},
 	}
 	var err error
 	if p.origins, err = newOrigins(cfg, p.log); err != nil {
@@ -161,10 +170,7 @@ func New(cfg Config) (*Proxy, error) {
 	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
 		p.long = connlimit.NewLimit(connlimit.LongLived, int64(n))
 	}
-	p.limiter, err = inflight.New(inflight.Config{
-		Algorithm: cfg.Limit.algorithm(cfg.Auto), Queue: cfg.Queue, MaxWait: cfg.MaxWait, Trace: p.limitChanged,
-	})
-	if err != nil {
+	if _, err := p.load(); err != nil {
 		return nil, err
 	}
 	p.reverse = &httputil.ReverseProxy{
@@ -206,19 +212,28 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "CONNECT is not served here: this is a reverse proxy", http.StatusMethodNotAllowed)
 		return
 	}
-	from, r := p.trust.source(r)
+	r = p.trust.identify(r)
 	if r.ProtoMajor == 2 && p.cfg.ClientTimeout > 0 {
 		stream := newStreamWriter(w, p.cfg.ClientTimeout)
 		defer stream.finish()
 		w = stream
 	}
-	if p.cfg.MaxBody > 0 && r.Body != nil && r.Body != http.NoBody {
-		if r.ContentLength > p.cfg.MaxBody {
-			notReceived(w, r, &http.MaxBytesError{Limit: p.cfg.MaxBody})
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, p.cfg.MaxBody)
+	pl := p.plan.Load()
+	if pl.ruled {
+		p.ruled(w, r)
+		return
 	}
+	p.all.requests.Add(1)
+	pl.other.counts.requests.Add(1)
+	if !pl.other.bound(w, r) {
+		p.refuseBody(w, r, pl.other)
+		return
+	}
+	p.limited(w, r, pl.other)
+}
+
+// limited sends a request to the origin within the limit of its class, or refuses it.
+func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class) {
 	size, err := p.receive(w, r)
 	defer p.bodies.Add(-size)
 	if err != nil {
@@ -226,39 +241,27 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	arrived := time.Now()
-	permit, err := p.limiter.Acquire(r.Context(), 1)
-	if err != nil {
-		reject(w, r, err)
+	var ps permits
+	if err := c.acquire(r.Context(), &ps); err != nil {
+		p.refuse(w, r, c, err)
 		return
 	}
-	x := p.begin(w, r, &permit)
-	x.from = from
+	x := p.begin(w, r, c, &ps)
 	defer x.finish()
-	p.metrics.wait.Observe(time.Since(arrived).Seconds())
+	waited := time.Since(arrived)
+	p.metrics.wait.Observe(waited.Seconds())
+	p.all.admit(waited)
+	c.counts.admit(waited)
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 	x.whole = true
 }
 
-// Stats holds the state of a Proxy and its counts since New.
-type Stats struct {
-	inflight.Stats
-	Mode        Limit // as set
-	Abandoned   int   // permits held after the client has left; part of Inflight, unless long-lived
-	LongLived   int   // exchanges that have left the limit
-	Connections int   // of clients, accepted by Listener
-	Origins     []OriginStats
-}
-
-// Stats returns the state and the counts since New.
-func (p *Proxy) Stats() Stats {
-	p.mu.Lock()
-	mode := p.limit
-	p.mu.Unlock()
-	return Stats{
-		Stats: p.limiter.Stats(), Mode: mode,
-		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: int(p.connections.Load()),
-		Origins: p.origins.stats(),
-	}
+// refuse answers a request that got no units, and gives back the tokens of its rules.
+func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, c *class, err error) {
+	p.all.reject(err)
+	c.counts.reject(err)
+	httplimit.Use(w, 0)
+	reject(w, r, err)
 }
 
 // longLived returns the number of exchanges that have left the limit.
@@ -270,10 +273,13 @@ func (p *Proxy) longLived() int {
 	return int(used)
 }
 
-func (p *Proxy) limitChanged(e inflight.Event) {
-	p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
-	p.log.Debug("limit changed", "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
-		"inflight", e.State.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
+// limitChanged returns the function that counts and logs the changes of a limiter.
+func (p *Proxy) limitChanged(class string) func(inflight.Event) {
+	return func(e inflight.Event) {
+		p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
+		p.log.Debug("limit changed", "class", class, "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
+			"inflight", e.State.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
+	}
 }
 
 // bufferSize is the size of the buffers for copying bodies.
@@ -303,4 +309,4 @@ func (p *Proxy) Draining() bool { return p.draining.Load() }
 
 // Idle reports whether no request waits, and no exchange is in progress, long-lived
 // ones included.
-func (p *Proxy) Idle() bool { return p.serving.Load() == 0 && p.limiter.Stats().Waiting == 0 }
+func (p *Proxy) Idle() bool { return p.serving.Load() == 0 && p.Stats().Waiting == 0 }

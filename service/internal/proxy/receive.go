@@ -44,9 +44,9 @@ func notReceived(w http.ResponseWriter, r *http.Request, err error) {
 	if r.ProtoMajor == 1 { // the rest of the body is still on the connection
 		w.Header().Set("Connection", "close")
 	}
-	switch _, large := errors.AsType[*http.MaxBytesError](err); {
-	case large:
-		clientLarge.Write(w, r, nil)
+	switch {
+	case tooLarge(err):
+		bodyTooLarge.Write(w, r, nil)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		clientSlow.Write(w, r, nil)
 	default:

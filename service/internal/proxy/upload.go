@@ -73,10 +73,11 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.exchange.rejoin()
 	}
 	u.returned()
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		u.failed.Store(http.StatusRequestEntityTooLarge)
-	}
-	if err != nil && err != io.EOF {
+	switch {
+	case err == nil, err == io.EOF:
+	case tooLarge(err):
+		u.failed.CompareAndSwap(0, http.StatusRequestEntityTooLarge)
+	default:
 		u.failed.CompareAndSwap(0, http.StatusBadRequest)
 	}
 	return n, err

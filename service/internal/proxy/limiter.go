@@ -1,0 +1,171 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/longlived"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/settings"
+)
+
+// A limiter bounds the requests in flight of one class, or of several.
+type limiter struct {
+	*inflight.Limiter
+	name string
+	fair fairness
+
+	served  atomic.Uint64 // requests that succeeded
+	holding atomic.Int64  // exchanges that hold a unit
+
+	// Proxy.mu guards the fields below.
+	given limits // by the Config or the file of rules
+	now   limits // changed by Set
+}
+
+// limits are the settings of a limiter.
+type limits struct {
+	limit   Limit
+	auto    limit.Config      // of an adaptive limit
+	queue   int               // 0: none waits
+	maxWait settings.Duration // 0: unbounded
+}
+
+// A fairness says how tenants share a limit. Equal texts stand for equal weights.
+type fairness struct {
+	text    string // empty: tenants do not matter
+	weights map[string]int
+}
+
+// fairQueues is how many queues the tenants of one priority are spread over.
+const fairQueues = 256
+
+// newLimiter returns a limiter. An adaptive limit begins where that of old is, if old is not
+// nil and has the same algorithm.
+func newLimiter(name string, l limits, f fairness, old *limiter, trace func(inflight.Event)) (*limiter, error) {
+	begin, now := l, l
+	if old != nil {
+		if old.given == l {
+			begin, now = old.now, old.now
+		}
+		begin.auto = old.keep(begin)
+	}
+	algorithm, err := begin.limit.Algorithm(begin.auto)
+	if err != nil {
+		return nil, fmt.Errorf("the limit of %s: %w", name, err)
+	}
+	cfg := inflight.Config{
+		Algorithm: algorithm, Queue: settings.OrNone(now.queue), MaxWait: settings.OrNone(time.Duration(now.maxWait)), Trace: trace,
+	}
+	if f.text != "" {
+		cfg.FairQueues, cfg.Weights = fairQueues, f.weights
+	}
+	in, err := inflight.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("the limit of %s: %w", name, err)
+	}
+	return &limiter{Limiter: in, name: name, fair: f, given: l, now: now}, nil
+}
+
+// keep returns the configuration of an adaptive limit that begins where the present one is,
+// if that has the same algorithm.
+func (l *limiter) keep(to limits) limit.Config {
+	cfg := to.auto
+	if to.limit == l.now.limit && !to.limit.Fixed() {
+		cfg.Initial = max(l.State().Limit, cfg.Min, 1)
+		if cfg.Max > 0 {
+			cfg.Initial = min(cfg.Initial, cfg.Max)
+		}
+	}
+	return cfg
+}
+
+// change returns a function that changes the settings. If the algorithm or its bounds
+// differ, it begins anew: where the present limit is, if keep is set.
+func (l *limiter) change(to limits, keep bool) (apply func(), err error) {
+	var algorithm limit.Algorithm
+	if to.limit != l.now.limit || to.auto != l.now.auto || !keep {
+		cfg := to.auto
+		if keep {
+			cfg = l.keep(to)
+		}
+		if algorithm, err = to.limit.Algorithm(cfg); err != nil {
+			return nil, fmt.Errorf("the limit of %s: %w", l.name, err)
+		}
+	}
+	return func() {
+		if algorithm != nil {
+			l.SetAlgorithm(algorithm)
+		}
+		if to.queue != l.now.queue || to.maxWait != l.now.maxWait {
+			l.SetQueue(settings.OrNone(to.queue), settings.OrNone(time.Duration(to.maxWait)))
+		}
+		l.now = to
+	}, nil
+}
+
+// reached reports whether the limit is reached, so that requests wait or are refused.
+func (l *limiter) reached() bool {
+	st := l.State()
+	return st.Inflight >= st.Limit
+}
+
+// reached reports whether a limit of the class is reached.
+func (c *class) reached() bool { return c.limiter.reached() || c.total != nil && c.total.reached() }
+
+// usually returns the duration within which ordinary work ends.
+func (l *limiter) usually() time.Duration { return longlived.Usual(l.Limiter) }
+
+// permits are the units of a request: of its class and, if there is one, of the total.
+type permits struct{ class, total weir.Permit }
+
+// Move returns what ps held. It holds nothing then.
+func (ps *permits) Move() permits { return permits{ps.class.Move(), ps.total.Move()} }
+
+// Release, Report and Use do what they do for a weir.Permit.
+func (ps *permits) Release(o weir.Outcome) {
+	ps.total.Release(o)
+	ps.class.Release(o)
+}
+
+func (ps *permits) Report(o weir.Outcome) {
+	ps.total.Report(o)
+	ps.class.Report(o)
+}
+
+func (ps *permits) Use(n int) {
+	ps.total.Use(n)
+	ps.class.Use(n)
+}
+
+// acquire waits for the units of a request.
+func (c *class) acquire(ctx context.Context, ps *permits) (err error) {
+	if c.shadow {
+		c.try(ctx, ps)
+		return nil
+	}
+	if ps.class, err = c.limiter.Acquire(ctx, 1); err != nil || c.total == nil {
+		return err
+	}
+	if ps.total, err = c.total.Acquire(ctx, 1); err != nil {
+		ps.class.Release(weir.Ignored)
+	}
+	return err
+}
+
+// try takes the units of a request if they are free.
+func (c *class) try(ctx context.Context, ps *permits) {
+	var free bool
+	if ps.class, free = c.limiter.TryAcquire(ctx, 1); free && c.total != nil {
+		if ps.total, free = c.total.TryAcquire(ctx, 1); !free {
+			ps.class.Release(weir.Ignored)
+		}
+	}
+	if !free { // it would have waited, or been rejected
+		c.counts.wouldReject[weir.OverLimit].Add(1)
+	}
+}

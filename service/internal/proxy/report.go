@@ -1,0 +1,186 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/proxyrule"
+	"github.com/weir-go/weir/service/internal/settings"
+)
+
+// A Report is the answer to GET /-/status: the state of the proxy, of each class and of
+// each rule. Counts are since the start. Counts of a class or a rule survive a reload if
+// it keeps its name.
+type Report struct {
+	Status
+	Mode        string `json:"mode"` // enforce or shadow
+	Abandoned   int    `json:"abandoned"`
+	Connections int    `json:"connections"`
+
+	File    *FileReport   `json:"file,omitempty"` // of rules; none without one
+	Classes []ClassReport `json:"classes"`        // the class default is the last one
+	Rules   []RuleReport  `json:"rules"`          // in the order of the file
+	Total   *LimitReport  `json:"total,omitempty"`
+}
+
+// A FileReport describes the file of rules and its loads.
+type FileReport struct {
+	Path     string     `json:"path"`
+	Hash     string     `json:"hash"`             // of the content in force: 12 hexadecimal digits
+	Loaded   time.Time  `json:"loaded"`           // the last load that succeeded
+	Change   string     `json:"change,omitempty"` // what it has changed
+	Error    string     `json:"error,omitempty"`  // of the last load, if that failed
+	Failed   *time.Time `json:"failed,omitempty"` // the last load that failed
+	Reloads  uint64     `json:"reloads"`          // that succeeded
+	Failures uint64     `json:"failures"`
+}
+
+// A LimitReport describes a limit on requests in flight, and its queue.
+type LimitReport struct {
+	Limit    Limit             `json:"limit"` // as set
+	LimitNow int               `json:"limit_now"`
+	Inflight int               `json:"inflight"`
+	Waiting  int               `json:"waiting"`
+	Queue    int               `json:"queue"`    // 0: none waits
+	MaxWait  settings.Duration `json:"max_wait"` // 0: as long as the client waits
+	UsualMS  float64           `json:"usual_ms"` // upper bound of the duration of ordinary work; 0: not known
+}
+
+// A ClassReport describes a class of routes. A class without a limit shares that of the
+// class default; its counts are its own.
+type ClassReport struct {
+	Name     string            `json:"name"`
+	Routes   []string          `json:"routes,omitempty"`
+	Mode     string            `json:"mode"`            // enforce or shadow
+	Own      bool              `json:"own"`             // it has a limit of its own
+	Limit    *LimitReport      `json:"limit,omitempty"` // nil if not Own
+	Timeout  settings.Duration `json:"timeout"`         // 0: none
+	Deadline settings.Duration `json:"deadline"`        // 0: none
+	MaxBody  int64             `json:"max_body"`        // bytes; -1: no bound
+	Priority string            `json:"priority"`
+
+	// Each request is in exactly one of Denied, Rejected, Cancelled and Admitted, or waits, or
+	// was answered by the cache.
+	Requests  uint64            `json:"requests"`
+	Denied    uint64            `json:"denied"` // by rules
+	Admitted  uint64            `json:"admitted"`
+	Cancelled uint64            `json:"cancelled"` // the client left the queue
+	Rejected  map[string]uint64 `json:"rejected"`  // by the limit, by reason; and too_large
+	Outcomes  map[string]uint64 `json:"outcomes"`  // of admitted requests that have ended
+	// WouldReject counts what shadow mode let through, by reason. Over_limit includes the
+	// requests that would have waited.
+	WouldReject map[string]uint64 `json:"would_reject"`
+	Cache       *CacheReport      `json:"cache,omitempty"`
+}
+
+// A CacheReport counts what the cache of a class did.
+type CacheReport struct {
+	Hits      uint64 `json:"hits"`
+	Stale     uint64 `json:"stale"`
+	Filled    uint64 `json:"filled"` // answered by the origin, and kept if it may be
+	Coalesced uint64 `json:"coalesced"`
+	Failed    uint64 `json:"failed"`
+	Passed    uint64 `json:"passed"`
+	Rejected  uint64 `json:"rejected"`
+	Entries   int    `json:"entries"`
+	Bytes     int64  `json:"bytes"`
+}
+
+// A RuleReport describes a rate limit.
+type RuleReport struct {
+	Name   string   `json:"name"`
+	By     []string `json:"by,omitempty"` // sources of the key; none: one bucket
+	Rate   string   `json:"rate"`
+	Burst  int      `json:"burst"`
+	Routes []string `json:"routes,omitempty"`
+	Except []string `json:"except,omitempty"`
+	Mode   string   `json:"mode"` // enforce or shadow
+
+	Allowed   uint64 `json:"allowed"`
+	Denied    uint64 `json:"denied"`
+	WouldDeny uint64 `json:"would_deny"` // let through in shadow mode
+}
+
+// Report returns the state of everything.
+func (p *Proxy) Report() Report {
+	st, totals := p.Stats(), p.ruleTotals()
+	r := Report{
+		Status: p.Status(), Mode: modeOf(p.plan.Load().shadow), Abandoned: st.Abandoned, Connections: st.Connections,
+		Classes: []ClassReport{}, Rules: []RuleReport{},
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.plan.Load()
+	if pl.ruled {
+		r.File = p.fileReportLocked(pl)
+	}
+	for _, c := range pl.classes {
+		r.Classes = append(r.Classes, c.report())
+	}
+	if pl.total != nil {
+		r.Total = pl.total.report()
+	}
+	for i := range pl.rules.Rules {
+		rule := &pl.rules.Rules[i]
+		n, quota := totals[rule.Name], rule.Quota()
+		one := RuleReport{
+			Name: rule.Name, Rate: rule.Rate.String(), Burst: quota.Burst(), Routes: rule.Routes, Except: rule.Except,
+			Mode: modeOf(pl.shadow || rule.Mode == proxyrule.Shadow), Allowed: n.allowed, Denied: n.denied, WouldDeny: n.wouldDeny,
+		}
+		for _, k := range rule.By {
+			one.By = append(one.By, k.String())
+		}
+		r.Rules = append(r.Rules, one)
+	}
+	return r
+}
+
+func modeOf(shadow bool) string {
+	if shadow {
+		return string(proxyrule.Shadow)
+	}
+	return string(proxyrule.Enforce)
+}
+
+func (p *Proxy) fileReportLocked(pl *plan) *FileReport {
+	l := &p.reloads
+	f := &FileReport{Path: p.cfg.RulesPath, Hash: pl.rules.Hash, Loaded: l.loaded, Change: l.change, Reloads: l.count, Failures: l.failures}
+	if l.err != nil {
+		f.Error = l.err.Error()
+	}
+	if !l.failed.IsZero() {
+		f.Failed = new(l.failed)
+	}
+	return f
+}
+
+// report describes a class. Proxy.mu is held.
+func (c *class) report() ClassReport {
+	n := c.counts
+	r := ClassReport{
+		Name: c.name, Routes: c.rule.Routes, Mode: modeOf(c.shadow), Own: c.own, Timeout: settings.Duration(max(c.timeout, 0)),
+		Deadline: settings.Duration(c.deadline), MaxBody: c.maxBody, Priority: proxyrule.Level(c.priority).String(),
+		Requests: n.requests.Load(), Denied: n.denied.Load(), Admitted: n.admitted.Load(), Cancelled: n.cancelled.Load(),
+		Rejected: rejections(&n.rejected, n.tooLarge.Load()), WouldReject: rejections(&n.wouldReject, n.wouldRefuse.Load()),
+		Outcomes: map[string]uint64{},
+	}
+	for o := range n.outcomes {
+		r.Outcomes[weir.Outcome(o).String()] = n.outcomes[o].Load()
+	}
+	if c.own {
+		r.Limit = c.limiter.report()
+	}
+	if c.cache != nil {
+		r.Cache = c.cache.report()
+	}
+	return r
+}
+
+// report describes a limit. Proxy.mu is held.
+func (l *limiter) report() *LimitReport {
+	st := l.State()
+	return &LimitReport{
+		Limit: l.now.limit, LimitNow: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting, Queue: l.now.queue, MaxWait: l.now.maxWait,
+		UsualMS: float64(l.Usual()) / float64(time.Millisecond),
+	}
+}

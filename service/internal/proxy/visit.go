@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/weir-go/weir"
+)
+
+// A visit is a request on its way through a plan.
+type visit struct {
+	plan    *plan
+	class   *class
+	decided bool // the rules have admitted the request
+}
+
+type visitKey struct{}
+
+func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*visit) }
+
+// visit returns the visit of a request. Its end must follow.
+func (p *Proxy) visit(r *http.Request) *visit {
+	for {
+		pl := p.plan.Load()
+		pl.deciding.Add(1)
+		if p.plan.Load() == pl { // otherwise, its counts may have been collected already
+			return &visit{plan: pl, class: pl.classify(r)}
+		}
+		pl.deciding.Add(-1)
+	}
+}
+
+// classify returns the class of a request.
+func (pl *plan) classify(r *http.Request) *class {
+	if pattern, ok := pl.routes.Match(r); ok {
+		return pl.classes[pl.classOf[pattern]]
+	}
+	return pl.other
+}
+
+// end ends the visit. If the rules have not admitted the request, they have denied it, or
+// its client has left.
+func (v *visit) end(p *Proxy) {
+	if !v.decided {
+		v.plan.deciding.Add(-1)
+		p.all.denied.Add(1)
+		v.class.counts.denied.Add(1)
+	}
+}
+
+// ruled serves a request by the file of rules.
+func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request) {
+	v := p.visit(r)
+	defer v.end(p)
+	c, reader := v.class, v.plan.reader
+	p.all.requests.Add(1)
+	c.counts.requests.Add(1)
+	ctx := context.WithValue(r.Context(), visitKey{}, v)
+	class := weir.Class{Priority: reader.Priority(r, c.priority), Tenant: reader.Tenant(r)}
+	if class != (weir.Class{}) {
+		ctx = weir.WithClass(ctx, class)
+	}
+	if !c.shadow {
+		wait, ok := reader.Deadline(r)
+		if c.deadline > 0 && (!ok || c.deadline < wait) {
+			wait, ok = c.deadline, true
+		}
+		if ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, wait, errDeadline)
+			defer cancel()
+		}
+	}
+	r = r.WithContext(ctx)
+	if !c.bound(w, r) {
+		v.decide()
+		p.refuseBody(w, r, c)
+		return
+	}
+	v.plan.handler.ServeHTTP(w, r)
+}
+
+// refuseBody answers a request whose body is too large.
+func (p *Proxy) refuseBody(w http.ResponseWriter, r *http.Request, c *class) {
+	p.all.tooLarge.Add(1)
+	c.counts.tooLarge.Add(1)
+	if r.ProtoMajor == 1 { // the body is still on the connection
+		w.Header().Set("Connection", "close")
+	}
+	bodyTooLarge.Write(w, r, nil)
+}
+
+// decided serves a request that the rules have admitted.
+func (p *Proxy) decided(w http.ResponseWriter, r *http.Request) {
+	v := visitOf(r)
+	v.decide()
+	if v.class.cache != nil {
+		v.class.cache.serve(w, r)
+		return
+	}
+	p.limited(w, r, v.class)
+}
+
+// decide ends the part of the visit that the plan counts.
+func (v *visit) decide() {
+	v.decided = true
+	v.plan.deciding.Add(-1)
+}

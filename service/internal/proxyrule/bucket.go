@@ -1,0 +1,129 @@
+package proxyrule
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/keyed"
+)
+
+// Buckets holds the token buckets of a Rule. They can serve a later version of the rule.
+type Buckets struct {
+	identity string // what must not change for a later version
+	quota    gcra.Quota
+	address  *keyed.Limiter[netip.Addr]
+	text     *keyed.Limiter[string]
+}
+
+// identity returns the part of a rule without which its buckets have no meaning.
+func (r *Rule) identity() string {
+	return fmt.Sprintf("%q %v", r.By.String(), cmp.Or(r.Memory, DefaultMemory))
+}
+
+// Quota returns the quota of a bucket.
+func (r *Rule) Quota() gcra.Quota {
+	return gcra.Per(r.Rate.Count, r.Rate.Period, cmp.Or(r.Burst, r.Rate.Count))
+}
+
+// Buckets returns old if these are the buckets of an earlier version of the rule, and new
+// ones otherwise. SetQuota follows for old ones.
+func (r *Rule) Buckets(old *Buckets) *Buckets {
+	if old != nil && old.identity == r.identity() {
+		return old
+	}
+	b := &Buckets{identity: r.identity(), quota: r.Quota()}
+	cfg := keyed.Config{Memory: int(cmp.Or(r.Memory, DefaultMemory))}
+	if len(r.By) == 0 {
+		cfg.Memory = keyed.MinMemory // for a single bucket
+	}
+	var err error
+	if r.By.onlyAddress() {
+		b.address, err = keyed.New[netip.Addr](r.Quota(), cfg)
+	} else {
+		b.text, err = keyed.New[string](r.Quota(), cfg)
+	}
+	if err != nil {
+		panic("proxyrule: " + err.Error()) // Parse has checked the memory
+	}
+	return b
+}
+
+// SetQuota changes the quota. Tokens stay. It must not be called concurrently.
+func (b *Buckets) SetQuota(q gcra.Quota) {
+	if b.quota == q {
+		return
+	}
+	b.quota = q
+	if b.address != nil {
+		b.address.SetQuota(q)
+	} else {
+		b.text.SetQuota(q)
+	}
+}
+
+// Rule returns the rule for a Middleware.
+func (r *Rule) Rule(b *Buckets) httplimit.Rule {
+	m := r.match()
+	var rule httplimit.Rule
+	if b.address != nil {
+		rule = httplimit.PerKey(r.Name, b.address, httplimit.Address())
+	} else {
+		rule = httplimit.PerKey(r.Name, b.text, r.By.function(&m.routes))
+	}
+	if rule = rule.Wait(r.MaxWait); r.Mode == Shadow {
+		rule = rule.Shadow()
+	}
+	if len(r.Routes) > 0 || len(r.Except) > 0 {
+		rule = rule.When(m.matches)
+	}
+	return rule
+}
+
+// A ruleMatch finds the requests of a rule.
+type ruleMatch struct {
+	all            bool // without routes
+	routes, except Routes
+}
+
+func (r *Rule) match() *ruleMatch {
+	m := &ruleMatch{all: len(r.Routes) == 0}
+	m.routes.addAll(r.Routes)
+	m.except.addAll(r.Except)
+	m.routes.close()
+	m.except.close()
+	return m
+}
+
+func (m *ruleMatch) matches(r *http.Request) bool {
+	if _, routed := m.routes.Match(r); !routed && !m.all {
+		return false
+	}
+	_, excepted := m.except.Match(r)
+	return !excepted
+}
+
+// addAll adds patterns that Parse has checked.
+func (s *Routes) addAll(patterns []string) {
+	for _, pattern := range patterns {
+		if err := s.Add(pattern); err != nil {
+			panic("proxyrule: " + err.Error())
+		}
+	}
+}
+
+// ClassRoutes returns the patterns of all classes, and the index of the class of each.
+func (r *Rules) ClassRoutes() (*Routes, map[string]int) {
+	routes, classes := new(Routes), map[string]int{}
+	for i := range r.Classes {
+		routes.addAll(r.Classes[i].Routes)
+		for _, pattern := range r.Classes[i].Routes {
+			classes[pattern] = i
+		}
+	}
+	routes.close()
+	return routes, classes
+}

@@ -1,0 +1,198 @@
+package proxyrule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/service/internal/bytesize"
+	"github.com/weir-go/weir/service/internal/strictyaml"
+)
+
+// Bounds of fields.
+const (
+	MaxRules    = 100
+	MaxClasses  = 100
+	maxPatterns = 1000 // of a rule or a class
+	maxPattern  = 4096 // bytes
+	maxName     = 64
+	maxTokens   = 1e12
+	maxUnits    = 1e6
+	maxQueue    = 1e6
+	minPeriod   = time.Millisecond
+	maxPeriod   = 10 * 365 * 24 * time.Hour
+	maxTime     = 24 * time.Hour
+	maxBytesOf  = 1 << 40 // a body, a cache
+	maxWeights  = 10_000
+	maxWeight   = 1000
+	maxTrust    = 1000
+	maxLevels   = 100
+	maxSources  = 10
+)
+
+// A checker reports errors of a file, with their places.
+type checker struct {
+	*strictyaml.File
+	*Rules
+}
+
+// check reports an error about a field unless it is right. The value is not shown if it is
+// nil.
+func (c *checker) check(right bool, path string, value any, rule string, args ...any) {
+	if right || c.Wrong(path) {
+		return
+	}
+	rule = fmt.Sprintf(rule, args...)
+	switch v := value.(type) {
+	case nil:
+		c.Report(c.Where(path), path, ": %s", rule)
+	case string:
+		c.Report(c.Where(path), path, " = %q: %s", strictyaml.Short(v), rule)
+	default:
+		c.Report(c.Where(path), path, " = %v: %s", v, rule)
+	}
+}
+
+// has reports whether the file has a field, even if its value is zero.
+func (c *checker) has(path string) bool { return c.HasValue(path) }
+
+func (c *checker) rules() {
+	c.mode("mode", c.Mode)
+	known := []Fields{"", FieldsDraft, FieldsDelta, FieldsUnix, FieldsBoth, FieldsNone}
+	c.check(slices.Contains(known, c.Rules.Fields), "fields", string(c.Rules.Fields), "must be draft, x, x_unix, draft_x or none")
+	c.check(len(c.Rules.Rules) <= MaxRules, "rules", len(c.Rules.Rules), "must be at most %d", MaxRules)
+	c.check(len(c.Classes) <= MaxClasses, "classes", len(c.Classes), "must be at most %d", MaxClasses)
+	names := map[string]string{}
+	for i := range c.Rules.Rules {
+		c.rule(fmt.Sprintf("rules[%d]", i), &c.Rules.Rules[i], names)
+	}
+	c.classes()
+	if t := c.Total; t != nil {
+		c.check(t.Limit != nil, "total.limit", nil, "must be given: a number, %s", strings.Join(LimitNames, ", "))
+		c.concurrency("total", t)
+	}
+	if p := c.Priority; p != nil {
+		c.priority(p)
+	}
+	if t := c.Tenants; t != nil {
+		c.tenants(t)
+	}
+	if d := c.Deadline; d != nil {
+		c.header("deadline.header", d.Header)
+		c.within("deadline.max", d.Max, 0)
+	}
+}
+
+func (c *checker) mode(path string, m Mode) {
+	c.check(m == "" || m == Enforce || m == Shadow, path, string(m), "must be enforce or shadow")
+}
+
+// name checks a name; names has the path of each earlier one.
+func (c *checker) name(path, name string, names map[string]string) {
+	c.check(c.has(path), path, nil, "must be given")
+	valid := name != "" && len(name) <= maxName &&
+		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' })
+	c.check(!c.has(path) || valid, path, name, `must be 1 to %d printable ASCII characters without " and \`, maxName)
+	if before := names[name]; before != "" {
+		at := c.Errorf(c.Where(before), before, "")
+		c.check(false, path, name, "is also the name at %s:%d:%d", at.File, at.Line, at.Column)
+	}
+	names[name] = path
+}
+
+func (c *checker) rule(path string, r *Rule, names map[string]string) {
+	c.name(path+".name", r.Name, names)
+	c.mode(path+".mode", r.Mode)
+	c.keys(path+".by", r.By, r.Routes)
+	if c.check(c.has(path+".rate"), path+".rate", nil, "must be given, such as 100/m"); c.has(path + ".rate") {
+		c.check(int64(r.Rate.Count) <= maxTokens, path+".rate", r.Rate, "must have a count of at most %d", int64(maxTokens))
+		c.check(r.Rate.Period >= minPeriod && r.Rate.Period <= maxPeriod, path+".rate", r.Rate, "must have a period from %v to 10 years", minPeriod)
+	}
+	if c.has(path + ".burst") {
+		c.check(r.Burst >= 1 && int64(r.Burst) <= maxTokens, path+".burst", r.Burst, "must be from 1 to %d", int64(maxTokens))
+	}
+	c.within(path+".max_wait", r.MaxWait, 0)
+	if c.has(path + ".memory") {
+		c.check(len(r.By) > 0, path+".memory", nil, "must be left out without by: the rule has a single bucket")
+		c.check(r.Memory >= keyed.MinMemory && int64(r.Memory) <= maxBytesOf, path+".memory", r.Memory, "must be from %v to %v",
+			bytesize.Size(keyed.MinMemory), bytesize.Size(maxBytesOf))
+	}
+	c.patterns(path+".routes", r.Routes, new(Routes), nil)
+	c.patterns(path+".except", r.Except, new(Routes), nil)
+	c.check(!c.has(path+".routes") || len(r.Routes) > 0, path+".routes", nil, "must have a pattern, or be left out for all requests")
+	covered := len(r.Routes) > 0 && !slices.ContainsFunc(r.Routes, func(p string) bool { return !slices.Contains(r.Except, p) })
+	c.check(!covered && !slices.Contains(r.Except, "/"), path+".except", nil, "must leave a request that the rule matches; it matches none")
+}
+
+// keys checks sources of a key.
+func (c *checker) keys(path string, ks Keys, routes Patterns) {
+	c.check(!c.has(path) || len(ks) > 0, path, nil, "must have a source, such as address, or be left out")
+	c.check(len(ks) <= maxSources, path, len(ks), "must be at most %d sources", maxSources)
+	for i, k := range ks {
+		byRoute := slices.ContainsFunc(k.parts, func(p part) bool { return p.kind == "route" })
+		c.check(!byRoute || len(routes) > 0, path, k.String(), "needs routes: without them, all requests have the same route")
+		c.check(!slices.ContainsFunc(ks[:i], func(before Key) bool { return before.String() == k.String() }), path, k.String(), "must not be there twice")
+	}
+}
+
+// patterns adds patterns to a set; in has the path of each earlier one.
+func (c *checker) patterns(path string, list Patterns, to *Routes, in map[string]string) {
+	c.check(len(list) <= maxPatterns, path, len(list), "must be at most %d patterns", maxPatterns)
+	for i, pattern := range list[:min(len(list), maxPatterns)] {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !c.has(at) {
+			at = path // not a list
+		}
+		if len(pattern) > maxPattern {
+			c.check(false, at, pattern, "must have at most %d bytes", maxPattern)
+			continue
+		}
+		if err := to.Add(pattern); err != nil {
+			c.check(false, at, pattern, `is not a pattern of its own, such as /path/, "GET /users/{id}" or example.com/: %v`, err)
+		} else if in != nil {
+			in[pattern] = at
+		}
+	}
+}
+
+// within checks a time from least to maxTime.
+func (c *checker) within(path string, d, least time.Duration) {
+	if c.has(path) {
+		c.check(d >= least && d <= maxTime, path, d, "must be from %v to %v", least, maxTime)
+	}
+}
+
+func (c *checker) size(path string, n bytesize.Size, least int) {
+	if c.has(path) {
+		c.check(int(n) >= least && int64(n) <= maxBytesOf, path, n, "must be from %v to %v", bytesize.Size(least), bytesize.Size(maxBytesOf))
+	}
+}
+
+func (c *checker) header(path, name string) {
+	c.check(c.has(path), path, nil, "must be given: the name of a header")
+	c.check(!c.has(path) || httpguts.ValidHeaderFieldName(name), path, name, "must be the name of a header")
+}
+
+func (c *checker) priority(p *Priority) {
+	c.header("priority.header", p.Header)
+	c.check(!c.has("priority.levels") || len(p.Levels) > 0 && len(p.Levels) <= maxLevels, "priority.levels", nil, "must have 1 to %d values", maxLevels)
+	c.check(len(p.Trust) <= maxTrust, "priority.trust", len(p.Trust), "must be at most %d networks", maxTrust)
+}
+
+func (c *checker) tenants(t *Tenants) {
+	c.check(c.has("tenants.by"), "tenants.by", nil, "must be given, such as header X-Api-Key")
+	var all Patterns
+	for _, class := range c.Classes {
+		all = append(all, class.Routes...)
+	}
+	c.keys("tenants.by", t.By, all)
+	c.check(len(t.Weights) <= maxWeights, "tenants.weights", len(t.Weights), "must be at most %d", maxWeights)
+	for _, name := range slices.Sorted(maps.Keys(t.Weights)) {
+		c.check(t.Weights[name] >= 1 && t.Weights[name] <= maxWeight, strictyaml.Join("tenants.weights", name), t.Weights[name], "must be from 1 to %d", maxWeight)
+	}
+}

@@ -1,0 +1,49 @@
+package proxyrule
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/caller"
+)
+
+// A Level is a priority.
+type Level weir.Priority
+
+// LevelNames lists the levels, the least important first.
+var LevelNames = []string{"sheddable", "sheddable_plus", "critical", "critical_plus"}
+
+// String returns the name of the level.
+func (l Level) String() string { return caller.LevelName(weir.Priority(l)) }
+
+// MarshalText returns String.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads the name of a level, in any case.
+func (l *Level) UnmarshalText(text []byte) error {
+	p, ok := caller.Priority(string(text), true)
+	if !ok {
+		return fmt.Errorf("%q: want %s", text, strings.Join(LevelNames, ", "))
+	}
+	*l = Level(p)
+	return nil
+}
+
+// A Network is an address or a network.
+type Network struct{ netip.Prefix }
+
+// UnmarshalText reads 10.0.0.0/8, 2001:db8::/32 or a single address.
+func (n *Network) UnmarshalText(text []byte) error {
+	if a, ok := caller.ParseAddr(string(text)); ok && !strings.ContainsAny(string(text), "[]") {
+		n.Prefix = netip.PrefixFrom(a, a.BitLen())
+		return nil
+	}
+	p, err := netip.ParsePrefix(string(text))
+	if err != nil {
+		return fmt.Errorf("%q: want an address or a network, such as 10.0.0.0/8 or 2001:db8::/32", text)
+	}
+	n.Prefix = p.Masked()
+	return nil
+}
