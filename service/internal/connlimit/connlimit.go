@@ -108,7 +108,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 // admit adds a connection, and returns the one that it replaces. It returns no conn if
 // there is no room.
 func (l *Listener) admit(accepted net.Conn) (c, replaced *conn, err error) {
-	addr := network(accepted.RemoteAddr())
+	addr, shared := l.clientAddr(accepted.RemoteAddr())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -116,7 +116,7 @@ func (l *Listener) admit(accepted net.Conn) (c, replaced *conn, err error) {
 	}
 	client := l.clients[addr]
 	if client == nil {
-		client = &Client{addr: addr, shared: l.Shared != nil && l.Shared(addr)}
+		client = &Client{addr: addr, shared: shared}
 	}
 	if !fair(int64(len(l.open))+1, client.share()+1, 1, l.max) {
 		if replaced = l.replaceableLocked(client); replaced == nil {
@@ -179,14 +179,18 @@ func (l *Listener) setIdleLocked(c *conn, idle bool) {
 	}
 }
 
-// network returns the address that connections are counted by. All connections that do
-// not come over IP are of one client.
-func network(a net.Addr) netip.Addr {
+// clientAddr returns the address that connections are counted by, and whether it is Shared.
+// All connections that do not come over IP are of one client.
+func (l *Listener) clientAddr(a net.Addr) (addr netip.Addr, shared bool) {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
-		return netip.Addr{}
+		return netip.Addr{}, false
 	}
-	return caller.Network(tcp.AddrPort().Addr().Unmap().WithZone(""))
+	addr = tcp.AddrPort().Addr().Unmap().WithZone("")
+	if l.Shared != nil && l.Shared(addr) {
+		return addr, true
+	}
+	return caller.Network(addr), false
 }
 
 const (

@@ -212,6 +212,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "CONNECT is not served here: this is a reverse proxy", http.StatusMethodNotAllowed)
 		return
 	}
+	if r.RequestURI == "*" { // OPTIONS of the server itself, which net/http answers so
+		w.Header().Set("Content-Length", "0")
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+		}
+		return
+	}
 	r = p.trust.identify(r)
 	if r.ProtoMajor == 2 && p.cfg.ClientTimeout > 0 {
 		stream := newStreamWriter(w, p.cfg.ClientTimeout)
