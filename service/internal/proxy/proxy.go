@@ -212,7 +212,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "CONNECT is not served here: this is a reverse proxy", http.StatusMethodNotAllowed)
 		return
 	}
-	if r.RequestURI == "*" { // OPTIONS of the server itself, which net/http answers so
+	if r.Method == http.MethodOptions && r.RequestURI == "*" { // those of the server itself, which net/http answers so
 		w.Header().Set("Content-Length", "0")
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close")

@@ -20,8 +20,8 @@ const (
 // GetBody, for a retry on another connection. It returns the number of bytes that it
 // has added to p.bodies; the caller subtracts them in the end.
 func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) (size int64, err error) {
-	if r.Body == nil || r.ContentLength <= 0 || r.ContentLength > bodyFirst {
-		return 0, nil
+	if r.Body == nil || r.ContentLength <= 0 || r.ContentLength > bodyFirst || len(r.Header["Expect"]) > 0 {
+		return 0, nil // with Expect, the origin decides whether it wants the body
 	}
 	size = r.ContentLength
 	if p.bodies.Add(size) > bodiesFirst {
