@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/httpheader"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/internal/pacing"
@@ -72,7 +73,7 @@ func (x *exchange) hear(resp *http.Response) {
 		Policy:   resp.Header["Ratelimit-Policy"],
 	}
 	if a.Busy || a.Refused {
-		a.After, a.Waits = parseRetryAfter(resp.Header, time.Now())
+		a.After, a.Waits = httpheader.RetryAfter(resp.Header, time.Now())
 	}
 	x.h.queue.Answer(&a)
 }

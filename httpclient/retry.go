@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/adaptive"
+	"github.com/weir-go/weir/internal/httpheader"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/internal/waitq"
@@ -125,7 +126,7 @@ func retryable(r *http.Request, last *result, now time.Time) (floor time.Duratio
 	if !turnedAway(status) {
 		return 0, false
 	}
-	floor, waits := parseRetryAfter(header, now)
+	floor, waits := httpheader.RetryAfter(header, now)
 	reason := header.Get(problem.ReasonHeader)
 	undone := status == http.StatusTooManyRequests
 	if undone || status == http.StatusServiceUnavailable {

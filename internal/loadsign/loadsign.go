@@ -11,6 +11,7 @@
 //	connection refused, no answer in time                   UNAVAILABLE          Dropped
 //	a quota of this client (OverRate, OverBurst)      429   RESOURCE_EXHAUSTED   Ignored
 //	a gateway got no valid answer                     502                        Ignored
+//	no address, no route, a failed handshake                                     Ignored
 //	the client's error, a bug                         4xx, 500, 501  all others  Ignored
 //
 // A sign of load is a failure that less work in flight could prevent, and that
@@ -28,6 +29,7 @@ package loadsign
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -48,12 +50,13 @@ const (
 	Rejected                // a concurrency limit or a queue further down had no room
 	Refused                 // it refuses connections
 	Silent                  // it did not answer in time
+	Unreachable             // there is no way to it: no address, no route, a failed handshake
 )
 
 // Count is the number of Signs.
-const Count = int(Silent) + 1
+const Count = int(Unreachable) + 1
 
-var signs = [Count]string{"none", "served", "unavailable", "gateway_timeout", "rejected", "connection_refused", "timeout"}
+var signs = [Count]string{"none", "served", "unavailable", "gateway_timeout", "rejected", "connection_refused", "timeout", "unreachable"}
 
 // String returns the name for metrics and JSON.
 func (s Sign) String() string {
@@ -67,7 +70,7 @@ func (s Sign) String() string {
 // still waited.
 func (s Sign) Outcome() weir.Outcome {
 	switch s {
-	case None:
+	case None, Unreachable:
 		return weir.Ignored
 	case Served:
 		return weir.Success
@@ -121,11 +124,26 @@ func OfError(err error) Sign {
 		return Refused
 	case errors.Is(err, weir.ErrRejected):
 		return rejectionSign(err)
+	case unreachable(err):
+		return Unreachable
 	}
 	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
 		return Silent
 	}
 	return None
+}
+
+// unreachable reports whether an error says that the service has no address, that there is
+// no route to it, or that the handshake of TLS has failed. A look-up or a handshake that takes
+// too long is none of these.
+func unreachable(err error) bool {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return !dns.IsTimeout
+	}
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return certificate || record || alert || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
 // rejectionSign returns the Sign of an error that may be a rejection by a limiter

@@ -2,6 +2,7 @@ package loadsign_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -37,7 +38,12 @@ func TestError(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: context.DeadlineExceeded}, loadsign.Silent},
 		{fmt.Errorf("asking: %w", context.DeadlineExceeded), loadsign.Silent},
 		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, loadsign.None},
-		{&net.DNSError{Err: "no such host", IsNotFound: true}, loadsign.None},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}, loadsign.Unreachable},
+		{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, loadsign.Silent},
+		{&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, loadsign.Unreachable},
+		{&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, loadsign.Unreachable},
+		{&net.OpError{Op: "remote error", Err: tls.AlertError(42)}, loadsign.Unreachable},
+		{tls.RecordHeaderError{Msg: "no TLS"}, loadsign.Unreachable},
 		{context.Canceled, loadsign.None},
 		{weir.Reject(weir.OverRate, 0), loadsign.None},
 		{weir.Reject(weir.OverBurst, 0), loadsign.None},
@@ -52,6 +58,13 @@ func TestError(t *testing.T) {
 		if got := loadsign.OfError(tt.err); got != tt.want {
 			t.Errorf("%v: %v: want %v", tt.err, got, tt.want)
 		}
+	}
+}
+
+// A service that cannot be reached says nothing about its load.
+func TestUnreachable(t *testing.T) {
+	if got := loadsign.Unreachable.Outcome(); got != weir.Ignored {
+		t.Errorf("%v", got)
 	}
 }
 

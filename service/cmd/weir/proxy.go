@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,9 +20,9 @@ import (
 )
 
 type proxyCmd struct {
-	Origin string `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000."`
-	Listen string `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients (${default})."`
-	Admin  string `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
+	Origin []string `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000: http, https (HTTP/2 if the origin speaks it) or h2c (HTTP/2 without TLS). Several, each with a flag of its own or separated by commas: a request goes to the one with fewer in flight of two random ones, and an origin that fails gets none for a while. --limit is one for all of them together."`
+	Listen string   `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients (${default})."`
+	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
 
 	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
 
@@ -42,13 +43,14 @@ type proxyCmd struct {
 	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Maximum number of client connections. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503 (${default})."`
 	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
 	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long to wait for requests in flight (${default})."`
+	proxyWire      `embed:""`
 	proxyUpstream  `embed:""`
 	LogLevel       slog.Level `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
 }
 
 func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 	return proxy.Config{
-		Origin: c.Origin, Limit: c.Limit,
+		Origins: c.Origin, Limit: c.Limit,
 		Auto: limit.Config{
 			Initial: c.InitialLimit, Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
 		},
@@ -65,7 +67,12 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		return slog.NewTextHandler(out, &slog.HandlerOptions{Level: c.LogLevel})
 	})
 	defer lines.End()
+	wire, err := c.open(log)
+	if err != nil {
+		return err
+	}
 	cfg := c.config(log)
+	wire.configure(&cfg)
 	cfg.Collectors = []prometheus.Collector{lines.Metric()}
 	watcher := c.watcher() // before the first load, so that no change after it is missed
 	p, err := proxy.New(cfg)
@@ -93,11 +100,12 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	}
 	stopAdmin := c.serveAdmin(p, admin, log)
 	defer stopAdmin()
-	log.Info("weir proxy", "listen", "http://"+ln.Addr().String(), "admin", "http://"+admin.Addr().String(),
-		"origin", c.Origin, "limit", c.Limit.String(), "queue", c.Queue, "max_wait", c.MaxWait,
+	log.Info("weir proxy", "listen", wire.scheme()+ln.Addr().String(), "admin", "http://"+admin.Addr().String(),
+		"origin", strings.Join(c.Origin, ","), "limit", c.Limit.String(), "queue", c.Queue, "max_wait", c.MaxWait,
 		"rules", c.Rules, "shadow", c.Shadow)
 
 	go p.Watch(ctx)
+	wire.watch(ctx, p)
 	defer c.reloads(ctx, watcher, p)()
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -110,9 +118,9 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		stop()
 	})
 	// A client's connection can need one to the origin. The others are for operators and DNS.
-	conns := connlimit.New(ln, connlimit.Fit(c.MaxConnections, 2, 64, log))
-	srv := httpserve.New(httpserve.Leave(limited, func(*http.Request) bool { return p.Draining() }), log)
-	srv.ConnState, srv.ConnContext = conns.ConnState, conns.ConnContext
+	srv := wire.server(limited, p.Draining, c.ClientTimeout)
+	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, 64, log), srv)
+	wire.attach(srv, conns)
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func watch(t *testing.T, stop func(), serve func(log io.Writer) int) *served {
 			t.Logf("the log's end: %s", strings.Join(s.log[max(len(s.log)-20, 0):], "\n"))
 		}
 	})
-	first := s.until(`msg="weir serve"`)
+	first := s.until(`msg="weir `)
 	for field, to := range map[string]*string{"listen": &s.public, "admin": &s.admin} {
 		*to = regexp.MustCompile(`\b` + field + `=(\S+)`).FindStringSubmatch(first)[1]
 	}

@@ -50,6 +50,9 @@ type Listener struct {
 	// HelloTime bounds the time for the first bytes of a connection, handshake
 	// included. If zero, it is not bounded. It must be set before Accept is called.
 	HelloTime time.Duration
+	// Shared, if not nil, reports whether an address is that of a proxy, whose connections are
+	// of many clients. It may have all connections. It must be set before Accept is called.
+	Shared func(netip.Addr) bool
 
 	max      int64
 	farewell chan struct{} // holds a place for each connection that is being refused
@@ -105,7 +108,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 // admit adds a connection, and returns the one that it replaces. It returns no conn if
 // there is no room.
 func (l *Listener) admit(accepted net.Conn) (c, replaced *conn, err error) {
-	addr := network(accepted.RemoteAddr())
+	addr, shared := l.clientAddr(accepted.RemoteAddr())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -113,9 +116,9 @@ func (l *Listener) admit(accepted net.Conn) (c, replaced *conn, err error) {
 	}
 	client := l.clients[addr]
 	if client == nil {
-		client = &Client{addr: addr}
+		client = &Client{addr: addr, shared: shared}
 	}
-	if !fair(int64(len(l.open))+1, client.conns+1, 1, l.max) {
+	if !fair(int64(len(l.open))+1, client.share()+1, 1, l.max) {
 		if replaced = l.replaceableLocked(client); replaced == nil {
 			l.counts.Refused++
 			return nil, nil, nil
@@ -145,10 +148,10 @@ const candidates = 16
 // one of the longest idle, of the client with the most connections; if no other client
 // has more, it is the client's own.
 func (l *Listener) replaceableLocked(client *Client) *conn {
-	best, most := client.idle.first, client.conns
+	best, most := client.idle.first, client.share()
 	for c, n := l.idle.first, 0; c != nil && n < candidates; c, n = c.links[ofListener].next, n+1 {
-		if c.client.conns > most {
-			best, most = c, c.client.conns
+		if c.client.share() > most {
+			best, most = c, c.client.share()
 		}
 	}
 	return best
@@ -176,14 +179,18 @@ func (l *Listener) setIdleLocked(c *conn, idle bool) {
 	}
 }
 
-// network returns the address that connections are counted by. All connections that do
-// not come over IP are of one client.
-func network(a net.Addr) netip.Addr {
+// clientAddr returns the address that connections are counted by, and whether it is Shared.
+// All connections that do not come over IP are of one client.
+func (l *Listener) clientAddr(a net.Addr) (addr netip.Addr, shared bool) {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
-		return netip.Addr{}
+		return netip.Addr{}, false
 	}
-	return caller.Network(tcp.AddrPort().Addr().Unmap().WithZone(""))
+	addr = tcp.AddrPort().Addr().Unmap().WithZone("")
+	if l.Shared != nil && l.Shared(addr) {
+		return addr, true
+	}
+	return caller.Network(addr), false
 }
 
 const (
@@ -251,7 +258,7 @@ func (l *Listener) SetIdle(nc net.Conn, idle bool) {
 // ConnContext is the ConnContext hook of the http.Server: see ClientOf.
 func (l *Listener) ConnContext(ctx context.Context, nc net.Conn) context.Context {
 	if c := connOf(nc); c != nil {
-		return context.WithValue(ctx, clientKey{}, c.client)
+		return context.WithValue(ctx, connKey{}, c)
 	}
 	return ctx
 }

@@ -384,3 +384,41 @@ func BenchmarkRequest(b *testing.B) {
 		})
 	}
 }
+
+// A trusted proxy may have all connections, because they are of many clients. It does not
+// lose idle ones to others as long as these have more than none.
+func TestShared(t *testing.T) {
+	gather(t, func(w *crowd) {
+		w.limit.Shared = func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") }
+		for i := range 10 {
+			if !w.busy("192.0.2.1") {
+				w.Fatalf("connection %d of a proxy is refused", i)
+			}
+		}
+		if w.busy("192.0.2.1") || w.busy("192.0.2.2") {
+			w.Error("an eleventh connection")
+		}
+	})
+	gather(t, func(w *crowd) {
+		w.limit.Shared = func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") }
+		for range 6 {
+			w.come("192.0.2.1")
+		}
+		for range 4 {
+			w.come("192.0.2.2")
+		}
+		for range 3 {
+			if !w.busy("192.0.2.1") {
+				w.Error("the proxy finds no room beside idle connections of a client")
+			}
+		}
+		if c := w.limit.Count(); c.Open != 10 || c.Shed != 3 {
+			w.Errorf("%+v", c)
+		}
+		w.limit.mu.Lock()
+		defer w.limit.mu.Unlock()
+		if n := w.limit.clients[netip.MustParseAddr("192.0.2.1")].conns; n != 9 {
+			w.Errorf("the proxy has %d connections: want 9", n)
+		}
+	})
+}

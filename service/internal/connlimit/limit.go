@@ -3,7 +3,10 @@ package connlimit
 import (
 	"context"
 	"net/netip"
+	"sync"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/caller"
 )
 
 // A Kind is something that clients hold, and that a Limit bounds.
@@ -31,7 +34,17 @@ type Client struct {
 	held  [kinds]atomic.Int64
 	pays  budget
 	conns int64 // guarded by the Listener's mutex
-	idle  queue // its connections without a request; guarded by the Listener's mutex
+	// shared is set for a proxy, whose connections are of many clients.
+	shared bool
+	idle   queue // its connections without a request; guarded by the Listener's mutex
+}
+
+// share returns the number of connections that count as the client's share.
+func (c *Client) share() int64 {
+	if c.shared {
+		return 0
+	}
+	return c.conns
 }
 
 // A Limit bounds how many places all clients together hold, and shares them fairly: a
@@ -45,6 +58,9 @@ type Limit struct {
 	used    atomic.Int64
 	refused atomic.Uint64
 	unknown Client // stands for the client of requests that came through no Listener
+
+	mu     sync.Mutex             // guards behind
+	behind map[netip.Addr]*Client // clients of trusted proxies that hold places
 }
 
 // NewLimit returns a Limit of a number of places, at least one.
@@ -88,10 +104,50 @@ func (l *Limit) Count() (places, used int64, refused uint64) {
 	return l.max, l.used.Load(), l.refused.Load()
 }
 
-type clientKey struct{}
+// EnterFrom takes n places for a client that comes through a trusted proxy, whose connection
+// is that of all its clients. If it returns true, LeaveFrom must follow.
+func (l *Limit) EnterFrom(client netip.Addr, n int64) bool {
+	client = caller.Network(client)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.behind[client]
+	if c == nil {
+		c = &Client{addr: client}
+	}
+	if !l.Enter(c, n) {
+		return false
+	}
+	if l.behind == nil {
+		l.behind = map[netip.Addr]*Client{}
+	}
+	l.behind[client] = c
+	return true
+}
+
+// LeaveFrom gives n places back.
+func (l *Limit) LeaveFrom(client netip.Addr, n int64) {
+	client = caller.Network(client)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.behind[client]
+	l.Leave(c, n)
+	if c.held[l.kind].Load() == 0 {
+		delete(l.behind, client)
+	}
+}
+
+type connKey struct{}
 
 // ClientOf returns the Client of a request's context; nil if there is none.
 func ClientOf(ctx context.Context) *Client {
-	c, _ := ctx.Value(clientKey{}).(*Client)
-	return c
+	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+		return c.client
+	}
+	return nil
+}
+
+// Secure reports whether a request came over TLS that a Listener has ended.
+func Secure(ctx context.Context) bool {
+	c, ok := ctx.Value(connKey{}).(*conn)
+	return ok && c.tls != nil
 }

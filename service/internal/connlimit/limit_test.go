@@ -3,6 +3,7 @@ package connlimit
 import (
 	"context"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"testing"
 )
@@ -67,5 +68,27 @@ func TestLimitHolds(t *testing.T) {
 	}
 	if NewLimit(Waiting, 0).Enter(nil, 1) != true || ClientOf(context.Background()) != nil {
 		t.Error("the least Limit, or a request without a Client")
+	}
+}
+
+// Clients behind a trusted proxy share the places by their own addresses, and are forgotten
+// when they hold none.
+func TestClientsBehindAProxy(t *testing.T) {
+	l := NewLimit(LongLived, 12)
+	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	n := int64(0)
+	for l.EnterFrom(one, 1) {
+		n++
+	}
+	if n != 6 || !l.EnterFrom(two, 1) || !l.EnterFrom(netip.MustParseAddr("2001:db8::2"), 1) || len(l.behind) != 2 {
+		t.Errorf("%d of 12 places for the first, %d clients", n, len(l.behind))
+	}
+	for range n {
+		l.LeaveFrom(one, 1)
+	}
+	l.LeaveFrom(two, 1)
+	l.LeaveFrom(two, 1)
+	if _, used, _ := l.Count(); used != 0 || len(l.behind) != 0 {
+		t.Errorf("%d places, %d clients in the end", used, len(l.behind))
 	}
 }

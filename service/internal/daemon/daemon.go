@@ -311,19 +311,8 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	return func() { _ = srv.Close(); api.Close() }, nil
 }
 
-const (
-	// pingAfter is the silence of an HTTP/2 connection before a ping.
-	pingAfter = time.Minute
-	// maxOperators bounds the connections of the admin listener.
-	maxOperators = 100
-	// maxStreams bounds the concurrent requests of an HTTP/2 connection. net/http queues
-	// four times as many that the client has reset.
-	maxStreams = 250
-	// streamBuffer bounds the bytes of bodies that an HTTP/2 connection buffers.
-	streamBuffer = 256 << 10
-	// maxFrame is the size of an HTTP/2 connection's buffer for frames.
-	maxFrame = 16 << 10
-)
+// maxOperators bounds the connections of the admin listener.
+const maxOperators = 100
 
 // maxHeader returns the bound of a header in bytes: a key may be escaped.
 func maxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
@@ -337,15 +326,8 @@ func (d *Daemon) newPublic() *http.Server {
 	srv.ReadHeaderTimeout, srv.WriteTimeout = d.cfg.ClientTimeout, d.cfg.ClientTimeout
 	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.connContext
 	srv.MaxHeaderBytes = maxHeader(d.cfg.API.MaxKey)
-	srv.DisableGeneralOptionsHandler = true // that one reads a body without a deadline
-	srv.Protocols = new(http.Protocols)
-	srv.Protocols.SetHTTP1(true)
-	srv.Protocols.SetUnencryptedHTTP2(true) // d.conns ends TLS
-	srv.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
-		MaxReceiveBufferPerConnection: streamBuffer, MaxReceiveBufferPerStream: streamBuffer,
-		SendPingTimeout: pingAfter, PingTimeout: d.cfg.ClientTimeout, WriteByteTimeout: d.cfg.ClientTimeout,
-	}
+	srv.DisableGeneralOptionsHandler = true        // that one reads a body without a deadline
+	httpserve.SpeakHTTP2(srv, d.cfg.ClientTimeout) // d.conns ends TLS
 	d.conns.Failed = func(from net.Addr, err error) { srv.ErrorLog.Printf("TLS handshake error from %v: %v", from, err) }
 	return srv
 }

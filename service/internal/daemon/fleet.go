@@ -11,9 +11,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/discover"
-	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/server"
@@ -88,13 +88,9 @@ func (p *Peers) roots() (*x509.CertPool, error) {
 	if p.CA == "" {
 		return nil, nil
 	}
-	text, err := inputfile.Read(p.CA, maxPEM)
+	pool, err := certfile.Pool(p.CA)
 	if err != nil {
 		return nil, fmt.Errorf("--peer-ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--peer-ca: %s: there is no certificate in it", p.CA)
 	}
 	return pool, nil
 }

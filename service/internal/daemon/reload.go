@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
@@ -28,27 +28,16 @@ type TLS struct {
 	ClientCA string `name:"client-ca" placeholder:"FILE" help:"Accept only clients with a certificate that this authority has signed."`
 }
 
-// maxPEM bounds a file of certificates or of a key.
-const maxPEM = 4 << 20
-
 // certificate loads the certificate of the server; nil if it has none.
 func (t *TLS) certificate() (*tls.Certificate, error) {
 	if t.Cert == "" {
 		return nil, nil
 	}
-	chain, err := inputfile.Read(t.Cert, maxPEM)
-	var key []byte
-	if err == nil {
-		key, err = inputfile.Read(t.Key, maxPEM)
-	}
-	var cert tls.Certificate
-	if err == nil {
-		cert, err = tls.X509KeyPair(chain, key)
-	}
+	cert, err := certfile.Pair(t.Cert, t.Key)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 	}
-	return &cert, nil
+	return cert, nil
 }
 
 // clients loads the authorities of the clients; nil if there are none.
@@ -56,13 +45,9 @@ func (t *TLS) clients() (*x509.CertPool, error) {
 	if t.ClientCA == "" {
 		return nil, nil
 	}
-	text, err := inputfile.Read(t.ClientCA, maxPEM)
+	pool, err := certfile.Pool(t.ClientCA)
 	if err != nil {
 		return nil, fmt.Errorf("--client-ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--client-ca: %s: there is no certificate in it", t.ClientCA)
 	}
 	return pool, nil
 }

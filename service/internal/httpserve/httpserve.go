@@ -26,6 +26,32 @@ func New(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
+const (
+	// MaxStreams bounds the concurrent requests of an HTTP/2 connection. net/http queues
+	// four times as many that the client has reset.
+	MaxStreams = 250
+	// pingAfter is the silence of an HTTP/2 connection before a ping.
+	pingAfter = time.Minute
+	// streamBuffer bounds the bytes of bodies that an HTTP/2 connection buffers.
+	streamBuffer = 256 << 10
+	// maxFrame is the size of an HTTP/2 connection's buffer for frames.
+	maxFrame = 16 << 10
+)
+
+// SpeakHTTP2 lets a server speak HTTP/2, with bounds, on connections whose TLS ends below it or
+// that have none. A client may take as long as timeout to answer a ping, or to take bytes; if zero,
+// net/http's default and for ever.
+func SpeakHTTP2(srv *http.Server, timeout time.Duration) {
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true)
+	srv.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: MaxStreams, MaxReadFrameSize: maxFrame,
+		MaxReceiveBufferPerConnection: streamBuffer, MaxReceiveBufferPerStream: streamBuffer,
+		SendPingTimeout: pingAfter, PingTimeout: timeout, WriteByteTimeout: timeout,
+	}
+}
+
 // TimeWrites gives each write of an answer a deadline. Unlike http.Server's
 // WriteTimeout, it does not bound the time that the handler takes.
 func TimeWrites(next http.Handler, timeout time.Duration) http.Handler {

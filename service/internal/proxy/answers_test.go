@@ -50,7 +50,7 @@ func TestSignsOfLoad(t *testing.T) {
 		{"dial timeout", fails(&net.OpError{Op: "dial", Err: context.DeadlineExceeded}), 504, "origin_timeout", weir.Dropped},
 		{"connection reset", fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), 502, "origin_failed", weir.Ignored},
 		{"closed without an answer", fails(io.EOF), 502, "origin_failed", weir.Ignored},
-		{"no such host", fails(&net.DNSError{Err: "no such host", IsNotFound: true}), 502, "origin_failed", weir.Ignored},
+		{"no such host", fails(&net.DNSError{Err: "no such host", IsNotFound: true}), 502, "origin_unreachable", weir.Ignored},
 		{"anything else", fails(errors.New("a bug")), 502, "origin_failed", weir.Ignored},
 		{"no answer in time", answers(200, 9*s), 504, "origin_timeout", weir.Dropped}, // Late, which Stats counts as Dropped
 		{"a refusal, and not even that in time", answers(503, 9*s), 504, "origin_timeout", weir.Dropped},
@@ -199,11 +199,14 @@ func TestConfigValidate(t *testing.T) {
 		cfg  proxy.Config
 		want string
 	}{
-		{proxy.Config{}, `Origin = "": must be an absolute http or https URL`},
-		{proxy.Config{Origin: "127.0.0.1:80"}, `Origin = "127.0.0.1:80"`},
-		{proxy.Config{Origin: "ftp://a"}, `Origin = "ftp://a"`},
-		{proxy.Config{Origin: "http://"}, `Origin = "http://"`},
-		{proxy.Config{Origin: "http://a", Auto: limit.Config{Min: -1}}, "Min = -1"},
+		{proxy.Config{}, `Origins: there are 0: must be 1 to 1000`},
+		{proxy.Config{Origins: []string{""}}, `Origins = "": must be an absolute http, https or h2c URL`},
+		{proxy.Config{Origins: []string{"127.0.0.1:80"}}, `Origins: parse "127.0.0.1:80"`},
+		{proxy.Config{Origins: []string{"http://a:b@c"}}, `Origins = "http://a:xxxxx@c": must have no user`},
+		{proxy.Config{Origins: []string{"http://a", "http://a"}}, `Origins = "http://a": is there twice`},
+		{proxy.Config{Origins: []string{"ftp://a"}}, `Origins = "ftp://a"`},
+		{proxy.Config{Origins: []string{"http://"}}, `Origins = "http://"`},
+		{proxy.Config{Origins: []string{"http://a"}, Auto: limit.Config{Min: -1}}, "Min = -1"},
 	} {
 		if _, err := proxy.New(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v: want %q", tt.cfg, err, tt.want)

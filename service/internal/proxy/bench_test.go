@@ -35,8 +35,8 @@ func BenchmarkProxy(b *testing.B) {
 	}{
 		{"origin", nil, 200},
 		{"stdlib", plain, 200},
-		{"weir", newProxy(b, proxy.Config{Origin: origin.URL, Limit: proxy.FixedLimit(1000)}), 200},
-		{"weir-refuses", newProxy(b, proxy.Config{Origin: origin.URL, Limit: proxy.FixedLimit(0)}), 503},
+		{"weir", newProxy(b, proxy.Config{Origins: []string{origin.URL}, Limit: proxy.FixedLimit(1000)}), 200},
+		{"weir-refuses", newProxy(b, proxy.Config{Origins: []string{origin.URL}, Limit: proxy.FixedLimit(0)}), 503},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			to := origin.URL

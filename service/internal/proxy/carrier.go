@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/service/internal/balance"
 )
 
 var (
@@ -18,10 +20,7 @@ var (
 
 // A carrier is the http.RoundTripper of the ReverseProxy. The request to the origin
 // can outlive its client, and its end is an outcome for the limit.
-type carrier struct {
-	proxy *Proxy
-	inner http.RoundTripper
-}
+type carrier struct{ proxy *Proxy }
 
 type answer struct {
 	resp     *http.Response
@@ -34,6 +33,11 @@ type answer struct {
 func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	client := req.Context()
 	x := client.Value(exchangeKey{}).(*exchange)
+	ticket, err := c.proxy.origins.pick(-1)
+	if err != nil {
+		return nil, err
+	}
+	x.place(ticket)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(client))
 	x.release = cancel
 
@@ -47,7 +51,7 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Body = x.upload
 	}
 	answered := make(chan answer, 1)
-	go func() { answered <- c.ask(req) }()
+	go func() { answered <- x.ask(req) }()
 	switch a, event := x.await(answered, patience, client.Done(), nil); event {
 	case originAnswered:
 		patience.Stop()
@@ -89,6 +93,7 @@ func (x *exchange) await(
 			return answer{}, clientLeft
 		case <-patience.C:
 			x.seen(loadsign.Silent)
+			x.judge(loadsign.Silent, balance.Failed, 0)
 			return answer{}, originSilent
 		case <-over:
 			return answer{}, holdOver
@@ -98,16 +103,49 @@ func (x *exchange) await(
 	}
 }
 
-// ask sends the request. It returns a panic of the transport, for the goroutine of
-// the handler.
-func (c carrier) ask(req *http.Request) (a answer) {
+// ask sends the request to the origin of the exchange. If that cannot be reached, it sends
+// a request that may be repeated to another one. It returns a panic of the transport, for
+// the goroutine of the handler.
+func (x *exchange) ask(req *http.Request) (a answer) {
 	defer func() {
 		if v := recover(); v != nil {
 			a = answer{panicked: v}
 		}
 	}()
-	resp, err := c.inner.RoundTrip(req)
+	s, t := x.proxy.origins, x.ticketNow()
+	whole := *req.URL
+	s.direct(req, t)
+	resp, err := s.list[t.Origin].transport.RoundTrip(req)
+	if err != nil && len(s.list) > 1 && notSent(err) && replayable(req) && req.Context().Err() == nil {
+		if again, ok := x.elsewhere(req, err, whole); ok {
+			resp, err = s.list[again.Origin].transport.RoundTrip(req)
+		}
+	}
 	return answer{resp: resp, err: err}
+}
+
+// elsewhere moves the exchange to another origin, and directs the request there.
+func (x *exchange) elsewhere(req *http.Request, failed error, whole url.URL) (t balance.Ticket, ok bool) {
+	s, was := x.proxy.origins, x.ticketNow()
+	body := req.Body
+	if req.GetBody != nil {
+		var err error
+		if body, err = req.GetBody(); err != nil {
+			return t, false
+		}
+	}
+	t, err := s.pick(was.Origin)
+	if err != nil {
+		return t, false
+	}
+	x.judge(loadsign.OfError(failed), balance.Unreachable, 0)
+	s.list[was.Origin].retried.Add(1)
+	if !x.place(t) {
+		return t, false
+	}
+	req.Body, req.URL = body, &whole
+	s.direct(req, t)
+	return t, true
 }
 
 // abandon keeps the permit of an exchange without a client until the origin has
@@ -129,7 +167,7 @@ func (x *exchange) abandon(answered <-chan answer, patience patience, late bool)
 		o := weir.Ignored
 		switch {
 		case event == originAnswered:
-			sign := x.discard(a)
+			sign := x.discard(a, late)
 			if o = sign.Outcome(); !late {
 				x.seen(sign)
 			} else if o != weir.Dropped {
@@ -142,18 +180,23 @@ func (x *exchange) abandon(answered <-chan answer, patience patience, late bool)
 		x.proxy.abandoned.Add(-1)
 		x.end(o)
 		if event == holdOver {
-			x.discard(<-answered) // comes soon after the cancellation
+			x.discard(<-answered, true) // comes soon after the cancellation
 		}
 	}()
 }
 
-// discard closes an answer that has no client, and returns its sign.
-func (x *exchange) discard(a answer) loadsign.Sign {
+// discard closes an answer that has no client, and returns its sign. Late means that the
+// origin was judged already.
+func (x *exchange) discard(a answer, late bool) loadsign.Sign {
 	if a.panicked != nil {
 		x.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)
 	}
 	if a.resp != nil {
 		a.resp.Body.Close()
 	}
-	return signOf(a, x.upload)
+	sign := signOf(a, x.upload)
+	if !late {
+		x.judgeAnswer(a, sign)
+	}
+	return sign
 }

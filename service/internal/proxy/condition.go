@@ -15,6 +15,7 @@ const (
 	Well        Condition = "well"                // no sign of overload or absence; the origin may fail in other ways
 	LimitUsed   Condition = "limit_used"          // no such sign, and the limit rejects requests
 	Refuses     Condition = "connections_refused" // the origin refuses connections
+	Unreachable Condition = "unreachable"         // the origin has no address, there is no route, or the TLS handshake fails
 	Silent      Condition = "timeout"             // the origin does not answer in time
 	Unavailable Condition = "unavailable"         // the origin answers 503
 	GatewayLate Condition = "gateway_timeout"     // the origin answers 504
@@ -34,7 +35,8 @@ var conditions = []struct {
 	{LimitUsed, loadsign.None, "QUANTITY requests are rejected: the limit is used up"},
 	{Unavailable, loadsign.Unavailable, "the origin answers 503 to QUANTITY requests"},
 	{GatewayLate, loadsign.GatewayLate, "the origin answers 504 to QUANTITY requests"},
-	{Refuses, loadsign.Refused, "the origin refuses QUANTITY connections"},
+	{Refuses, loadsign.Refused, "the origin is down, or starts: it refuses QUANTITY connections"},
+	{Unreachable, loadsign.Unreachable, "the origin cannot be reached: no address, no route or a failed TLS handshake for QUANTITY requests"},
 	{Silent, loadsign.Silent, "the origin does not answer QUANTITY requests in time"},
 }
 

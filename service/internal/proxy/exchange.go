@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/service/internal/balance"
 	"github.com/weir-go/weir/service/internal/connlimit"
 )
 
@@ -19,6 +20,7 @@ type exchange struct {
 	proxy     *Proxy
 	class     *class
 	address   *connlimit.Client // nil if the request came through no connlimit.Listener
+	from      source
 	client    *http.ResponseController
 	outcome   weir.Outcome
 	upload    *upload // the request's body, unless it was received first
@@ -37,6 +39,8 @@ type exchange struct {
 	slow   bool        // the client was slow to send the request
 	timer  *time.Timer // for the answer's body; nil before it begins
 	ended  bool        // the permit is released
+	ticket balance.Ticket
+	placed bool // the exchange has a ticket
 }
 
 type exchangeKey struct{}
@@ -47,7 +51,7 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *perm
 	now := time.Now()
 	p.work.begin(now)
 	return &exchange{
-		proxy: p, class: c, permit: ps.Move(), address: connlimit.ClientOf(r.Context()), client: http.NewResponseController(w), began: now,
+		proxy: p, class: c, permit: ps.Move(), address: connlimit.ClientOf(r.Context()), from: p.trust.source(r), client: http.NewResponseController(w), began: now,
 		served: c.limiter.served.Load(), beside: c.limiter.holding.Add(1),
 	}
 }
@@ -79,6 +83,9 @@ func (x *exchange) end(o weir.Outcome) {
 		return
 	}
 	x.ended = true
+	if x.placed {
+		x.proxy.origins.leave(x.ticket)
+	}
 	if x.timer != nil {
 		x.timer.Stop()
 	}
@@ -86,7 +93,7 @@ func (x *exchange) end(o weir.Outcome) {
 		x.class.limiter.holding.Add(-1)
 		x.proxy.work.end(x.began, time.Now())
 	} else {
-		x.proxy.long.Leave(x.address, 1)
+		x.leaveLong()
 	}
 	o = x.judgedLocked(o)
 	x.proxy.all.ended(o)
@@ -113,6 +120,7 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 	}
 	sign := signOf(a, x.upload)
 	x.seen(sign)
+	x.judgeAnswer(a, sign)
 	x.outcome = sign.Outcome()
 	if a.err != nil {
 		return nil, a.err
@@ -166,4 +174,41 @@ func (x *exchange) seen(sign loadsign.Sign) {
 	if sign == loadsign.Served {
 		x.class.limiter.served.Add(1)
 	}
+}
+
+// place gives the exchange a place at an origin, in exchange for one that it has. If it has
+// ended meanwhile, place gives the new one back, and returns false.
+func (x *exchange) place(t balance.Ticket) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		x.proxy.origins.leave(t)
+		return false
+	}
+	if x.placed {
+		x.proxy.origins.leave(x.ticket)
+	}
+	x.ticket, x.placed = t, true
+	return true
+}
+
+// ticketNow returns the ticket. A retry changes it on the goroutine that carries the request.
+func (x *exchange) ticketNow() balance.Ticket {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.ticket
+}
+
+// judge reports what the origin of the exchange has done.
+func (x *exchange) judge(sign loadsign.Sign, r balance.Result, after time.Duration) {
+	x.proxy.origins.judge(x.ticketNow(), sign, r, after)
+}
+
+// judgeAnswer reports the answer of the origin.
+func (x *exchange) judgeAnswer(a answer, sign loadsign.Sign) {
+	r, after := resultOf(a, sign)
+	if x.upload != nil && x.upload.failed.Load() != 0 {
+		r = balance.Unknown // the client's fault
+	}
+	x.judge(sign, r, after)
 }

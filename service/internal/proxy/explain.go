@@ -53,6 +53,7 @@ type ExplainedRule struct {
 // Explain says what the proxy would do with a request, whose body is as long as its
 // Content-Length. The request takes no token and no unit, and does not go to the origin.
 func (p *Proxy) Explain(r *http.Request) Explanation {
+	r = p.trust.identify(r)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()

@@ -49,7 +49,7 @@ func (x *exchange) leaveLimit(why longLived, cut func()) (stays bool) {
 	switch {
 	case x.ended || x.long != notLong:
 		return false
-	case p.long == nil || !p.long.Enter(x.address, 1):
+	case p.long == nil || !x.enterLong():
 		if !x.full {
 			x.full = true
 			p.longFull.Add(1)
@@ -69,6 +69,22 @@ func (x *exchange) leaveLimit(why longLived, cut func()) (stays bool) {
 	return false
 }
 
+// enterLong takes a place of Config.LongLived for the client of the exchange.
+func (x *exchange) enterLong() bool {
+	if x.from.client.IsValid() {
+		return x.proxy.long.EnterFrom(x.from.client, 1)
+	}
+	return x.proxy.long.Enter(x.address, 1)
+}
+
+func (x *exchange) leaveLong() {
+	if x.from.client.IsValid() {
+		x.proxy.long.LeaveFrom(x.from.client, 1)
+	} else {
+		x.proxy.long.Leave(x.address, 1)
+	}
+}
+
 // rejoin takes a unit again when a slow client has sent its request. It does not
 // wait, so such exchanges can exceed the limit.
 func (x *exchange) rejoin() {
@@ -78,7 +94,7 @@ func (x *exchange) rejoin() {
 		return
 	}
 	x.long, x.slow = notLong, true
-	x.proxy.long.Leave(x.address, 1)
+	x.leaveLong()
 	x.class.limiter.holding.Add(1)
 	x.began = time.Now()
 	x.proxy.work.begin(x.began)

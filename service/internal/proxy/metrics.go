@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/balance"
 )
 
 // seconds are histogram buckets from a refusal to a very slow origin.
@@ -58,13 +59,18 @@ var (
 	signsFamily      = metric.Counter("weir_proxy_signs_total", "Answers of the origin, and missing ones, by what they tell about its load.", "sign")
 	connectionFamily = metric.Gauge("weir_proxy_connections", "Connections of clients.")
 	decisionsFamily  = metric.Counter("weir_proxy_decisions_total", "Requests by decision and reason.", "decision", "reason")
+	originFamily     = metric.Counter("weir_proxy_origin_answers_total", "Answers of each origin, and missing ones, by what they tell about its load.", "origin", "sign")
+	originInflight   = metric.Gauge("weir_proxy_origin_inflight", "Requests that each origin works on, long-lived ones included.", "origin")
+	originState      = metric.Gauge("weir_proxy_origin_state", "State of each origin: 1 for the current one.", "origin", "state")
+	originRetried    = metric.Counter("weir_proxy_origin_retried_total", "Requests that went to another origin, because this one could not be reached.", "origin")
 	outcomesFamily   = metric.Counter("weir_proxy_outcomes_total", "Finished requests, by what they tell about load.", "outcome")
 )
 
 // watch registers a collector of the proxy's Stats.
 func (m *metrics) watch(p *Proxy) {
 	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longFullFamily,
-		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily}
+		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily,
+		originFamily, originInflight, originState, originRetried}
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
 	m.registry.MustRegister(metric.NewCollector(nil, familiesOfFile, p.collectRules))
 }
@@ -89,6 +95,27 @@ func (p *Proxy) collect(s metric.Scrape) {
 	for sign := range p.signs {
 		s.Send(signsFamily, float64(p.signs[sign].Load()), loadsign.Sign(sign).String())
 	}
+	for _, o := range st.Origins {
+		o.collect(s)
+	}
 	s.SendDecisions(decisionsFamily, st.Stats)
 	s.SendOutcomes(outcomesFamily, st.Stats)
+}
+
+// collect sends the metrics of an origin. It leaves out the signs that it has not shown.
+func (o *OriginStats) collect(s metric.Scrape) {
+	s.Send(originInflight, float64(o.Inflight), o.URL)
+	s.Send(originRetried, float64(o.Retried), o.URL)
+	for _, state := range balance.States {
+		v := 0.0
+		if state == o.State {
+			v = 1
+		}
+		s.Send(originState, v, o.URL, state.String())
+	}
+	for sign, n := range o.Signs {
+		if n > 0 {
+			s.Send(originFamily, float64(n), o.URL, loadsign.Sign(sign).String())
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"syscall"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
@@ -35,6 +36,8 @@ var (
 	originLate    = problem.New(http.StatusGatewayTimeout, problem.Blank, "origin_timeout", "the origin did not answer in time")
 	originFailed  = problem.New(http.StatusBadGateway, problem.Blank, "origin_failed", "the origin could not be reached or broke off")
 	originRefused = problem.New(http.StatusBadGateway, problem.Blank, "origin_refused", "the origin refused the connection")
+	originUnknown = problem.New(http.StatusBadGateway, problem.Blank, "origin_unreachable", "the origin has no address, there is no route to it, or the TLS handshake failed")
+	originHeld    = problem.New(http.StatusServiceUnavailable, problem.Blank, "origin_held", "the origin answers 503 to all requests, and asks for a pause")
 	clientSlow    = problem.New(http.StatusRequestTimeout, problem.Blank, "client_timeout", "the request's body came too slowly")
 	clientBroken  = problem.New(http.StatusBadRequest, problem.Blank, "client_failed", "the request's body broke off")
 	bodyTooLarge  = problem.New(http.StatusRequestEntityTooLarge, problem.Blank, "too_large", "the request's body is larger than allowed")
@@ -60,6 +63,9 @@ func reject(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
+// A failure is the error of a request without an answer.
+type failure struct{ error }
+
 // fail answers an admitted request that the origin did not answer.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x, failed := r.Context().Value(exchangeKey{}).(*exchange), int32(0)
@@ -67,6 +73,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		failed = x.upload.failed.Load()
 	}
 	network, _ := errors.AsType[net.Error](err)
+	var retryAfter []string
 	answer := originFailed
 	switch {
 	case failed == http.StatusRequestTimeout:
@@ -85,10 +92,16 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer = originLate
 	case errors.Is(err, syscall.ECONNREFUSED):
 		answer = originRefused
+	case loadsign.OfError(err) == loadsign.Unreachable:
+		answer = originUnknown
+	}
+	if held, ok := errors.AsType[heldError](err); ok {
+		answer, retryAfter = originHeld, problem.RetryAfter(time.Duration(held))
 	}
 	if answer.Status >= 500 && answer != deadlineOver {
+		p.lastFailure.Store(&failure{err})
 		p.log.Debug("the origin failed", "reason", answer.Reason, "error", err)
 		p.metrics.originErrors.WithLabelValues(answer.Reason).Inc()
 	}
-	answer.Write(w, r, nil)
+	answer.Write(w, r, retryAfter)
 }

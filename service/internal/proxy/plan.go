@@ -119,7 +119,7 @@ func (b *builder) limiter(name string, l proxyrule.Concurrency) (*limiter, error
 func (b *builder) addClass(name string, rule *proxyrule.Class, of *limiter) (err error) {
 	cfg := &b.proxy.cfg
 	c := &class{
-		name: name, rule: rule, own: of.name == name, limiter: of, total: b.total, counts: new(counts), maxBody: -1,
+		name: name, rule: rule, own: of.name == name, limiter: of, total: b.total, counts: new(counts), maxBody: cmp.Or(cfg.MaxBody, -1),
 		shadow: b.shadow || rule.Mode == proxyrule.Shadow, priority: weir.Priority(rule.Priority), timeout: cfg.Timeout,
 	}
 	b.classes = append(b.classes, c)
@@ -131,7 +131,7 @@ func (b *builder) addClass(name string, rule *proxyrule.Class, of *limiter) (err
 		c.counts = before.counts
 	}
 	if rule.MaxBody != nil {
-		c.maxBody = int64(*rule.MaxBody)
+		c.maxBody = cmp.Or(int64(*rule.MaxBody), -1)
 	}
 	if c.shadow {
 		return nil

@@ -30,12 +30,10 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"crypto/tls"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,11 +56,15 @@ const (
 	DefaultClientTimeout = 30 * time.Second
 )
 
-// Config configures a Proxy. Only Origin is required.
+// Config configures a Proxy. Only Origins is required.
 type Config struct {
-	// Origin is the absolute http or https URL that requests go to. Its path is a
-	// prefix of each request's path.
-	Origin string
+	// Origins are the absolute URLs that requests go to, each to one of them: http, https
+	// (HTTP/2 if the origin speaks it), or h2c (HTTP/2 without TLS). The path of a URL is a
+	// prefix of each request's path. See package balance for the choice. The limit is one
+	// over all origins together.
+	Origins []string
+	// OriginTLS configures TLS to the origins. If nil, the certificates of the system count.
+	OriginTLS *tls.Config
 	// Limit bounds the requests in flight. The zero Limit is automatic.
 	Limit Limit
 	// Auto configures the automatic limit.
@@ -86,6 +88,12 @@ type Config struct {
 	// must also keep up MinBodyRate, or reads more of the answer (see Listener). If
 	// zero, DefaultClientTimeout; if negative, unbounded.
 	ClientTimeout time.Duration
+	// MaxBody bounds the body of a request, in bytes. A larger one gets 413. The rules of a
+	// class may say otherwise. If zero, it is not bounded.
+	MaxBody int64
+	// Trust says which proxies in front of this one are trusted. The RemoteAddr of their
+	// requests becomes the address of the client, with port 0.
+	Trust Trust
 	// LongLived bounds the exchanges that have left the limit. The addresses of
 	// clients share it: one may have as many as are free, so at most half. The other
 	// exchanges stay in flight, and end while the limit is reached. If zero,
@@ -98,7 +106,7 @@ type Config struct {
 	// Shadow decides and counts, but rejects no request, lets none wait, and answers none
 	// from a cache, whatever the rules say.
 	Shadow bool
-	// Transport sends requests to the origin. If nil, one with enough keep-alive
+	// Transport sends requests to the origins. If nil, one with enough keep-alive
 	// connections for any limit. It must be safe for concurrent use.
 	Transport http.RoundTripper
 	// Logger gets changes of the state, never a line per request. If nil,
@@ -112,6 +120,8 @@ type Config struct {
 // concurrent use.
 type Proxy struct {
 	cfg     Config
+	trust   trust
+	origins *origins
 	given   proxyrule.Concurrency // of the Config, for what a file leaves out
 	reverse *httputil.ReverseProxy
 	metrics *metrics
@@ -132,8 +142,9 @@ type Proxy struct {
 	bodies   atomic.Int64     // bytes of bodies that are received first
 	signs    [loadsign.Count]atomic.Uint64
 
-	watch watch
-	work  *workMeter
+	lastFailure atomic.Pointer[failure] // to get an answer of an origin
+	watch       watch
+	work        *workMeter
 
 	draining    atomic.Bool
 	abandoned   atomic.Int64 // permits held after the client has left
@@ -142,13 +153,6 @@ type Proxy struct {
 
 // New returns a Proxy, or an error that names the first invalid field of the Config.
 func New(cfg Config) (*Proxy, error) {
-	origin, err := url.Parse(cfg.Origin)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("proxy: Origin = %q: %w", cfg.Origin, err)
-	case origin.Scheme != "http" && origin.Scheme != "https" || origin.Host == "":
-		return nil, fmt.Errorf("proxy: Origin = %q: must be an absolute http or https URL", cfg.Origin)
-	}
 	// Also if the limit is fixed, because Set can make it automatic.
 	if _, err := limit.NewAuto(cfg.Auto); err != nil {
 		return nil, err
@@ -157,8 +161,12 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.AbandonedHold = max(cmp.Or(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
 	p := &Proxy{
-		cfg: cfg, given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
+		cfg: cfg, trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
 		ruleCounts: map[string]ruleCounts{},
+	}
+	var err error
+	if p.origins, err = newOrigins(cfg, p.log); err != nil {
+		return nil, err
 	}
 	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
 		p.long = connlimit.NewLimit(connlimit.LongLived, int64(n))
@@ -169,12 +177,11 @@ func New(cfg Config) (*Proxy, error) {
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what url.ParseQuery refuses
-			r.SetURL(origin)
 			r.Out.Host = r.In.Host
-			r.SetXForwarded()
+			p.trust.setForwarded(r, r.In.Context().Value(exchangeKey{}).(*exchange).from)
 			keepHTTP1(r.Out.Header)
 		},
-		Transport:    carrier{p, cmp.Or(cfg.Transport, defaultTransport())},
+		Transport:    carrier{p},
 		ErrorHandler: p.fail,
 		BufferPool:   &bufferPool{},
 		ErrorLog:     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
@@ -200,25 +207,24 @@ func keepHTTP1(h http.Header) {
 	}
 }
 
-// defaultTransport differs from http.DefaultTransport for a proxy of one origin: it
-// has idle connections for the whole limit instead of two, uses no proxy, and does
-// not decompress bodies.
-func defaultTransport() http.RoundTripper {
-	return &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   5 * time.Second,
-		MaxIdleConnsPerHost:   4096,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		DisableCompression:    true,
-	}
-}
-
 // ServeHTTP sends the request to the origin, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect { // a tunnel to anywhere is not what this proxy is for
 		http.Error(w, "CONNECT is not served here: this is a reverse proxy", http.StatusMethodNotAllowed)
 		return
+	}
+	if r.Method == http.MethodOptions && r.RequestURI == "*" { // those of the server itself, which net/http answers so
+		w.Header().Set("Content-Length", "0")
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+		}
+		return
+	}
+	r = p.trust.identify(r)
+	if r.ProtoMajor == 2 && p.cfg.ClientTimeout > 0 {
+		stream := newStreamWriter(w, p.cfg.ClientTimeout)
+		defer stream.finish()
+		w = stream
 	}
 	pl := p.plan.Load()
 	if pl.ruled {
@@ -227,6 +233,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.all.requests.Add(1)
 	pl.other.counts.requests.Add(1)
+	if !pl.other.bound(w, r) {
+		p.refuseBody(w, r, pl.other)
+		return
+	}
 	p.limited(w, r, pl.other)
 }
 

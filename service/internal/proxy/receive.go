@@ -20,8 +20,8 @@ const (
 // GetBody, for a retry on another connection. It returns the number of bytes that it
 // has added to p.bodies; the caller subtracts them in the end.
 func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) (size int64, err error) {
-	if r.Body == nil || r.ContentLength <= 0 || r.ContentLength > bodyFirst {
-		return 0, nil
+	if r.Body == nil || r.ContentLength <= 0 || r.ContentLength > bodyFirst || len(r.Header["Expect"]) > 0 {
+		return 0, nil // with Expect, the origin decides whether it wants the body
 	}
 	size = r.ContentLength
 	if p.bodies.Add(size) > bodiesFirst {
@@ -44,9 +44,12 @@ func notReceived(w http.ResponseWriter, r *http.Request, err error) {
 	if r.ProtoMajor == 1 { // the rest of the body is still on the connection
 		w.Header().Set("Connection", "close")
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	switch {
+	case tooLarge(err):
+		bodyTooLarge.Write(w, r, nil)
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		clientSlow.Write(w, r, nil)
-	} else {
+	default:
 		clientBroken.Write(w, r, nil)
 	}
 }

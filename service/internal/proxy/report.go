@@ -24,7 +24,7 @@ type Report struct {
 
 	// Former is the number of requests in flight of limits which a reload has removed.
 	Former  int            `json:"former"`
-	Origins []OriginReport `json:"origins,omitempty"`
+	Origins []OriginReport `json:"origins"`
 }
 
 // A FileReport describes the file of rules and its loads.
@@ -63,7 +63,7 @@ type ClassReport struct {
 	Limit    *LimitReport      `json:"limit,omitempty"` // nil if not Own
 	Timeout  settings.Duration `json:"timeout"`         // 0: none
 	Deadline settings.Duration `json:"deadline"`        // 0: none
-	MaxBody  int64             `json:"max_body"`        // bytes; -1: no bound
+	MaxBody  int64             `json:"max_body"`        // bytes; 0: no bound
 	Priority string            `json:"priority"`
 
 	// Each request is in exactly one of Denied, Rejected, Cancelled and Admitted, or waits, or
@@ -115,6 +115,9 @@ func (p *Proxy) Report() Report {
 	r := Report{
 		Status: p.Status(), Mode: modeOf(p.plan.Load().shadow), Abandoned: st.Abandoned, Connections: st.Connections,
 		Classes: []ClassReport{}, Rules: []RuleReport{},
+	}
+	for i := range st.Origins {
+		r.Origins = append(r.Origins, st.Origins[i].report())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +175,7 @@ func (c *class) report() ClassReport {
 	n := c.counts
 	r := ClassReport{
 		Name: c.name, Routes: c.rule.Routes, Mode: modeOf(c.shadow), Own: c.own, Timeout: settings.Duration(max(c.timeout, 0)),
-		Deadline: settings.Duration(c.deadline), MaxBody: c.maxBody, Priority: proxyrule.Level(c.priority).String(),
+		Deadline: settings.Duration(c.deadline), MaxBody: max(c.maxBody, 0), Priority: proxyrule.Level(c.priority).String(),
 		Requests: n.requests.Load(), Denied: n.denied.Load(), Admitted: n.admitted.Load(), Cancelled: n.cancelled.Load(),
 		Rejected: rejections(&n.rejected, n.tooLarge.Load()), WouldReject: rejections(&n.wouldReject, n.wouldRefuse.Load()),
 		Outcomes: map[string]uint64{},

@@ -23,8 +23,8 @@ import (
 // one permit and no queue.
 func newProxy(t testing.TB, cfg proxy.Config) *proxy.Proxy {
 	t.Helper()
-	if cfg.Origin == "" {
-		cfg.Origin = "http://origin.test"
+	if cfg.Origins == nil {
+		cfg.Origins = []string{"http://origin.test"}
 	}
 	if cfg.Limit == (proxy.Limit{}) && cfg.Auto == (limit.Config{}) {
 		cfg.Limit = proxy.FixedLimit(1)

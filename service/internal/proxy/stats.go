@@ -15,6 +15,7 @@ type Stats struct {
 	Abandoned   int   // permits held after the client has left; part of Inflight, unless long-lived
 	LongLived   int   // exchanges that have left the limit
 	Connections int   // of clients, accepted by Listener
+	Origins     []OriginStats
 }
 
 // Stats returns the state and the counts since New.
@@ -24,6 +25,7 @@ func (p *Proxy) Stats() Stats {
 	s := Stats{
 		Stats: p.all.stats(), Mode: p.plan.Load().limiters[proxyrule.DefaultClass].now.limit,
 		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: int(p.connections.Load()),
+		Origins: p.origins.stats(),
 	}
 	s.State = p.stateLocked()
 	return s

@@ -23,7 +23,7 @@ func inFront(t *testing.T, h http.Handler, cfg proxy.Config) (*proxy.Proxy, *htt
 	origin.Config.ErrorLog = silent
 	origin.Start()
 	t.Cleanup(origin.Close)
-	cfg.Origin = origin.URL
+	cfg.Origins = []string{origin.URL}
 	p := newProxy(t, cfg)
 	front := httptest.NewUnstartedServer(p)
 	front.Config.ErrorLog = silent

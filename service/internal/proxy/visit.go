@@ -74,15 +74,20 @@ func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	if !c.bound(w, r) {
 		v.decide()
-		p.all.tooLarge.Add(1)
-		c.counts.tooLarge.Add(1)
-		if r.ProtoMajor == 1 { // the body is still on the connection
-			w.Header().Set("Connection", "close")
-		}
-		bodyTooLarge.Write(w, r, nil)
+		p.refuseBody(w, r, c)
 		return
 	}
 	v.plan.handler.ServeHTTP(w, r)
+}
+
+// refuseBody answers a request whose body is too large.
+func (p *Proxy) refuseBody(w http.ResponseWriter, r *http.Request, c *class) {
+	p.all.tooLarge.Add(1)
+	c.counts.tooLarge.Add(1)
+	if r.ProtoMajor == 1 { // the body is still on the connection
+		w.Header().Set("Connection", "close")
+	}
+	bodyTooLarge.Write(w, r, nil)
 }
 
 // decided serves a request that the rules have admitted.

@@ -126,7 +126,11 @@ func (p *Proxy) logLocked(now time.Time, rejected uint64) {
 	level := slog.LevelWarn
 	args := []any{"condition", string(w.now.Condition), "limit", w.now.Limit, "inflight", w.now.Inflight,
 		"waiting", w.now.Waiting, "long_lived", w.now.LongLived, "rejected_per_s", rejected}
+	if failed := p.lastFailure.Load(); failed != nil && w.now.Condition.originFails() {
+		args = append(args, "last_error", failed.Error())
+	}
 	if w.now.Condition == Well {
+		p.lastFailure.Store(nil)
 		level = slog.LevelInfo
 		args = append(args, "was", string(w.logged), "for", now.Sub(w.changed).Round(statusInterval))
 	}

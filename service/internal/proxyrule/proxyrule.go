@@ -140,7 +140,8 @@ type Class struct {
 	// Deadline bounds the time from the request to the end of the answer, the wait in
 	// queues included. If zero, there is no bound.
 	Deadline time.Duration `yaml:"deadline"`
-	// MaxBody bounds the body of a request, in bytes. If nil, there is no bound.
+	// MaxBody bounds the body of a request, in bytes. If nil, that of the flag; zero is no
+	// bound.
 	MaxBody *bytesize.Size `yaml:"max_body"`
 	// Priority is that of its requests. If empty, Critical.
 	Priority Level `yaml:"priority"`

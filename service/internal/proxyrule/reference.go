@@ -92,7 +92,7 @@ func class(in, without string) []filedoc.Field {
 	return append(concurrency(in, without),
 		duration(in+"timeout", "`--timeout`", "60s", "How long the origin may take until the header of its answer; 0: no time-out."),
 		duration(in+"deadline", "none", "5s", "How long a request may take in all, from its arrival to the end of the answer: also in queues, also of an event stream. A request whose turn would come too late is rejected at once."),
-		filedoc.Field{Path: in + "max_body", Kind: filedoc.Size, Default: "no bound", Example: "64KiB", Text: "The largest body of a request. A larger one gets 413."},
+		filedoc.Field{Path: in + "max_body", Kind: filedoc.Size, Default: "`--max-body`", Example: "64KiB", Text: "The largest body of a request; a larger one gets 413. 0: no bound."},
 		filedoc.Field{Path: in + "priority", Kind: filedoc.Enum, Values: LevelNames, Default: "`critical`", Example: "sheddable",
 			Text: "The priority of requests: in a queue shared with other classes, a higher one goes first."},
 		filedoc.Field{Path: in + "cache", Kind: filedoc.Object, Example: "{ttl: 10s, stale: 1m}",

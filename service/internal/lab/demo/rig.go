@@ -94,7 +94,7 @@ func (r *rig) build(setup Setup) (err error) {
 		return err
 	}
 	r.proxy, err = proxy.New(proxy.Config{
-		Origin: "http://" + r.direct, Limit: limit, Logger: slog.New(slog.DiscardHandler),
+		Origins: []string{"http://" + r.direct}, Limit: limit, Logger: slog.New(slog.DiscardHandler),
 		Transport: r.network.transport(),
 		MaxWait:   r.speed.real(maxWait), Timeout: r.speed.real(r.client.timeout() - margin), AbandonedHold: r.speed.real(abandonedHold),
 	})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,7 +41,8 @@ type rig struct {
 	text atomic.Pointer[string] // of the file of rules
 	away func()                 // ends the page
 
-	status atomic.Int64 // of the origin's answers
+	status atomic.Int64 // of the origins' answers
+	down   atomic.Bool  // the origin b refuses connections
 }
 
 func newRig(t testing.TB, file string) *rig {
@@ -50,7 +52,7 @@ func newRig(t testing.TB, file string) *rig {
 	r.status.Store(200)
 	var err error
 	r.Proxy, err = proxy.New(proxy.Config{
-		Origin: "http://origin.test", Transport: r, Logger: slog.New(slog.DiscardHandler), RulesPath: "rules.yaml",
+		Origins: []string{"http://a.test", "http://b.test"}, Transport: r, Logger: slog.New(slog.DiscardHandler), RulesPath: "rules.yaml",
 		Limit: proxy.FixedLimit(8), Queue: 4, MaxWait: 100 * time.Millisecond,
 		LoadRules: func() (*proxyrule.Rules, error) { return proxyrule.Parse("rules.yaml", []byte(*r.text.Load())) },
 	})
@@ -65,8 +67,11 @@ func newRig(t testing.TB, file string) *rig {
 	return r
 }
 
-// RoundTrip is the origin.
+// RoundTrip is the origins.
 func (r *rig) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host == "b.test" && r.down.Load() {
+		return nil, syscall.ECONNREFUSED
+	}
 	takes := 40 * time.Millisecond
 	if strings.HasPrefix(req.URL.Path, "/reports/") || req.URL.Path == "/left" {
 		takes = 200 * time.Millisecond

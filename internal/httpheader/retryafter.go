@@ -1,4 +1,4 @@
-package httpclient
+package httpheader
 
 import (
 	"net/http"
@@ -11,11 +11,11 @@ import (
 	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
-// parseRetryAfter returns the wait that a response received now asks for, in either
+// RetryAfter returns the wait that a response received now asks for, in either
 // form of RFC 9110, section 10.2.3. It compares a date with the Date of the response,
 // if there is one, because the clocks may differ. A date in the past is no wait. If
 // ok is false, Retry-After is missing or malformed.
-func parseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
+func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	lines := h["Retry-After"]
 	if len(lines) != 1 {
 		return 0, false
@@ -36,11 +36,4 @@ func parseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool)
 		now = date
 	}
 	return min(max(at.Sub(now), 0), pacing.Forever), true
-}
-
-// fromCache reports whether a response comes from a cache: its rate limit fields
-// were meant for another client (draft-10, section 7.3).
-func fromCache(h http.Header) bool {
-	age := h.Get("Age")
-	return age != "" && strings.Trim(age, "0 ") != ""
 }

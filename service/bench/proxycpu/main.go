@@ -1,0 +1,161 @@
+// Proxycpu measures the processor time that a reverse proxy takes for a request: weir proxy,
+// beside it the bare httputil.ReverseProxy of net/http with the same transport and the same
+// bounds of its server, and nginx. All stand in front of the same origin.
+//
+//	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 3s] [-rounds 3] [-only name,name]
+//
+// It needs h2load and nginx. The proxies take turns, a round after the other, and each is a
+// process of its own; the table has the median of the rounds and the ratio to the bare
+// ReverseProxy. A ratio of two processor times holds on a machine with other work; a rate does not.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A setting says how the proxies are measured.
+type setting struct {
+	weir    string
+	each    time.Duration // of a run
+	rounds  int
+	clients int
+	only    []string // names of cases, or parts of them
+}
+
+func main() {
+	var s setting
+	serve := flag.String("serve", "", "serve as origin or bare at the address that is the last argument; the tool starts itself so")
+	flag.StringVar(&s.weir, "weir", "../../bin/weir", "the binary to measure")
+	flag.DurationVar(&s.each, "each", 3*time.Second, "how long a run takes")
+	flag.IntVar(&s.rounds, "rounds", 3, "runs of each proxy in each case")
+	flag.IntVar(&s.clients, "clients", 32, "connections, or streams over HTTP/2")
+	only := flag.String("only", "", "run only the cases with one of these texts in their name, separated by commas")
+	flag.Parse()
+	s.only = strings.Split(*only, ",")
+	err := error(nil)
+	switch *serve {
+	case "origin":
+		err = serveOrigin(flag.Arg(0))
+	case "bare":
+		err = serveBare(flag.Args())
+	case "":
+		err = s.run()
+	default:
+		err = fmt.Errorf("-serve %q: must be origin or bare", *serve)
+	}
+	if err != nil {
+		log.Fatal("proxycpu: ", err)
+	}
+}
+
+// A load is what the clients of a case do.
+type load struct {
+	name string
+	tls  bool
+	args []string // of h2load
+	path string
+}
+
+var loads = []load{
+	{"HTTP/1.1", false, []string{"--h1"}, "/small"},
+	{"HTTP/1.1, 64 KiB answers", false, []string{"--h1"}, "/large"},
+	{"HTTP/1.1 over TLS", true, []string{"--h1"}, "/small"},
+	{"HTTP/2 over TLS", true, nil, "/small"},
+}
+
+// run measures all cases.
+func (s setting) run() error {
+	dir, err := os.MkdirTemp("", "weir-proxycpu")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	origin, err := start(self, "-serve", "origin")
+	if err != nil {
+		return err
+	}
+	defer origin.stop()
+	if err := writeCertificate(dir); err != nil {
+		return err
+	}
+	proxies := []proxy{
+		{"net/http ReverseProxy", bare(self, dir, origin.addr)},
+		{"weir proxy", weirProxy(s.weir, dir, origin.addr)},
+		{"nginx", nginx(dir, origin.addr)},
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "case\tproxy\tCPU per request\tratio\trequests/s")
+	for _, l := range loads {
+		if !s.runs(l.name) {
+			continue
+		}
+		if err := s.compare(out, l, proxies); err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+	}
+	return out.Flush()
+}
+
+func (s setting) runs(name string) bool {
+	return slices.ContainsFunc(s.only, func(text string) bool { return strings.Contains(name, text) })
+}
+
+// A proxy starts a process that serves at a free address, with TLS or without.
+type proxy struct {
+	name  string
+	start func(tls bool) (*process, error)
+}
+
+// compare measures all proxies under one load, in turns.
+func (s setting) compare(out *tabwriter.Writer, l load, proxies []proxy) error {
+	running := make([]*process, len(proxies))
+	for i, p := range proxies {
+		var err error
+		if running[i], err = p.start(l.tls); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		defer running[i].stop()
+		if _, err := s.measure(running[i], l, s.each/3); err != nil { // warms up
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	results := make([][]result, len(proxies))
+	for range s.rounds {
+		for i := range proxies {
+			r, err := s.measure(running[i], l, s.each)
+			if err != nil {
+				return fmt.Errorf("%s: %w", proxies[i].name, err)
+			}
+			results[i] = append(results[i], r)
+		}
+	}
+	var base float64
+	for i, rs := range results {
+		slices.SortFunc(rs, func(a, b result) int { return int(a.cost - b.cost) })
+		r := rs[len(rs)/2]
+		if i == 0 {
+			base = float64(r.cost)
+		}
+		fmt.Fprintf(out, "%s\t%s\t%.1f µs (%.1f to %.1f)\t%.2f\t%.0f\n", l.name, proxies[i].name,
+			micros(r.cost), micros(rs[0].cost), micros(rs[len(rs)-1].cost), float64(r.cost)/base, r.rate)
+	}
+	return out.Flush()
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+func certificatePaths(dir string) (cert, key string) {
+	return filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/httpheader"
+	"github.com/weir-go/weir/service/internal/certfile"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxyheader"
+	"github.com/weir-go/weir/service/internal/settings"
+)
+
+// proxyWire configures the connections of a proxy with clients and origins.
+type proxyWire struct {
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Serve TLS to clients with this certificate and its chain. Clients may speak HTTP/2, with TLS or without. All files for TLS are loaded again when they change, and upon SIGHUP."`
+	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"The private key of --tls-cert."`
+	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Accept only clients with a certificate that this authority has signed."`
+
+	OriginCA         string `name:"origin-ca" placeholder:"FILE" help:"Accept https origins with a certificate that this authority has signed, instead of those of the system."`
+	OriginCert       string `name:"origin-cert" placeholder:"FILE" help:"Show this certificate to https origins that ask for one."`
+	OriginKey        string `name:"origin-key" placeholder:"FILE" help:"The private key of --origin-cert."`
+	OriginServerName string `placeholder:"NAME" help:"The name in the certificate of https origins, if it is not that of their URL."`
+
+	Trust         []string `placeholder:"CIDR" help:"Networks or addresses of the proxies in front of this one. Of their requests, X-Forwarded-For, -Host, -Proto and Forwarded are kept, and the client's address counts for rules and shares. Of others, they are replaced."`
+	TrustHeader   string   `default:"X-Forwarded-For" placeholder:"NAME" help:"Header in which the proxies of --trust report their clients: X-Forwarded-For, Forwarded, or one with a single address, such as X-Real-IP. They must append to it or replace it (${default})."`
+	ProxyProtocol bool     `help:"The proxies of --trust send the header of the PROXY protocol, version 1 or 2, before each connection. Connections of others have none."`
+
+	HeaderTimeout time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a client may take to send the header of the PROXY protocol, for the handshake of TLS, and for the header of a request (${default})."`
+	IdleTimeout   time.Duration `least:"1ms" default:"2m" placeholder:"TIME" help:"How long a connection of a client may stay without a request (${default})."`
+	MaxHeader     settings.Size `least:"1024" default:"64KiB" placeholder:"SIZE" help:"Maximum size of a request's header (${default})."`
+	MaxBody       settings.Size `least:"0" default:"0" placeholder:"SIZE" help:"Maximum size of a request's body; a larger one gets 413; 0: no bound (${default})."`
+}
+
+// A wire has the files and the trusted networks of a proxyWire.
+type wire struct {
+	*proxyWire
+	clients *certfile.Set // nil without TLS
+	origins *certfile.Set
+	trusted caller.Networks
+	watcher *config.Watcher // nil if there are no files
+	log     *slog.Logger
+}
+
+// open checks the flags and loads the files.
+func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
+	w := &wire{proxyWire: c, log: log}
+	networks, err := parseNetworks(c.Trust)
+	switch {
+	case err != nil:
+		return nil, err
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return nil, usagef("--tls-cert and --tls-key need each other")
+	case c.TLSClientCA != "" && c.TLSCert == "":
+		return nil, usagef("--tls-client-ca needs --tls-cert and --tls-key")
+	case (c.OriginCert == "") != (c.OriginKey == ""):
+		return nil, usagef("--origin-cert and --origin-key need each other")
+	case c.ProxyProtocol && len(networks) == 0:
+		return nil, usagef("--proxy-protocol needs --trust: whoever may send the header chooses its address")
+	case !httpheader.ValidName(c.TrustHeader):
+		return nil, usagef("--trust-header=%q: is no name of a header", c.TrustHeader)
+	}
+	w.trusted = caller.Trust(networks)
+	clients := certfile.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSClientCA}
+	origins := certfile.Files{Cert: c.OriginCert, Key: c.OriginKey, CA: c.OriginCA}
+	if paths := slices.Concat(clients.Paths(), origins.Paths()); len(paths) > 0 { // before they are read, so that no change is missed
+		w.watcher = config.NewWatcher(paths, 10*time.Second)
+	}
+	if w.origins, err = certfile.Open(origins); err != nil {
+		return nil, fmt.Errorf("--origin-ca, --origin-cert, --origin-key: %w", err)
+	}
+	if c.TLSCert == "" {
+		return w, nil
+	}
+	if w.clients, err = certfile.Open(clients); err != nil {
+		return nil, fmt.Errorf("--tls-cert, --tls-key, --tls-client-ca: %w", err)
+	}
+	return w, nil
+}
+
+// parseNetworks parses networks and addresses.
+func parseNetworks(texts []string) (networks []netip.Prefix, err error) {
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			a, wrong := netip.ParseAddr(text)
+			if wrong != nil {
+				return nil, usagef("--trust=%s: must be a network such as 10.0.0.0/8, or an address", text)
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		networks = append(networks, p.Masked())
+	}
+	return networks, nil
+}
+
+// configure sets the fields of a proxy's configuration.
+func (w *wire) configure(cfg *proxy.Config) {
+	cfg.OriginTLS, cfg.MaxBody = w.origins.Client(w.OriginServerName), int64(w.MaxBody)
+	cfg.Trust = proxy.Trust{Networks: w.trusted, Header: w.TrustHeader}
+}
+
+// scheme returns the scheme of the URL for clients.
+func (w *wire) scheme() string {
+	if w.clients != nil {
+		return "https://"
+	}
+	return "http://"
+}
+
+// limit returns a listener of clients that bounds their connections.
+func (w *wire) limit(ln net.Listener, max int, srv *http.Server) *connlimit.Listener {
+	failed := func(what string) func(net.Addr, error) {
+		return func(from net.Addr, err error) { srv.ErrorLog.Printf("%s from %v: %v", what, from, err) }
+	}
+	if w.ProxyProtocol {
+		ln = proxyheader.New(ln, proxyheader.Config{Trusted: w.trusted.Contain, Timeout: w.HeaderTimeout, Failed: failed("connection")})
+	}
+	conns := connlimit.New(ln, max)
+	conns.HelloTime, conns.Failed = w.HeaderTimeout, failed("TLS handshake error")
+	if w.clients != nil {
+		conns.TLS = w.clients.Server("h2", "http/1.1")
+	}
+	if len(w.trusted) > 0 {
+		conns.Shared = w.trusted.Contain
+	}
+	return conns
+}
+
+// authoritiesKey is the context key for the number of changes of the authorities when the
+// connection of a request came.
+type authoritiesKey struct{}
+
+// serve sets up a server of the connections. Leave is asked whether the client of a request
+// is to leave; so is one that came when clients of other authorities were accepted.
+func (w *wire) server(next http.Handler, leave func() bool, timeout time.Duration) *http.Server {
+	srv := httpserve.New(httpserve.Leave(next, func(r *http.Request) bool { return leave() || w.outdated(r) }), w.log)
+	srv.ReadHeaderTimeout, srv.IdleTimeout, srv.MaxHeaderBytes = w.HeaderTimeout, w.IdleTimeout, int(w.MaxHeader)
+	srv.DisableGeneralOptionsHandler = true // that one reads a body without a deadline
+	httpserve.SpeakHTTP2(srv, timeout)
+	return srv
+}
+
+// outdated reports whether the authorities of clients have changed since the connection of a
+// request came.
+func (w *wire) outdated(r *http.Request) bool {
+	return w.clients != nil && r.Context().Value(authoritiesKey{}) != w.clients.Changes()
+}
+
+// attach connects a server with its connections.
+func (w *wire) attach(srv *http.Server, conns *connlimit.Listener) {
+	srv.ConnState = conns.ConnState
+	srv.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		if w.clients != nil {
+			ctx = context.WithValue(ctx, authoritiesKey{}, w.clients.Changes())
+		}
+		return conns.ConnContext(ctx, nc)
+	}
+}
+
+// reload loads the files again, for new handshakes.
+func (w *wire) reload(p *proxy.Proxy) {
+	var wrong []string
+	if w.clients != nil {
+		if err := w.clients.Load(); err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	if err := w.origins.Load(); err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	p.UseOriginTLS(w.origins.Client(w.OriginServerName))
+	if len(wrong) > 0 {
+		w.log.Error("reload of certificates failed: files with errors keep their last good content", "error", strings.Join(wrong, "; "))
+		return
+	}
+	w.log.Info("certificates reloaded")
+}
+
+// watch reloads the files when they change, and upon SIGHUP, until ctx ends.
+func (w *wire) watch(ctx context.Context, p *proxy.Proxy) {
+	if w.watcher == nil {
+		return
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(hangups)
+		for {
+			select {
+			case <-hangups:
+				w.reload(p)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	go w.watcher.Run(ctx, func() { w.reload(p) })
+}

@@ -1,0 +1,386 @@
+package balance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+const (
+	ms = time.Millisecond
+	s  = time.Second
+)
+
+// A script runs requests against a Set, one at a time unless it says otherwise.
+type script struct {
+	*testing.T
+	set *Set
+	now time.Duration
+	rng *rand.Rand
+}
+
+func newScript(t *testing.T, n int) *script {
+	return &script{t, New(n), 0, rand.New(rand.NewPCG(1, 2))}
+}
+
+// request sends a request; its end is result, or Answered at an origin that is not among the bad ones.
+func (c *script) request(result Result, after time.Duration, bad ...int) (origin int, ok bool) {
+	t, ok := c.set.Pick(c.now, c.rng.Uint64(), -1)
+	if !ok {
+		return -1, false
+	}
+	r, ra := Answered, time.Duration(0)
+	for _, b := range bad {
+		if t.Origin == b {
+			r, ra = result, after
+		}
+	}
+	c.set.Judge(c.now, t, r, ra)
+	c.set.Leave(t)
+	return t.Origin, true
+}
+
+// requests sends n requests, one each step, and returns how many each origin got, and how
+// many had no origin.
+func (c *script) requests(n int, step time.Duration, result Result, after time.Duration, bad ...int) (got []int, none int) {
+	got = make([]int, len(c.set.origins))
+	for range n {
+		c.now += step
+		if i, ok := c.request(result, after, bad...); ok {
+			got[i]++
+		} else {
+			none++
+		}
+	}
+	return got, none
+}
+
+func (c *script) state(i int, want State) {
+	c.Helper()
+	if got := c.set.Origin(c.now, i).State; got != want {
+		c.Errorf("origin %d is %v at %v: want %v", i, got, c.now, want)
+	}
+}
+
+// A request goes to the origin with fewer in flight of two.
+func TestFewerInFlight(t *testing.T) {
+	c := newScript(t, 2)
+	for i := range 100 {
+		if _, ok := c.set.Pick(0, c.rng.Uint64(), -1); !ok {
+			t.Fatal("no origin")
+		}
+		a, b := c.set.Origin(0, 0).Inflight, c.set.Origin(0, 1).Inflight
+		if a-b > 1 || b-a > 1 || a+b != i+1 {
+			t.Fatalf("%d and %d in flight after %d requests", a, b, i+1)
+		}
+	}
+}
+
+// Of many origins, the random pairs keep the most loaded one close to the mean.
+func TestTwoChoices(t *testing.T) {
+	c := newScript(t, 50)
+	for range 5000 {
+		c.set.Pick(0, c.rng.Uint64(), -1)
+	}
+	for i := range 50 {
+		if n := c.set.Origin(0, i).Inflight; n < 90 || n > 110 {
+			t.Errorf("origin %d has %d in flight: want about 100", i, n)
+		}
+	}
+}
+
+// An origin that refuses connections is out after three requests, and is tried after 1, 2, 4 … 30
+// seconds.
+func TestUnreachable(t *testing.T) {
+	c := newScript(t, 3)
+	got, _ := c.requests(1000, ms, Unreachable, 0, 1)
+	if got[1] != 3 {
+		t.Errorf("%d requests went to the dead origin: want 3", got[1])
+	}
+	c.state(1, Ejected)
+	got, _ = c.requests(3*60*100, 10*ms, Unreachable, 0, 1)
+	if got[1] < 8 || got[1] > 11 { // after 1, 2, 4, 8, 16, and each 30 seconds
+		t.Errorf("%d tries in three minutes", got[1])
+	}
+	got, _ = c.requests(31*100, 10*ms, Unreachable, 0)
+	if got[1] < 10 {
+		t.Errorf("%d requests went to the origin after its return", got[1])
+	}
+	c.requests(1000, 10*ms, Unreachable, 0)
+	c.state(1, In)
+}
+
+// An origin that returns gets its full share within ten seconds.
+func TestSlowStart(t *testing.T) {
+	c := newScript(t, 2)
+	c.requests(20, ms, Unreachable, 0, 0)
+	c.state(0, Ejected)
+	c.now += 2 * s
+	for c.set.Origin(c.now, 0).State == Ejected {
+		c.request(Unreachable, 0)
+	}
+	c.state(0, Starting)
+	share := func() float64 {
+		var held []Ticket
+		n := 0
+		for range 110 {
+			t, _ := c.set.Pick(c.now, c.rng.Uint64(), -1)
+			held = append(held, t)
+			n += 1 - t.Origin
+		}
+		for _, t := range held {
+			c.set.Leave(t)
+		}
+		return float64(n) / 110
+	}
+	if got := share(); got < 0.08 || got > 0.11 {
+		t.Errorf("share %.2f at first: want a tenth of the other's", got)
+	}
+	c.now += 5 * s
+	if got := share(); got < 0.33 || got > 0.38 {
+		t.Errorf("share %.2f after 5 s: want 0.55 of the other's", got)
+	}
+	c.now += 5 * s
+	if got := share(); got != 0.5 {
+		t.Errorf("share %.2f after 10 s: want a half", got)
+	}
+	c.state(0, In)
+}
+
+// Failures with a connection eject only after a second of nothing else, and at most half of
+// the origins.
+func TestFailed(t *testing.T) {
+	c := newScript(t, 4)
+	c.requests(100, ms, Failed, 0, 0, 1, 2, 3)
+	for i := range 4 {
+		c.state(i, In)
+	}
+	c.requests(1000, 2*ms, Failed, 0, 0, 1, 2, 3)
+	out := 0
+	for i := range 4 {
+		if c.set.Origin(c.now, i).State == Ejected {
+			out++
+		}
+	}
+	if out != 2 {
+		t.Errorf("%d of 4 origins are ejected: want 2", out)
+	}
+}
+
+// An origin that answers some requests is not ejected, however many it rejects.
+func TestShedding(t *testing.T) {
+	c := newScript(t, 2)
+	for range 10_000 {
+		c.now += ms
+		tk, _ := c.set.Pick(c.now, c.rng.Uint64(), -1)
+		r, after := Failed, 5*s
+		if c.rng.IntN(10) == 0 {
+			r, after = Answered, 0
+		}
+		c.set.Judge(c.now, tk, r, after)
+		c.set.Leave(tk)
+		c.state(0, In)
+		c.state(1, In)
+	}
+}
+
+// If all origins are dead, each request still goes to one, and the first that works again
+// gets the requests at once.
+func TestAllDead(t *testing.T) {
+	c := newScript(t, 3)
+	if _, none := c.requests(6000, 10*ms, Unreachable, 0, 0, 1, 2); none > 0 {
+		t.Errorf("%d requests had no origin", none)
+	}
+	for i := range 3 {
+		c.state(i, Ejected)
+	}
+	got, _ := c.requests(1000, 10*ms, Unreachable, 0, 0, 1)
+	if got[2] < 970 {
+		t.Errorf("%v: want nearly all at the origin that works", got)
+	}
+}
+
+// When the last dead origin returns, the others are tried at once.
+func TestAllReturn(t *testing.T) {
+	c := newScript(t, 3)
+	c.requests(6000, 10*ms, Unreachable, 0, 0, 1, 2)
+	c.requests(100, 10*ms, Unreachable, 0)
+	for i := range 3 {
+		c.state(i, Starting)
+	}
+}
+
+// A single origin is never out: the proxy tells the truth about it.
+func TestSingle(t *testing.T) {
+	for _, r := range []Result{Failed, Unreachable} {
+		c := newScript(t, 1)
+		if _, none := c.requests(1000, 10*ms, r, 0, 0); none > 0 {
+			t.Errorf("%d requests had no origin", none)
+		}
+		c.state(0, In)
+	}
+}
+
+// An origin that says Retry-After to all is held; a request each second tries it.
+func TestHold(t *testing.T) {
+	c := newScript(t, 1)
+	got, none := c.requests(20_00, 10*ms, Failed, 10*s, 0)
+	if got[0] < 100+18 || got[0] > 100+20 || none != 2000-got[0] {
+		t.Errorf("%d requests in 20 s: want those of the first second, and one each second", got[0])
+	}
+	c.state(0, Held)
+	if w := c.set.Wait(c.now); w < 8*s || w > 10*s {
+		t.Errorf("wait %v: want almost 10s", w)
+	}
+	got, none = c.requests(200, 10*ms, Answered, 0)
+	if none > 101 || got[0] < 99 {
+		t.Errorf("%d requests, %d without an origin: want the end of the hold within a second", got[0], none)
+	}
+}
+
+// A hold ends in time without any request, at most 30 s after the last answer.
+func TestHoldEnds(t *testing.T) {
+	c := newScript(t, 2)
+	c.requests(150, 20*ms, Failed, time.Hour, 0, 1)
+	c.state(0, Held)
+	c.state(1, Held)
+	if _, ok := c.set.Pick(c.now, 0, -1); ok {
+		t.Error("there is an origin for a request")
+	}
+	c.now += c.set.Wait(c.now)
+	if _, ok := c.request(Answered, 0); !ok {
+		t.Error("there is no origin after Wait")
+	}
+	c.state(0, Starting)
+	c.state(1, Starting)
+	c.now += slowStart
+	c.state(0, In)
+	c.state(1, In)
+}
+
+// A 503 with Retry-After for one URL in ten holds nothing.
+func TestOneURL(t *testing.T) {
+	c := newScript(t, 1)
+	for i := range 10_000 {
+		c.now += ms
+		r, after := Failed, 30*s
+		if i%10 == 0 {
+			r, after = Answered, 0
+		}
+		tk, ok := c.set.Pick(c.now, c.rng.Uint64(), -1)
+		if !ok {
+			t.Fatal("held")
+		}
+		c.set.Judge(c.now, tk, r, after)
+		c.set.Leave(tk)
+	}
+}
+
+// A retry avoids the origin of the first attempt, and ejected ones.
+func TestAvoid(t *testing.T) {
+	c := newScript(t, 2)
+	for range 100 {
+		if tk, ok := c.set.Pick(0, c.rng.Uint64(), 1); !ok || tk.Origin != 0 {
+			t.Fatalf("%+v, %v", tk, ok)
+		}
+	}
+	if _, ok := New(1).Pick(0, 0, 0); ok {
+		t.Error("a single origin has no other")
+	}
+	c = newScript(t, 2)
+	c.requests(20, ms, Unreachable, 0, 0)
+	if _, ok := c.set.Pick(c.now, 0, 1); ok {
+		t.Error("a retry goes to an ejected origin")
+	}
+}
+
+// In any order of events: each Pick has an origin unless all are held, at most half of the
+// origins are out by failures with a connection alone, and origins that work again are in.
+func FuzzSet(f *testing.F) {
+	f.Add(uint64(1), uint8(3), uint8(0))
+	f.Add(uint64(2), uint8(1), uint8(1))
+	f.Add(uint64(3), uint8(9), uint8(2))
+	f.Fuzz(func(t *testing.T, seed uint64, n, kind uint8) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		c := &script{t, New(int(n%16) + 1), 0, rng}
+		size, model := len(c.set.origins), make([]int, n%16+1)
+		bad := make([]Result, size)
+		var held []Ticket
+		for range 3000 {
+			c.now += time.Duration(rng.IntN(int(100 * ms)))
+			switch i := rng.IntN(size); rng.IntN(60) {
+			case 0:
+				bad[i] = []Result{Failed, Failed, Unreachable}[min(int(kind%3), 2)]
+				if kind%3 == 1 && rng.IntN(2) == 0 {
+					bad[i] = Unreachable
+				}
+			case 1:
+				bad[i] = Answered
+			}
+			if len(held) > 0 && rng.IntN(2) == 0 {
+				i := rng.IntN(len(held))
+				tk := held[i]
+				held[i] = held[len(held)-1]
+				held = held[:len(held)-1]
+				r, after := bad[tk.Origin], time.Duration(0)
+				if r == Failed && kind&4 != 0 {
+					after = time.Duration(rng.IntN(int(time.Minute)))
+				}
+				if rng.IntN(20) == 0 {
+					r, after = Unknown, 0
+				}
+				c.set.Judge(c.now, tk, r, after)
+				c.set.Leave(tk)
+				model[tk.Origin]--
+				continue
+			}
+			tk, ok := c.set.Pick(c.now, rng.Uint64(), -1)
+			if ok {
+				held, model[tk.Origin] = append(held, tk), model[tk.Origin]+1
+			}
+			c.check(ok, kind, model)
+		}
+		for _, tk := range held {
+			c.set.Leave(tk)
+		}
+		c.now += MaxHold
+		for range 100 * size {
+			c.now += max(maxEjection/time.Duration(size), s)
+			if _, ok := c.request(Answered, 0); !ok {
+				t.Fatal("no origin, although all work")
+			}
+		}
+		for i := range size {
+			c.state(i, In)
+		}
+	})
+}
+
+// check compares the state with the model of the requests in flight.
+func (c *script) check(picked bool, kind uint8, model []int) {
+	c.Helper()
+	out, states := 0, ""
+	allHeld := true
+	for i, want := range model {
+		o := c.set.Origin(c.now, i)
+		if o.Inflight != want {
+			c.Fatalf("origin %d has %d in flight: want %d", i, o.Inflight, want)
+		}
+		if c.set.origins[i].out != In {
+			out++
+		}
+		allHeld = allHeld && o.State == Held
+		states += fmt.Sprint(o.State, " ")
+	}
+	switch {
+	case out != c.set.out:
+		c.Fatalf("%d origins are out, and the Set counts %d", out, c.set.out)
+	case !picked && !allHeld:
+		c.Fatalf("no origin, and not all are held: %s", states)
+	case kind%3 == 0 && kind&4 == 0 && 2*out > len(model):
+		c.Fatalf("%d of %d origins are out by their load", out, len(model))
+	case allHeld && c.set.Wait(c.now) > MaxHold, !allHeld && c.set.Wait(c.now) > 0:
+		c.Fatalf("wait %v: %s", c.set.Wait(c.now), states)
+	}
+}

@@ -1,0 +1,137 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/service/internal/connlimit"
+)
+
+// Trust says which proxies tell the truth about their clients. The zero Trust trusts none.
+type Trust struct {
+	// Networks are those of the trusted proxies.
+	Networks []netip.Prefix
+	// Header is the header in which they report their clients: X-Forwarded-For, Forwarded
+	// (RFC 7239), or one with a single address, such as X-Real-IP. If empty,
+	// X-Forwarded-For. The proxies must append to it, or replace it.
+	Header string
+}
+
+// trust is a Trust that is ready for use.
+type trust struct {
+	networks caller.Networks
+	header   string
+}
+
+func newTrust(t Trust) trust {
+	header := http.CanonicalHeaderKey(t.Header)
+	if header == "" {
+		header = "X-Forwarded-For"
+	}
+	return trust{caller.Trust(t.Networks), header}
+}
+
+// A source says where a request comes from, if it came through a trusted proxy.
+type source struct {
+	proxy  netip.Addr // invalid if the peer is no trusted proxy
+	client netip.Addr // as the proxy reports it; invalid if it reports none
+}
+
+type sourceKey struct{}
+
+// identify returns a request with the address of its client as its RemoteAddr, and with its
+// source, if it came through a trusted proxy.
+func (t *trust) identify(r *http.Request) *http.Request {
+	if len(t.networks) == 0 {
+		return r
+	}
+	peer, ok := caller.ParseAddr(r.RemoteAddr)
+	if !ok || !t.networks.Contain(peer) {
+		return r
+	}
+	from := source{proxy: peer}
+	if client := caller.Behind(peer, r.Header[t.header], t.header == "Forwarded", t.networks); client != peer {
+		from.client = client
+	}
+	r = r.WithContext(context.WithValue(r.Context(), sourceKey{}, from))
+	if from.client.IsValid() {
+		r.RemoteAddr = netip.AddrPortFrom(from.client, 0).String()
+	}
+	return r
+}
+
+// source returns where a request comes from, after identify.
+func (t *trust) source(r *http.Request) (from source) {
+	if len(t.networks) > 0 {
+		from, _ = r.Context().Value(sourceKey{}).(source)
+	}
+	return from
+}
+
+// forwardedHeaders are the headers by which proxies tell about their clients.
+var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"}
+
+// setForwarded tells the origin about the client: by the headers of a trusted proxy, to
+// which it appends the address of that proxy, or else by its own. httputil.ReverseProxy has
+// removed the headers of the client.
+func (t *trust) setForwarded(r *httputil.ProxyRequest, from source) {
+	if !from.proxy.IsValid() {
+		setOwn(r, r.In.RemoteAddr)
+		if !slices.Contains(forwardedHeaders[:], t.header) {
+			r.Out.Header[t.header] = r.Out.Header["X-Forwarded-For"]
+		}
+		return
+	}
+	for _, name := range forwardedHeaders {
+		if values := r.In.Header[name]; len(values) > 0 {
+			r.Out.Header[name] = values
+		}
+	}
+	host, proto := r.Out.Header["X-Forwarded-Host"], r.Out.Header["X-Forwarded-Proto"]
+	forwarded := r.Out.Header["Forwarded"]
+	setOwn(r, from.proxy.String())
+	if len(host) > 0 {
+		r.Out.Header["X-Forwarded-Host"] = host
+	}
+	if len(proto) > 0 {
+		r.Out.Header["X-Forwarded-Proto"] = proto
+	}
+	if len(forwarded) > 0 {
+		r.Out.Header["Forwarded"] = []string{strings.Join(forwarded, ", ") + ", " + element(from.proxy, scheme(r.In))}
+	}
+}
+
+// setOwn appends an address to X-Forwarded-For, and sets the headers of the host and the
+// protocol.
+func setOwn(r *httputil.ProxyRequest, address string) {
+	if a, ok := caller.ParseAddr(address); ok {
+		address = a.String()
+	}
+	if prior := r.Out.Header["X-Forwarded-For"]; len(prior) > 0 {
+		address = strings.Join(prior, ", ") + ", " + address
+	}
+	r.Out.Header["X-Forwarded-For"] = []string{address}
+	r.Out.Header["X-Forwarded-Host"] = []string{r.In.Host}
+	r.Out.Header["X-Forwarded-Proto"] = []string{scheme(r.In)}
+}
+
+// scheme returns the protocol of a request's connection.
+func scheme(r *http.Request) string {
+	if r.TLS != nil || connlimit.Secure(r.Context()) {
+		return "https"
+	}
+	return "http"
+}
+
+// element returns an element of Forwarded for a request through a proxy.
+func element(a netip.Addr, scheme string) string {
+	if a.Is6() {
+		return `for="[` + a.String() + `]";proto=` + scheme
+	}
+	return "for=" + a.String() + ";proto=" + scheme
+}

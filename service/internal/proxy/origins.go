@@ -1,0 +1,249 @@
+package proxy
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir/internal/httpheader"
+	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/service/internal/balance"
+)
+
+// maxOrigins bounds the number of origins, and so the values of the label origin.
+const maxOrigins = 1000
+
+// origins are the servers that requests go to. It is the shell of a balance.Set.
+type origins struct {
+	list  []*originServer
+	epoch time.Time
+	log   *slog.Logger
+
+	ordinary transport // to origins other than those of h2c
+
+	mu  sync.Mutex // guards set
+	set *balance.Set
+}
+
+// An originServer is one origin.
+type originServer struct {
+	name      string // its URL
+	url       *url.URL
+	transport http.RoundTripper
+	signs     [loadsign.Count]atomic.Uint64 // of its answers, and missing ones
+	retried   atomic.Uint64                 // requests that went to another origin
+}
+
+// newOrigins parses the URLs of the origins.
+func newOrigins(cfg Config, log *slog.Logger) (*origins, error) {
+	if n := len(cfg.Origins); n == 0 || n > maxOrigins {
+		return nil, fmt.Errorf("proxy: Origins: there are %d: must be 1 to %d", n, maxOrigins)
+	}
+	s := &origins{epoch: time.Now(), log: log, set: balance.New(len(cfg.Origins))}
+	s.ordinary.Store(newTransport(cfg.OriginTLS, false))
+	ordinary, cleartext := cmp.Or(cfg.Transport, http.RoundTripper(&s.ordinary)), cmp.Or(cfg.Transport, http.RoundTripper(newTransport(nil, true)))
+	for _, text := range cfg.Origins {
+		u, err := url.Parse(text)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("proxy: Origins: %w", err)
+		case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Host == "":
+			return nil, fmt.Errorf("proxy: Origins = %q: must be an absolute http, https or h2c URL", text)
+		case u.User != nil || u.Fragment != "":
+			return nil, fmt.Errorf("proxy: Origins = %q: must have no user and no fragment", u.Redacted())
+		}
+		o := &originServer{name: u.String(), url: u, transport: ordinary}
+		if u.Scheme == "h2c" {
+			u.Scheme, o.transport = "http", cleartext
+		}
+		for _, other := range s.list {
+			if other.name == o.name {
+				return nil, fmt.Errorf("proxy: Origins = %q: is there twice", text)
+			}
+		}
+		s.list = append(s.list, o)
+	}
+	return s, nil
+}
+
+// newTransport returns a transport that differs from http.DefaultTransport for a proxy: it
+// has idle connections for the whole limit instead of two, uses no proxy, and does not
+// decompress bodies. Over TLS it speaks HTTP/2 if the origin does; with h2c, it speaks
+// HTTP/2 without TLS.
+func newTransport(cfg *tls.Config, h2c bool) *http.Transport {
+	var protocols http.Protocols
+	protocols.SetHTTP1(!h2c)
+	protocols.SetHTTP2(!h2c)
+	protocols.SetUnencryptedHTTP2(h2c)
+	return &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       cfg,
+		TLSHandshakeTimeout:   5 * time.Second,
+		MaxIdleConnsPerHost:   4096,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true,
+		Protocols:             &protocols,
+		// A dead connection of HTTP/2 would otherwise keep all its requests until their time-outs.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
+	}
+}
+
+// A transport is an http.Transport that can be replaced.
+type transport struct{ atomic.Pointer[http.Transport] }
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.Load().RoundTrip(req)
+}
+
+// UseOriginTLS replaces Config.OriginTLS. Requests in flight keep their connections.
+func (p *Proxy) UseOriginTLS(cfg *tls.Config) {
+	p.origins.ordinary.Swap(newTransport(cfg, false)).CloseIdleConnections()
+}
+
+// heldError says that all origins have asked for a pause.
+type heldError time.Duration
+
+func (e heldError) Error() string {
+	return fmt.Sprintf("the origin asked for a pause of %v by Retry-After", time.Duration(e))
+}
+
+// pick chooses an origin; it is not avoid, unless that is -1. If it returns no error, leave
+// must follow.
+func (s *origins) pick(avoid int) (balance.Ticket, error) {
+	now, random := time.Since(s.epoch), rand.Uint64()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.set.Pick(now, random, avoid)
+	if !ok {
+		return t, heldError(s.set.Wait(now))
+	}
+	return t, nil
+}
+
+func (s *origins) leave(t balance.Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.Leave(t)
+}
+
+// direct sets the URL of a request to an origin. It keeps the Host.
+func (s *origins) direct(req *http.Request, t balance.Ticket) {
+	host := req.Host
+	(&httputil.ProxyRequest{Out: req}).SetURL(s.list[t.Origin].url)
+	req.Host = host
+}
+
+// judge tells the Set how a request has ended, and logs if that changes the state of the origin.
+func (s *origins) judge(t balance.Ticket, sign loadsign.Sign, r balance.Result, after time.Duration) {
+	o := s.list[t.Origin]
+	o.signs[sign].Add(1)
+	now := time.Since(s.epoch)
+	s.mu.Lock()
+	was := s.set.Origin(now, t.Origin).State
+	s.set.Judge(now, t, r, after)
+	is := s.set.Origin(now, t.Origin).State
+	s.mu.Unlock()
+	switch {
+	case was == is:
+	case is == balance.Ejected:
+		s.log.Warn("the origin fails: it gets no requests for a while", "origin", o.name, "sign", sign.String())
+	case is == balance.Held:
+		s.log.Warn("the origin answers 503 with Retry-After to all requests: it gets a request each second for a while", "origin", o.name, "retry_after", after)
+	case is == balance.Starting:
+		s.log.Info("the origin works again", "origin", o.name)
+	}
+}
+
+// resultOf returns what an answer says about the health of its origin, and the time of its
+// Retry-After, if it has one with 503.
+func resultOf(a answer, sign loadsign.Sign) (r balance.Result, after time.Duration) {
+	switch {
+	case a.panicked != nil, a.resp == nil && a.err == nil:
+		return balance.Unknown, 0
+	case a.err != nil && notSent(a.err):
+		return balance.Unreachable, 0
+	case a.err != nil && brokenOff(a.err):
+		return balance.Failed, 0
+	case a.err != nil: // such as a request that the transport refuses to send
+		return balance.Unknown, 0
+	case sign == loadsign.Unavailable:
+		after, _ = httpheader.RetryAfter(a.resp.Header, time.Now())
+		return balance.Failed, after
+	case sign == loadsign.GatewayLate, a.resp.StatusCode == http.StatusBadGateway:
+		return balance.Failed, 0
+	}
+	return balance.Answered, 0
+}
+
+// notSent reports whether an error says that there was no connection for the request.
+func notSent(err error) bool {
+	switch loadsign.OfError(err) {
+	case loadsign.Refused, loadsign.Unreachable:
+		return true
+	}
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial"
+}
+
+// brokenOff reports whether an error says that the origin closed the connection, or was
+// too slow.
+func brokenOff(err error) bool {
+	return loadsign.OfError(err) == loadsign.Silent || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// replayable reports whether a request may be sent again: its method is idempotent, and its
+// body, if it has one, can be read again.
+func replayable(req *http.Request) bool {
+	switch req.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+	}
+	return false
+}
+
+// An OriginStats holds the state of an origin and its counts since New.
+type OriginStats struct {
+	URL      string
+	State    balance.State
+	Until    time.Time              // the next trial of an ejected origin, or the end of a hold; otherwise zero
+	Inflight int                    // requests that it works on, long-lived ones included
+	Retried  uint64                 // requests that went to another origin, because it could not be reached
+	Signs    [loadsign.Count]uint64 // of its answers, and missing ones
+}
+
+// stats returns the state of all origins.
+func (s *origins) stats() []OriginStats {
+	stats := make([]OriginStats, len(s.list))
+	now := time.Since(s.epoch)
+	s.mu.Lock()
+	for i := range stats {
+		o := s.set.Origin(now, i)
+		stats[i].State, stats[i].Inflight = o.State, o.Inflight
+		if o.Until > 0 {
+			stats[i].Until = s.epoch.Add(o.Until)
+		}
+	}
+	s.mu.Unlock()
+	for i, o := range s.list {
+		stats[i].URL, stats[i].Retried = o.name, o.retried.Load()
+		for sign := range o.signs {
+			stats[i].Signs[sign] = o.signs[sign].Load()
+		}
+	}
+	return stats
+}
