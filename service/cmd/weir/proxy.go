@@ -16,13 +16,14 @@ import (
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/proxypage"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
 type proxyCmd struct {
 	Origin []string `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000: http, https (HTTP/2 if the origin speaks it) or h2c (HTTP/2 without TLS). Several, each with a flag of its own or separated by commas: a request goes to the one with fewer in flight of two random ones, and an origin that fails gets none for a while. --limit is one for all of them together."`
 	Listen string   `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients (${default})."`
-	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
+	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
 
 	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
 
@@ -129,10 +130,14 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 }
 
 func (c *proxyCmd) serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {
-	srv := httpserve.New(httpserve.Private(p.Admin(), httpserve.Loopback(ln.Addr()), c.AdminHost), log)
+	page := proxypage.New(p)
+	srv := httpserve.New(httpserve.Private(page, httpserve.Loopback(ln.Addr()), c.AdminHost), log)
 	srv.ReadTimeout, srv.WriteTimeout = 10*time.Second, 30*time.Second
 	go func() {
 		log.Debug("the admin listener is closed", "reason", srv.Serve(ln))
 	}()
-	return func() { _ = srv.Close() }
+	return func() {
+		_ = srv.Close()
+		page.Close()
+	}
 }

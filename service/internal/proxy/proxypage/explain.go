@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -57,12 +58,21 @@ func requestOf(q url.Values) (*http.Request, error) {
 		URL: &url.URL{Path: cmp.Or(u.Path, "/"), RawPath: u.RawPath, RawQuery: u.RawQuery}, Body: http.NoBody,
 		RequestURI: u.RequestURI(), RemoteAddr: net.JoinHostPort(address.String(), "0"),
 	}
-	r.Header, err = headerOf(q["header"])
+	if r.Header, err = headerOf(q["header"]); err != nil {
+		return nil, err
+	}
 	if host := r.Header.Get("Host"); host != "" {
 		r.Host = host
 		r.Header.Del("Host")
 	}
-	return r, err
+	if length := r.Header.Get("Content-Length"); length != "" {
+		n, err := strconv.ParseUint(length, 10, 63)
+		if err != nil {
+			return nil, fmt.Errorf("header = %.100q: must be a whole number >= 0", "Content-Length: "+length)
+		}
+		r.ContentLength = int64(n)
+	}
+	return r, nil
 }
 
 // headerOf reads lines such as "X-Api-Key: 42".

@@ -267,7 +267,42 @@ func TestPageOriginFails(t *testing.T) {
 	r.down.Store(true)
 	tab.Until("an origin is ejected", has(tab, "origins", "ejected"))
 	r.status.Store(503)
-	tab.Until("the failure is told", has(tab, "story", "The origin fails: the origin answers 503"))
+	tab.Until("the failure is told", has(tab, "story", "Failing: the origin answers 503"))
 	tab.Until("since when", has(tab, "since", "failing for "))
 	tab.Screenshot("fails")
+}
+
+// With as many rules and classes as a file may have, and long names, the page has an end, and
+// fits a telephone.
+func TestPageBounded(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("rules:\n")
+	for i := range 100 {
+		fmt.Fprintf(&file, "  - {name: \"%064d\", by: header X-%s, rate: 1/s, routes: [\"/%s/%d\"]}\n", i, strings.Repeat("W", 50), strings.Repeat("W", 200), i)
+	}
+	file.WriteString("classes:\n")
+	for i := range 100 {
+		fmt.Fprintf(&file, "  - {name: \"%s%03d\", limit: 5, routes: [", strings.Repeat("W", 61), i)
+		for j := range 20 {
+			fmt.Fprintf(&file, "\"GET /%s/%d/%d\", ", strings.Repeat("V", 100), i, j)
+		}
+		file.WriteString("]}\n")
+	}
+	r := newRig(t, file.String())
+	tab := browser.Open(t, r.URL+"/", 390, 900)
+	tab.Until("rules are there", has(tab, "rules", "1/s, burst 1"))
+	if n := browser.Evaluate[int](tab, `document.querySelectorAll("#rules tr, #classes tr").length`); n != 201 {
+		t.Errorf("%d rows", n)
+	}
+	if n := browser.Evaluate[int](tab, `document.querySelectorAll("*").length`); n > 10_000 {
+		t.Errorf("%d elements", n)
+	}
+	for _, width := range []int64{390, 1280} {
+		tab.View(width, 900, false)
+		tab.Until(fmt.Sprint("the page is not too wide for ", width), func() bool {
+			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
+		})
+		browser.Evaluate[bool](tab, `document.getElementById("classes-title").scrollIntoView(), true`)
+		tab.Screenshot(fmt.Sprint("bounded-", width))
+	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// maxRows bounds the classes, rules and origins of a State.
-const maxRows = 100
+// maxRows bounds the classes, rules and origins of a State. A file has at most 100 classes
+// besides the class default.
+const maxRows = 101
 
 // State is the state of the proxy. All rates are measured over the same period.
 type State struct {
@@ -30,7 +31,7 @@ type State struct {
 	Origins []Origin `json:"origins"`
 
 	File *proxy.FileReport `json:"file,omitempty"` // of rules; none without one
-	// Classes and Rules are in the order of the file. If there are more than 100, these are
+	// Classes and Rules are in the order of the file. If there are more than 101, these are
 	// the ones with the most recent rejections and denials, then with the most requests.
 	Classes    []Class `json:"classes"`
 	Rules      []Rule  `json:"rules"`

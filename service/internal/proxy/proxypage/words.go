@@ -23,7 +23,7 @@ func words(st *State, status *proxy.Status) (level, sentence string) {
 			message = fmt.Sprintf("the limit is used up and rejects %s of %s requests per second", operator.Figure(f.Rejected), operator.Figure(f.Requests))
 		}
 	case status.Condition != proxy.Well:
-		level, sentence = "failing", "The origin fails: "
+		level, sentence = "failing", "Failing: "
 	default:
 		level, sentence = "healthy", "Healthy: "
 	}
