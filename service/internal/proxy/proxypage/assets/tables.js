@@ -32,7 +32,7 @@ function bounds(c, other) {
   const all = [];
   if (seconds(c.timeout) && c.timeout !== other?.timeout) all.push(`time-out ${c.timeout}`);
   if (seconds(c.deadline)) all.push(`deadline ${c.deadline}`);
-  if (c.max_body >= 0) all.push(`body ${count(c.max_body)} bytes`);
+  if (c.max_body > 0) all.push(`body ${count(c.max_body)} bytes`);
   if (c.priority && c.priority !== "critical") all.push(`priority ${c.priority}`);
   return all.join(" · ");
 }
