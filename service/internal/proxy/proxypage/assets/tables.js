@@ -27,12 +27,20 @@ function limit(c) {
   return { text: `${l.limit_now} ${set} ${queue}`, nodes: () => [element("b", count(l.limit_now)), ` ${set}`, element("small", queue)] };
 }
 
+// size is a number of bytes, exactly.
+function size(n) {
+  const units = ["bytes", "KiB", "MiB", "GiB"];
+  let i = 0;
+  while (n % 1024 === 0 && i < units.length - 1) [n, i] = [n / 1024, i + 1];
+  return `${count(n)} ${units[i]}`;
+}
+
 // bounds are what a class bounds besides its requests in flight, if it is not as in other.
 function bounds(c, other) {
   const all = [];
   if (seconds(c.timeout) && c.timeout !== other?.timeout) all.push(`time-out ${c.timeout}`);
   if (seconds(c.deadline)) all.push(`deadline ${c.deadline}`);
-  if (c.max_body > 0) all.push(`body ${count(c.max_body)} bytes`);
+  if (c.max_body > 0) all.push(`body ${size(c.max_body)}`);
   if (c.priority && c.priority !== "critical") all.push(`priority ${c.priority}`);
   return all.join(" · ");
 }
