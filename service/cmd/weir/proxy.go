@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/heapfloor"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -100,6 +101,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		"origin", strings.Join(c.Origin, ","), "limit", c.Limit.String(), "queue", c.Queue, "max_wait", c.MaxWait)
 
 	go p.Watch(ctx)
+	go heapfloor.Keep(ctx)
 	wire.watch(ctx, p)
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
