@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/filedoc"
+	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/redisstore"
 	"github.com/weir-go/weir/service/internal/rulecheck"
 	"github.com/weir-go/weir/service/internal/server"
@@ -17,19 +20,36 @@ import (
 )
 
 type checkCmd struct {
-	Path                    string        `arg:"" optional:"" help:"The rules: a YAML file, a directory of YAML files, a JSON file of GoCC, or files of envoyproxy/ratelimit."`
-	Keys                    []string      `arg:"" optional:"" name:"key" help:"Show the rules and limits that apply to these keys. A descriptor is a key: domain|key=value|key2=value2."`
+	Path                    string        `arg:"" optional:"" help:"The rules: a YAML file of weir serve or weir proxy, a directory of YAML files, a JSON file of GoCC, or files of envoyproxy/ratelimit."`
+	Keys                    []string      `arg:"" optional:"" name:"key" help:"Show the rules and limits that apply to these keys. A descriptor is a key: domain|key=value|key2=value2. For weir proxy, requests: \"POST /login X-Api-Key=abc address=203.0.113.7\"."`
+	Proxy                   bool          `help:"The file is one of weir proxy. Without it, the content decides."`
 	Memory                  settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Check that the counts of the rules fit in this --memory of weir serve (${default})."`
 	config.RateLimitOptions `embed:""`
 	checkStore              `embed:""`
 	JSON                    bool `name:"json" help:"Print the result as JSON."`
-	Schema                  bool `help:"Print a JSON schema of YAML rules, for editors, and end."`
+	Schema                  bool `help:"Print a JSON schema of YAML rules, for editors, and end. With --proxy: of those of weir proxy."`
+	Reference               bool `help:"Explain each field of YAML rules, and end. With --proxy: of those of weir proxy."`
 }
 
 // Run prints the limits of the keys and the state of the store, or the mistakes in the files.
 func (c *checkCmd) Run(ctx context.Context, std streams) error {
-	if c.Schema {
+	switch {
+	case c.Schema && c.Proxy:
+		return printJSON(std.Out, proxyrule.Schema())
+	case c.Schema:
 		return printJSON(std.Out, config.Schema())
+	case c.Reference:
+		fields := config.Reference
+		if c.Proxy {
+			fields = proxyrule.Reference
+		}
+		_, err := io.WriteString(std.Out, filedoc.Lines(fields))
+		return err
+	case c.Path != "" && (c.Proxy || ofProxy(c.Path)):
+		return c.checkProxy(std)
+	}
+	if err := c.checkKeys(); err != nil {
+		return err
 	}
 	store, err := c.open()
 	if err != nil {
@@ -77,9 +97,17 @@ func (c *checkCmd) rules(store *redisstore.Client) (rulecheck.Report, error) {
 
 // Validate is called by package kong.
 func (c *checkCmd) Validate() error {
-	if c.Schema && c.Path != "" || !c.Schema && c.Path == "" && c.StoreURL == "" {
-		return usagef("give the path of the rules, --store or --schema")
+	ends := c.Schema || c.Reference
+	switch {
+	case c.Schema && c.Reference, ends && c.Path != "", !ends && c.Path == "" && c.StoreURL == "":
+		return usagef("give the path of the rules, --store, --schema or --reference")
+	case c.Proxy && c.StoreURL != "":
+		return usagef("--store: is for rules of weir serve")
 	}
+	return nil
+}
+
+func (c *checkCmd) checkKeys() error {
 	for _, key := range c.Keys {
 		if _, err := decider.ParseKey(key, math.MaxInt); err != nil {
 			return usagef("%q is not a key: a key is UTF-8 text without control characters, and not empty", key)

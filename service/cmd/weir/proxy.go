@@ -23,15 +23,17 @@ import (
 type proxyCmd struct {
 	Origin []string `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000: http, https (HTTP/2 if the origin speaks it) or h2c (HTTP/2 without TLS). Several, each with a flag of its own or separated by commas: a request goes to the one with fewer in flight of two random ones, and an origin that fails gets none for a while. --limit is one for all of them together."`
 	Listen string   `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients (${default})."`
-	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: /-/health, /-/ready, /-/set and /metrics. Keep it private (${default})."`
+	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
 
 	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
 
-	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it (${default})."`
-	InitialLimit int           `default:"10" placeholder:"N" help:"Initial limit of auto (${default})."`
-	MinLimit     int           `default:"1" placeholder:"N" help:"Lower bound of auto (${default})."`
-	MaxLimit     int           `default:"10000" placeholder:"N" help:"Upper bound of auto (${default})."`
-	MaxHealthy   time.Duration `least:"0s" name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto: a longer response time of the origin is overload; 0: auto decides (${default})."`
+	proxyRules `embed:""`
+
+	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it; for comparison, also aimd, vegas or gradient2. With --rules: of the requests that no class with a limit has (${default})."`
+	InitialLimit int           `default:"10" placeholder:"N" help:"Initial limit, unless it is a number (${default})."`
+	MinLimit     int           `default:"1" placeholder:"N" help:"Lower bound of the limit, unless it is a number (${default})."`
+	MaxLimit     int           `default:"10000" placeholder:"N" help:"Upper bound of the limit, unless it is a number (${default})."`
+	MaxHealthy   time.Duration `least:"0s" name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto and aimd: a longer response time of the origin is overload; 0: auto decides (${default})."`
 	Queue        int           `least:"0" default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; 0: none (${default})."`
 	MaxWait      time.Duration `least:"0s" default:"500ms" placeholder:"TIME" help:"Maximum time a request may wait; 0: until its client gives up (${default})."`
 
@@ -56,6 +58,7 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 		Queue: settings.OrNone(c.Queue), MaxWait: settings.OrNone(c.MaxWait), Timeout: settings.OrNone(c.Timeout),
 		AbandonedHold: settings.OrNone(c.AbandonedHold), ClientTimeout: settings.OrNone(c.ClientTimeout),
 		LongLived: settings.OrNone(c.LongLived), Logger: log,
+		LoadRules: c.loader(), RulesPath: c.Rules, Shadow: c.Shadow,
 	}
 }
 
@@ -72,9 +75,10 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	cfg := c.config(log)
 	wire.configure(&cfg)
 	cfg.Collectors = []prometheus.Collector{lines.Metric()}
+	watcher := c.watcher() // before the first load, so that no change after it is missed
 	p, err := proxy.New(cfg)
 	if err != nil {
-		return usagef("%v", err)
+		return c.refused(err)
 	}
 	to, err := c.dial(func(err error) {
 		if err != nil {
@@ -98,11 +102,13 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	stopAdmin := c.serveAdmin(p, admin, log)
 	defer stopAdmin()
 	log.Info("weir proxy", "listen", wire.scheme()+ln.Addr().String(), "admin", "http://"+admin.Addr().String(),
-		"origin", strings.Join(c.Origin, ","), "limit", c.Limit.String(), "queue", c.Queue, "max_wait", c.MaxWait)
+		"origin", strings.Join(c.Origin, ","), "limit", c.Limit.String(), "queue", c.Queue, "max_wait", c.MaxWait,
+		"rules", c.Rules, "shadow", c.Shadow)
 
 	go p.Watch(ctx)
 	go heapfloor.Keep(ctx)
 	wire.watch(ctx, p)
+	defer c.reloads(ctx, watcher, p)()
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() {

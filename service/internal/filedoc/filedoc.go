@@ -20,7 +20,9 @@ const (
 	Enum     Kind = "one of"
 	Flag     Kind = "`true` or `false`"
 	List     Kind = "list"
+	Texts    Kind = "text, or a list of texts"
 	Map      Kind = "texts by name"
+	Numbers  Kind = "whole numbers by name"
 	Object   Kind = "keys of its own"
 )
 
@@ -65,6 +67,35 @@ func Markdown(fields []Field) string {
 	}
 	return b.String()
 }
+
+// Lines returns the fields for a terminal.
+func Lines(fields []Field) string {
+	var b strings.Builder
+	plain := func(s string) string { return strings.ReplaceAll(s, "`", "") }
+	for _, f := range fields {
+		fmt.Fprintf(&b, "%s (%s", f.Path, plain(f.typed()))
+		if f.Default != "" {
+			fmt.Fprintf(&b, "; default: %s", plain(f.Default))
+		}
+		b.WriteString(")\n")
+		line := "   "
+		for word := range strings.FieldsSeq(plain(f.Text)) {
+			if len(line)+len(word) >= width {
+				b.WriteString(line + "\n")
+				line = "   "
+			}
+			line += " " + word
+		}
+		b.WriteString(line + "\n")
+		if f.Example != "" {
+			fmt.Fprintf(&b, "    such as %s: %s\n", f.Path[strings.LastIndexByte(f.Path, '.')+1:], f.Example)
+		}
+	}
+	return b.String()
+}
+
+// width is the length of lines of Lines.
+const width = 100
 
 // Schema returns a JSON schema, draft 2020-12, of an object with the fields. A field comes
 // after the one that it is in.
@@ -136,6 +167,10 @@ func (f Field) schema() map[string]any {
 		if f.Unit != "" {
 			s["items"] = map[string]any{"type": text}
 		}
+	case Texts:
+		s["anyOf"] = []any{map[string]any{"type": text}, map[string]any{"type": "array", "items": map[string]any{"type": text}}}
+	case Numbers:
+		s["type"], s["additionalProperties"] = "object", map[string]any{"type": "integer", "minimum": f.Least, "maximum": f.Most}
 	case Map:
 		s["type"], s["minProperties"], s["additionalProperties"] = "object", 1, map[string]any{"type": text}
 	case Object:

@@ -72,6 +72,7 @@ func (m *metrics) watch(p *Proxy) {
 		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily,
 		originFamily, originInflight, originState, originRetried}
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
+	m.registry.MustRegister(metric.NewCollector(nil, familiesOfFile, p.collectRules))
 }
 
 func (p *Proxy) collect(s metric.Scrape) {

@@ -68,9 +68,9 @@ type failure struct{ error }
 
 // fail answers an admitted request that the origin did not answer.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
-	failed := int32(0)
-	if u := r.Context().Value(exchangeKey{}).(*exchange).upload; u != nil {
-		failed = u.failed.Load()
+	x, failed := r.Context().Value(exchangeKey{}).(*exchange), int32(0)
+	if x.upload != nil {
+		failed = x.upload.failed.Load()
 	}
 	network, _ := errors.AsType[net.Error](err)
 	var retryAfter []string
@@ -80,6 +80,8 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer = clientSlow
 	case failed == http.StatusRequestEntityTooLarge:
 		answer = bodyTooLarge
+		p.all.tooLarge.Add(1)
+		x.class.counts.tooLarge.Add(1)
 	case failed != 0:
 		answer = clientBroken
 	case errors.Is(err, errClientGone) && context.Cause(r.Context()) == errDeadline:

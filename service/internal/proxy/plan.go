@@ -131,7 +131,7 @@ func (b *builder) addClass(name string, rule *proxyrule.Class, of *limiter) (err
 		c.counts = before.counts
 	}
 	if rule.MaxBody != nil {
-		c.maxBody = int64(*rule.MaxBody)
+		c.maxBody = cmp.Or(int64(*rule.MaxBody), -1)
 	}
 	if c.shadow {
 		return nil

@@ -56,11 +56,12 @@ type ClassReport struct {
 	Limit    *LimitReport      `json:"limit,omitempty"` // nil if not Own
 	Timeout  settings.Duration `json:"timeout"`         // 0: none
 	Deadline settings.Duration `json:"deadline"`        // 0: none
-	MaxBody  int64             `json:"max_body"`        // bytes; -1: no bound
+	MaxBody  int64             `json:"max_body"`        // bytes; 0: no bound
 	Priority string            `json:"priority"`
 
 	// Each request is in exactly one of Denied, Rejected, Cancelled and Admitted, or waits, or
-	// was answered by the cache.
+	// was answered by the cache; except that a body whose length was not known counts as
+	// admitted and as too_large.
 	Requests  uint64            `json:"requests"`
 	Denied    uint64            `json:"denied"` // by rules
 	Admitted  uint64            `json:"admitted"`
@@ -159,7 +160,7 @@ func (c *class) report() ClassReport {
 	n := c.counts
 	r := ClassReport{
 		Name: c.name, Routes: c.rule.Routes, Mode: modeOf(c.shadow), Own: c.own, Timeout: settings.Duration(max(c.timeout, 0)),
-		Deadline: settings.Duration(c.deadline), MaxBody: c.maxBody, Priority: proxyrule.Level(c.priority).String(),
+		Deadline: settings.Duration(c.deadline), MaxBody: max(c.maxBody, 0), Priority: proxyrule.Level(c.priority).String(),
 		Requests: n.requests.Load(), Denied: n.denied.Load(), Admitted: n.admitted.Load(), Cancelled: n.cancelled.Load(),
 		Rejected: rejections(&n.rejected, n.tooLarge.Load()), WouldReject: rejections(&n.wouldReject, n.wouldRefuse.Load()),
 		Outcomes: map[string]uint64{},

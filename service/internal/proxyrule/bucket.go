@@ -119,7 +119,7 @@ func (s *Routes) addAll(patterns []string) {
 func (r *Rules) ClassRoutes() (*Routes, map[string]int) {
 	routes, classes := new(Routes), map[string]int{}
 	for i := range r.Classes {
-		routes.addAll(r.Classes[i].Routes)
+		routes.addAll(r.Classes[i].Routes) // Parse has checked that they do not conflict
 		for _, pattern := range r.Classes[i].Routes {
 			classes[pattern] = i
 		}

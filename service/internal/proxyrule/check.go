@@ -1,9 +1,11 @@
 package proxyrule
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,15 +124,15 @@ func (c *checker) rule(path string, r *Rule, names map[string]string) {
 		c.check(r.Memory >= keyed.MinMemory && int64(r.Memory) <= maxBytesOf, path+".memory", r.Memory, "must be from %v to %v",
 			bytesize.Size(keyed.MinMemory), bytesize.Size(maxBytesOf))
 	}
-	c.patterns(path+".routes", r.Routes, new(Routes), nil)
-	c.patterns(path+".except", r.Except, new(Routes), nil)
+	c.patterns(path+".routes", r.Routes, union())
+	c.patterns(path+".except", r.Except, union())
 	c.check(!c.has(path+".routes") || len(r.Routes) > 0, path+".routes", nil, "must have a pattern, or be left out for all requests")
 	covered := len(r.Routes) > 0 && !slices.ContainsFunc(r.Routes, func(p string) bool { return !slices.Contains(r.Except, p) })
 	c.check(!covered && !slices.Contains(r.Except, "/"), path+".except", nil, "must leave a request that the rule matches; it matches none")
 }
 
 // keys checks sources of a key.
-func (c *checker) keys(path string, ks Keys, routes Patterns) {
+func (c *checker) keys(path string, ks Keys, routes Texts) {
 	c.check(!c.has(path) || len(ks) > 0, path, nil, "must have a source, such as address, or be left out")
 	c.check(len(ks) <= maxSources, path, len(ks), "must be at most %d sources", maxSources)
 	for i, k := range ks {
@@ -140,8 +142,8 @@ func (c *checker) keys(path string, ks Keys, routes Patterns) {
 	}
 }
 
-// patterns adds patterns to a set; in has the path of each earlier one.
-func (c *checker) patterns(path string, list Patterns, to *Routes, in map[string]string) {
+// patterns checks patterns, and adds them by a function.
+func (c *checker) patterns(path string, list Texts, add func(pattern, at string) error) {
 	c.check(len(list) <= maxPatterns, path, len(list), "must be at most %d patterns", maxPatterns)
 	for i, pattern := range list[:min(len(list), maxPatterns)] {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -150,13 +152,40 @@ func (c *checker) patterns(path string, list Patterns, to *Routes, in map[string
 		}
 		if len(pattern) > maxPattern {
 			c.check(false, at, pattern, "must have at most %d bytes", maxPattern)
-			continue
+		} else if slices.Contains(list[:i], pattern) {
+			c.check(false, at, pattern, "must not be there twice")
+		} else if err := add(pattern, at); errors.Is(err, errConflict) {
+			c.check(false, at, pattern, "must not %v", err)
+		} else if err != nil {
+			c.check(false, at, pattern, `must be a pattern such as /path/, "GET /users/{id}" or example.com/: %v`, err)
 		}
-		if err := to.Add(pattern); err != nil {
-			c.check(false, at, pattern, `is not a pattern of its own, such as /path/, "GET /users/{id}" or example.com/: %v`, err)
-		} else if in != nil {
-			in[pattern] = at
+	}
+}
+
+// union is for patterns that may conflict.
+func union() func(pattern, at string) error {
+	s := new(Routes)
+	return func(pattern, _ string) error { return s.Add(pattern) }
+}
+
+// disjoint is for the patterns of classes: the most specific one has to decide.
+func (c *checker) disjoint() func(pattern, at string) error {
+	s, places := new(Routes), map[string]string{}
+	return func(pattern, at string) error {
+		err := s.AddOne(pattern)
+		if err == nil {
+			places[pattern] = at
 		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+		for other, path := range places {
+			if strings.Contains(err.Error(), strconv.Quote(other)) {
+				place := c.Errorf(c.Where(path), path, "")
+				return fmt.Errorf("%w; that one is in line %d: make one of the two narrower, for example by a method", err, place.Line)
+			}
+		}
+		return err
 	}
 }
 
@@ -186,7 +215,7 @@ func (c *checker) priority(p *Priority) {
 
 func (c *checker) tenants(t *Tenants) {
 	c.check(c.has("tenants.by"), "tenants.by", nil, "must be given, such as header X-Api-Key")
-	var all Patterns
+	var all Texts
 	for _, class := range c.Classes {
 		all = append(all, class.Routes...)
 	}

@@ -11,14 +11,14 @@ import (
 // classes checks the classes, and that no pattern is in two of them.
 func (c *checker) classes() {
 	names := map[string]string{}
-	var all Routes
+	add := c.disjoint()
 	for i := range c.Classes {
 		class, path := &c.Classes[i], fmt.Sprintf("classes[%d]", i)
 		c.name(path+".name", class.Name, names)
 		c.check(class.Name != DefaultClass, path+".name", class.Name, "must be another: the class of all other requests is given as default: at the top")
 		c.check(class.Name != TotalName, path+".name", class.Name, "must be another: it stands for the limit of all classes")
 		c.check(len(class.Routes) > 0, path+".routes", nil, `must be given: patterns such as /reports/ or "GET /users/{id}"`)
-		c.patterns(path+".routes", class.Routes, &all, nil)
+		c.patterns(path+".routes", class.Routes, add)
 		c.class(path, class)
 		if class.Limit == nil {
 			c.shared(path)

@@ -31,6 +31,9 @@ func (l *Level) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Networks is a list of networks. In a file, a single one needs no list.
+type Networks []Network
+
 // A Network is an address or a network.
 type Network struct{ netip.Prefix }
 

@@ -53,7 +53,10 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads a number, or the name of an algorithm.
 func (l *Limit) UnmarshalJSON(data []byte) error {
-	return l.UnmarshalText(bytes.Trim(data, `"`))
+	if err := l.UnmarshalText(bytes.Trim(data, `"`)); err != nil {
+		return fmt.Errorf("limit = %w", err)
+	}
+	return nil
 }
 
 // UnmarshalText reads a number, or the name of an algorithm.
@@ -64,7 +67,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 0 {
-		return fmt.Errorf("limit = %q: must be %s or a whole number >= 0", text, strings.Join(LimitNames, ", "))
+		return fmt.Errorf("%q: must be %s or a whole number >= 0", text, strings.Join(LimitNames, ", "))
 	}
 	*l = FixedLimit(n)
 	return nil

@@ -22,14 +22,15 @@ const (
 // Load reads a file. An error of the content joins an error for each invalid field:
 // file:line:column, the field, its value, and the condition.
 func Load(path string) (*Rules, error) {
-	text, err := read(path)
+	text, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
 	return Parse(path, text)
 }
 
-func read(path string) ([]byte, error) {
+// Read returns the content of a file, or its beginning if it is too large.
+func Read(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("proxyrule: %s: is a directory: want a file", path)
 	}
@@ -66,7 +67,8 @@ func parse(name string, text []byte) (*strictyaml.File, error) {
 	}
 	file.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){
 		reflect.TypeFor[Keys]():     oneOrMore[Key](file),
-		reflect.TypeFor[Patterns](): oneOrMore[string](file),
+		reflect.TypeFor[Texts]():    oneOrMore[string](file),
+		reflect.TypeFor[Networks](): oneOrMore[Network](file),
 	}
 	return file, nil
 }

@@ -84,8 +84,8 @@ const (
 	FieldsNone  Fields = "none"
 )
 
-// Patterns lists patterns of http.ServeMux. In a file, a single one needs no list.
-type Patterns []string
+// Texts is a list of texts. In a file, a single one needs no list.
+type Texts []string
 
 // A Rule is a rate limit. Each key has a token bucket.
 type Rule struct {
@@ -103,8 +103,8 @@ type Rule struct {
 	MaxWait time.Duration `yaml:"max_wait"`
 	// Routes are the patterns of the requests that the rule matches. If empty, it matches
 	// all. Except are patterns of requests that it does not match.
-	Routes Patterns `yaml:"routes"`
-	Except Patterns `yaml:"except"`
+	Routes Texts `yaml:"routes"`
+	Except Texts `yaml:"except"`
 	// Memory bounds the memory for buckets, in bytes. If zero, DefaultMemory.
 	Memory bytesize.Size `yaml:"memory"`
 	// Mode is Enforce if empty.
@@ -132,7 +132,7 @@ type Class struct {
 	// Name identifies the class in metrics and logs, as Rule.Name does.
 	Name string `yaml:"name"`
 	// Routes are the patterns of its requests, as in http.ServeMux.
-	Routes      Patterns `yaml:"routes"`
+	Routes      Texts `yaml:"routes"`
 	Concurrency `yaml:",inline"`
 	// Timeout bounds the wait for the header of the origin's answer. If nil, that of the
 	// flag; zero is no bound.
@@ -140,7 +140,8 @@ type Class struct {
 	// Deadline bounds the time from the request to the end of the answer, the wait in
 	// queues included. If zero, there is no bound.
 	Deadline time.Duration `yaml:"deadline"`
-	// MaxBody bounds the body of a request, in bytes. If nil, there is no bound.
+	// MaxBody bounds the body of a request, in bytes. If nil, that of the flag; zero is no
+	// bound.
 	MaxBody *bytesize.Size `yaml:"max_body"`
 	// Priority is that of its requests. If empty, Critical.
 	Priority Level `yaml:"priority"`
@@ -168,7 +169,7 @@ type Cache struct {
 	IgnoreCookies   bool          `yaml:"ignore_cookies"`
 	// Vary names request headers that select a response. If nil, the ones that Rule.By and
 	// Tenants.By name.
-	Vary []string `yaml:"vary"`
+	Vary Texts `yaml:"vary"`
 }
 
 // Priority takes the priority of a request from a header.
@@ -178,7 +179,7 @@ type Priority struct {
 	Levels map[string]Level `yaml:"levels"`
 	// Trust holds the networks of the clients whose header may raise the priority above
 	// that of the class. Other headers can only lower it.
-	Trust []Network `yaml:"trust"`
+	Trust Networks `yaml:"trust"`
 }
 
 // Tenants share limits fairly: in each queue, and by their weights.

@@ -1,6 +1,7 @@
 package proxyrule
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,65 +10,102 @@ import (
 	"strings"
 )
 
-// Routes is a set of patterns of http.ServeMux. The most specific one that matches a
-// request counts. Unlike a ServeMux, it resolves escapes in paths before it removes . and
-// .. elements, so that a client cannot avoid a pattern by another spelling of its path.
-// It is safe for concurrent use, but not with Add.
+// Routes is a set of patterns of http.ServeMux. Unlike a ServeMux, it resolves escapes in
+// paths before it removes . and .. elements, so that a client cannot avoid a pattern by
+// another spelling of its path. Match is safe for concurrent use.
 type Routes struct {
-	mux *http.ServeMux
+	// Patterns of one mux do not conflict: among those that match a request, one is the
+	// most specific.
+	muxes []*mux
+}
+
+type mux struct {
+	http.ServeMux
 	all bool // "/" is one of the patterns
 }
 
-// Add adds a pattern, or returns an error that says what is wrong with it.
-func (s *Routes) Add(pattern string) (err error) {
-	if s.mux == nil {
-		s.mux = http.NewServeMux()
+// errConflict is the error for a pattern of which another one is neither more nor less
+// specific, and for a pattern that is there already.
+var errConflict = errors.New("conflict")
+
+// Add adds a pattern. Where the set has a pattern that conflicts with it, both match, and the
+// earlier one counts.
+func (s *Routes) Add(pattern string) error {
+	for _, m := range s.muxes {
+		if err := m.add(pattern); !errors.Is(err, errConflict) {
+			return err
+		}
 	}
+	m := new(mux)
+	err := m.add(pattern)
+	if err == nil {
+		s.muxes = append(s.muxes, m)
+	}
+	return err
+}
+
+// AddOne adds a pattern, unless it conflicts with another.
+func (s *Routes) AddOne(pattern string) error {
+	if len(s.muxes) == 0 {
+		return s.Add(pattern)
+	}
+	return s.muxes[0].add(pattern)
+}
+
+func (m *mux) add(pattern string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%s", patternError(fmt.Sprint(v)))
+			err = patternError(fmt.Sprint(v))
 		}
 	}()
-	s.mux.Handle(pattern, http.NotFoundHandler())
-	s.all = s.all || pattern == "/"
+	m.Handle(pattern, http.NotFoundHandler())
+	m.all = m.all || pattern == "/"
 	return nil
 }
 
-// close ends the additions.
-func (s *Routes) close() {
-	if s.mux == nil || s.all {
-		return
+// conflict is the message of ServeMux for two patterns, which says in the end why.
+var conflict = regexp.MustCompile(`(?s)conflicts with pattern (".*") \(registered at [^)]*\):\n(.*)$`)
+
+// patternError turns a panic of ServeMux into an error.
+func patternError(message string) error {
+	if parts := conflict.FindStringSubmatch(message); parts != nil {
+		why := strings.Join(strings.Fields(parts[2]), " ")
+		return fmt.Errorf("%w with %s: %s", errConflict, parts[1], why)
 	}
-	defer func() { _ = recover() }()          // a pattern such as /{path...} is the same as "/"
-	s.mux.Handle("/", http.NotFoundHandler()) // without it, a mismatch is slow: ServeMux collects methods
+	return errors.New(strings.Join(strings.Fields(message), " "))
 }
 
-// registration is the place in our code that ServeMux adds to a pattern in an error.
-var registration = regexp.MustCompile(` \(registered at [^)]*\)`)
-
-// patternError returns the message of a panic of ServeMux in one line.
-func patternError(message string) string {
-	message = registration.ReplaceAllString(message, "")
-	return strings.Join(strings.Fields(strings.ReplaceAll(message, "\n", "; ")), " ")
+// close ends the additions. It gives each mux a pattern for all requests, because a
+// mismatch is slow: ServeMux collects methods for its answer. A pattern such as /{path...}
+// that conflicts with it matches all requests already.
+func (s *Routes) close() {
+	for _, m := range s.muxes {
+		if !m.all {
+			_ = m.add("/")
+			m.all = false
+		}
+	}
 }
 
 // Match returns the most specific pattern that matches a request.
 func (s *Routes) Match(r *http.Request) (pattern string, ok bool) {
-	if s.mux == nil {
+	if len(s.muxes) == 0 {
 		return "", false
 	}
 	if r.URL.RawPath != "" {
 		r = &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: clean(r.URL.Path)}}
 	}
-	_, pattern = s.mux.Handler(r)
-	return pattern, pattern != "" && (s.all || pattern != "/")
+	for _, m := range s.muxes {
+		if _, pattern = m.Handler(r); pattern != "" && (m.all || pattern != "/") {
+			return pattern, true
+		}
+	}
+	return "", false
 }
 
+// clean removes . and .. elements from a path, and double slashes.
 func clean(p string) string {
-	if p == "" || p[0] != '/' {
-		p = "/" + p
-	}
-	cleaned := path.Clean(p)
+	cleaned := path.Clean("/" + p)
 	if strings.HasSuffix(p, "/") && cleaned != "/" {
 		cleaned += "/"
 	}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+
+	"github.com/weir-go/weir/service/internal/proxyrule"
+)
+
+// ofProxy reports whether a file has rules of weir proxy.
+func ofProxy(path string) bool {
+	text, err := proxyrule.Read(path)
+	return err == nil && proxyrule.Recognize(path, text)
+}
+
+// checkProxy checks a file of weir proxy, and explains what it does with requests.
+func (c *checkCmd) checkProxy(std streams) error {
+	var requests []*http.Request
+	for _, text := range c.Keys {
+		r, err := proxyrule.ParseRequest(text)
+		if err != nil {
+			return usagef("%q is not a request: %v", text, err)
+		}
+		requests = append(requests, r)
+	}
+	report, err := proxyrule.Check(c.Path, requests)
+	if c.JSON {
+		if err != nil {
+			err = fmt.Errorf("%s: %d errors", c.Path, len(report.Errors))
+		}
+		return cmp.Or(printJSON(std.Out, report), err)
+	}
+	if err != nil {
+		return err
+	}
+	return report.Print(std.Out)
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxyrule"
+)
+
+// proxyRules are the flags for a file of rules.
+type proxyRules struct {
+	Rules         string        `placeholder:"FILE" help:"Rates per client, limits per class of routes, priorities, tenants, deadlines and caches: a YAML file (docs/proxy.md; weir check --proxy --reference explains its fields). Changes are loaded automatically, and upon SIGHUP or POST /-/reload."`
+	Shadow        bool          `help:"Decide and count, but reject no request, let none wait, and answer none from a cache."`
+	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How often to compare the content of --rules. Size and time are compared five times a second (${default})."`
+}
+
+// loader returns the function that loads the rules; nil without a file.
+func (c *proxyRules) loader() func() (*proxyrule.Rules, error) {
+	if c.Rules == "" {
+		return nil
+	}
+	return func() (*proxyrule.Rules, error) { return proxyrule.Load(c.Rules) }
+}
+
+// watcher returns a Watcher of the file; nil without one.
+func (c *proxyRules) watcher() *config.Watcher {
+	if c.Rules == "" {
+		return nil
+	}
+	return config.NewWatcher([]string{c.Rules}, c.WatchInterval)
+}
+
+// refused returns an error of proxy.New: the flags are wrong, or the file.
+func (c *proxyRules) refused(err error) error {
+	if c.Rules != "" {
+		if _, wrong := proxyrule.Load(c.Rules); wrong != nil {
+			return fmt.Errorf("--rules: %w", wrong)
+		}
+	}
+	return usagef("%v", err)
+}
+
+// reloads reloads the rules when the file changes and upon SIGHUP, until ctx ends and stop
+// is called.
+func (c *proxyRules) reloads(ctx context.Context, watcher *config.Watcher, p *proxy.Proxy) (stop func()) {
+	reload := func() {
+		if watcher != nil {
+			_, _ = p.Reload() // the outcome is in the log
+		}
+	}
+	if watcher != nil {
+		go watcher.Run(ctx, reload)
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // also without a file: by default, SIGHUP ends the process
+	go func() {
+		for range hangups {
+			reload()
+		}
+	}()
+	return func() { signal.Stop(hangups); close(hangups) }
+}

@@ -1,0 +1,95 @@
+package proxy
+
+import (
+	"sync/atomic"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/metric"
+)
+
+// The metrics of classes, rules, caches and the file of rules. Their labels come from the
+// file, never from a request.
+var (
+	classLimit     = metric.Gauge("weir_proxy_class_limit", "Requests that may be in flight, of each class with a limit, and in total.", "class")
+	classInflight  = metric.Gauge("weir_proxy_class_inflight", "Requests in flight within each limit.", "class")
+	classWaiting   = metric.Gauge("weir_proxy_class_waiting", "Requests in the queue of each limit.", "class")
+	classRequests  = metric.Counter("weir_proxy_class_requests_total", "Requests of each class.", "class")
+	classDecisions = metric.Counter("weir_proxy_class_decisions_total",
+		"Decisions about requests of each class: admit, cancel, deny (by a rule), reject, or would_reject (in shadow mode).", "class", "decision", "reason")
+	ruleDecisions = metric.Counter("weir_proxy_rule_decisions_total", "Decisions of each rule: allow, deny, or would_deny (in shadow mode).", "rule", "decision")
+	cacheRequests = metric.Counter("weir_proxy_cache_requests_total",
+		"Requests to the cache of each class, by what it did: hit, stale, filled, coalesced, failed, passed or rejected.", "class", "result")
+	cacheBytes     = metric.Gauge("weir_proxy_cache_bytes", "Memory for responses in the cache of each class.", "class")
+	rulesLoaded    = metric.Gauge("weir_proxy_rules_last_reload_success_timestamp_seconds", "When the rules in force were loaded, in seconds since 1970.")
+	rulesGood      = metric.Gauge("weir_proxy_rules_last_reload_successful", "Whether the last load of the file of rules succeeded.")
+	rulesFailures  = metric.Counter("weir_proxy_rules_reload_failures_total", "Loads of the file of rules that failed; the last good rules stayed in force.")
+	shadowFamily   = metric.Gauge("weir_proxy_shadow", "Whether the whole proxy is in shadow mode.")
+	familiesOfFile = []*metric.Family{classLimit, classInflight, classWaiting, classRequests, classDecisions, ruleDecisions, cacheRequests, cacheBytes,
+		rulesLoaded, rulesGood, rulesFailures, shadowFamily}
+)
+
+// collectRules sends the metrics of classes, rules and caches.
+func (p *Proxy) collectRules(s metric.Scrape) {
+	totals := p.ruleTotals()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.plan.Load()
+	s.Send(shadowFamily, flag(pl.shadow))
+	for name, l := range pl.limiters {
+		st := l.State()
+		s.Send(classLimit, float64(st.Limit), name)
+		s.Send(classInflight, float64(st.Inflight), name)
+		s.Send(classWaiting, float64(st.Waiting), name)
+	}
+	for _, c := range pl.classes {
+		c.collect(s)
+	}
+	for name := range pl.buckets {
+		n := totals[name]
+		s.Send(ruleDecisions, float64(n.allowed), name, "allow")
+		s.Send(ruleDecisions, float64(n.denied), name, "deny")
+		s.Send(ruleDecisions, float64(n.wouldDeny), name, "would_deny")
+	}
+	if pl.ruled {
+		s.Send(rulesLoaded, float64(p.reloads.loaded.UnixMilli())/1000)
+		s.Send(rulesGood, flag(p.reloads.err == nil))
+		s.Send(rulesFailures, float64(p.reloads.failures))
+	}
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// collect sends the metrics of a class.
+func (c *class) collect(s metric.Scrape) {
+	n := c.counts
+	s.Send(classRequests, float64(n.requests.Load()), c.name)
+	decided := func(decision, reason string, count uint64) {
+		s.Send(classDecisions, float64(count), c.name, decision, reason)
+	}
+	each := func(decision string, of *[reasons]atomic.Uint64) {
+		for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate} {
+			decided(decision, why.String(), of[why].Load())
+		}
+	}
+	decided("admit", "", n.admitted.Load())
+	decided("cancel", "", n.cancelled.Load())
+	decided("deny", "rule", n.denied.Load())
+	decided("reject", "too_large", n.tooLarge.Load())
+	each("reject", &n.rejected)
+	decided("would_reject", weir.OverLimit.String(), n.wouldReject[weir.OverLimit].Load())
+	decided("would_reject", "too_large", n.wouldRefuse.Load())
+	if c.cache == nil {
+		return
+	}
+	r := c.cache.report()
+	for result, count := range map[string]uint64{"hit": r.Hits, "stale": r.Stale, "filled": r.Filled, "coalesced": r.Coalesced,
+		"failed": r.Failed, "passed": r.Passed, "rejected": r.Rejected} {
+		s.Send(cacheRequests, float64(count), c.name, result)
+	}
+	s.Send(cacheBytes, float64(r.Bytes), c.name)
+}

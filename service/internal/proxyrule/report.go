@@ -1,0 +1,50 @@
+package proxyrule
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/weir-go/weir/service/internal/terminal"
+)
+
+// A Report is the result of checking a file.
+type Report struct {
+	Path     string        `json:"path"`
+	Errors   []string      `json:"errors,omitempty"` // the mistakes; if there are any, the other fields are empty
+	Rules    int           `json:"rules"`
+	Classes  int           `json:"classes"` // without the class default
+	Hash     string        `json:"hash,omitempty"`
+	Requests []Explanation `json:"requests,omitempty"`
+}
+
+// Check checks a file, and explains what it does with requests. If the file has mistakes, it
+// returns the error, and a Report that lists them.
+func Check(path string, requests []*http.Request) (Report, error) {
+	report := Report{Path: path}
+	rules, err := Load(path)
+	if err != nil {
+		report.Errors = strings.Split(err.Error(), "\n")
+		return report, err
+	}
+	report.Rules, report.Classes, report.Hash = len(rules.Rules), len(rules.Classes), rules.Hash
+	for _, r := range requests {
+		report.Requests = append(report.Requests, rules.Explain(r))
+	}
+	return report, nil
+}
+
+// Print writes the report as text.
+func (report *Report) Print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: weir proxy, %d rules, %d classes, hash %s\n", report.Path, report.Rules, report.Classes, report.Hash)
+	for _, x := range report.Requests {
+		b.WriteString("\n")
+		for line := range strings.Lines(x.Text()) {
+			b.WriteString(terminal.Escape(strings.TrimSuffix(line, "\n")) + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
