@@ -161,7 +161,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reset := c.leave()
 	a.count(i, c.status)
-	if !began.IsZero() && c.parts > 1 && !c.waits {
+	if !began.IsZero() && (c.parts > 1 || c.root == checkRoot) && !c.waits {
 		a.took.add(time.Since(began))
 	}
 	c.forget()
@@ -209,6 +209,9 @@ func (c *call) run(i int) (f *fault) {
 		return c.misled()
 	}
 	e := &endpoints[i]
+	if e.root == checkRoot {
+		return c.check(e)
+	}
 	if e.parts > 1 {
 		var err error
 		if c.key, err = decider.ParseKey(c.key, c.api.cfg.MaxKey); err != nil {
