@@ -29,7 +29,7 @@ const (
 	deniedField  = "Weir-Denied-Status"
 )
 
-// A check is what a gateway asks for a request of its client. All of it comes from header
+// A check is a gateway's question about a request of its client. All of it comes from header
 // fields that the gateway sets: the client chooses the method, the path and the query, so that
 // these say nothing.
 type check struct {
@@ -144,8 +144,8 @@ func number(h http.Header, name string, otherwise, least, most int) (int, *fault
 	return n, nil
 }
 
-// decide decides about all keys, or takes no tokens. The verdict is that of the key that is
-// denied for the longest time; if all are allowed, it has the answers of all.
+// decide decides about all keys, or takes no tokens. The verdict belongs to the key with the
+// longest denial; if all keys are allowed, it has the answers for all.
 func (c *call) decide(k *check) *fault {
 	if c.request = (decider.Request{Key: k.keys[0], N: k.cost}); len(k.keys) == 1 {
 		if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
