@@ -3,7 +3,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # every module but the library, which is the root
-MODULES = grpclimit metric redislimit service service/bench bench examples deploy internal/tools
+MODULES = grpclimit metric redislimit weirotel service service/bench bench examples deploy internal/tools
 
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin

@@ -1,0 +1,290 @@
+package weirotel_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/grpclimit"
+	"github.com/weir-go/weir/httpcache"
+	"github.com/weir-go/weir/httpclient"
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/measure"
+	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/throttle"
+	"github.com/weir-go/weir/weirotel"
+)
+
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newMeter returns a meter, and a function that returns its metrics as Prometheus shows them.
+func newMeter(t *testing.T) (metric.Meter, func() []string) {
+	t.Helper()
+	reader := sdk.NewManualReader()
+	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
+	return provider.Meter("test"), func() []string {
+		t.Helper()
+		var all metricdata.ResourceMetrics
+		fatal(t, reader.Collect(t.Context(), &all))
+		var lines []string
+		for _, scope := range all.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				lines = append(lines, linesOf(t, m)...)
+			}
+		}
+		slices.Sort(lines)
+		return lines
+	}
+}
+
+func linesOf(t *testing.T, m metricdata.Metrics) (lines []string) {
+	t.Helper()
+	if m.Description == "" {
+		t.Errorf("%s has no description", m.Name)
+	}
+	switch data := m.Data.(type) {
+	case metricdata.Sum[int64]:
+		for _, p := range data.DataPoints {
+			lines = append(lines, line(prometheusName(m, data.IsMonotonic), p.Attributes, float64(p.Value)))
+		}
+	case metricdata.Sum[float64]:
+		for _, p := range data.DataPoints {
+			lines = append(lines, line(prometheusName(m, data.IsMonotonic), p.Attributes, p.Value))
+		}
+	case metricdata.Gauge[float64]:
+		for _, p := range data.DataPoints {
+			lines = append(lines, line(prometheusName(m, false), p.Attributes, p.Value))
+		}
+	default:
+		t.Errorf("%s is a %T", m.Name, m.Data)
+	}
+	return lines
+}
+
+// prometheusName returns the name that Prometheus gives to a metric of OpenTelemetry.
+func prometheusName(m metricdata.Metrics, monotonic bool) string {
+	name := strings.ReplaceAll(m.Name, ".", "_") + map[string]string{"s": "_seconds", "By": "_bytes", "1": "_ratio"}[m.Unit]
+	if monotonic {
+		name += "_total"
+	}
+	return name
+}
+
+func line(name string, set attribute.Set, v float64) string {
+	labels := []string{}
+	for _, kv := range set.ToSlice() {
+		labels = append(labels, fmt.Sprintf("%s=%q", strings.TrimPrefix(string(kv.Key), "weir."), kv.Value.AsString()))
+	}
+	return name + "{" + strings.Join(labels, ",") + "} " + strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// A prometheus is a measure.Sink that records lines as module metric exports them.
+type prometheus struct {
+	name  string
+	lines []string
+}
+
+func (p *prometheus) Value(m *measure.Metric, v float64, labels ...string) {
+	set := []attribute.KeyValue{attribute.String("name", p.name)}
+	for i, value := range measure.Quote(labels) {
+		set = append(set, attribute.String(m.Labels[i], value))
+	}
+	name := m.Prometheus
+	if name == "weir_cache_bytes" {
+		name = "weir_cache_size_bytes"
+	}
+	p.lines = append(p.lines, line(name, attribute.NewSet(set...), v))
+}
+
+func (p *prometheus) Histogram(m *measure.Metric, _ []time.Duration, counts []uint64, sum time.Duration, labels ...string) {
+	count, total := *m, *m
+	name := strings.TrimSuffix(m.Prometheus, "_seconds")
+	count.Prometheus, total.Prometheus = name+"_count_total", name+"_time_seconds_total"
+	n := uint64(0)
+	for _, c := range counts {
+		n += c
+	}
+	p.Value(&count, float64(n), labels...)
+	p.Value(&total, sum.Seconds(), labels...)
+}
+
+// same checks that the metrics of Stats have the names and values that module metric exports.
+func same[S any](t *testing.T, source *measure.Source[S], stats S) {
+	t.Helper()
+	meter, collect := newMeter(t)
+	for _, name := range []string{"a", "b"} { // two sources share instruments
+		_, err := weirotel.Register(meter, name, source, stats)
+		fatal(t, err)
+	}
+	var want []string
+	for _, name := range []string{"a", "b"} {
+		p := prometheus{name: name}
+		source.Send(&p, stats)
+		want = append(want, p.lines...)
+	}
+	slices.Sort(want)
+	if got := collect(); !slices.Equal(got, want) || len(want) < 2*len(source.Metrics) {
+		t.Errorf("%T: got\n%s\nwant\n%s", stats, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestNamesAndValues(t *testing.T) {
+	limiter := inflight.Stats{State: inflight.State{Limit: 10, Inflight: 9, Held: 2, Waiting: 3}, Admitted: 100, Waited: 2500 * time.Millisecond, Cancelled: 15,
+		Rejected: map[weir.Reason]uint64{weir.OverLimit: 11, weir.QueueFull: 13}, Outcomes: map[weir.Outcome]uint64{weir.Success: 80, weir.Dropped: 7}}
+	throttled := throttle.Stats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}
+	budget := throttle.RetryStats{Requests: 100, Retries: 6, Allowed: 10, Retried: 60, Exhausted: 4}
+	lookups := cache.Stats{Lookups: map[cache.Status]uint64{cache.Hit: 1, cache.Failed: 2}, Fills: 6, Rejected: 7, Errors: 8, Evicted: 9, TooLarge: 10, Entries: 11, Bytes: 12}
+	server := admission.Stats{Exempt: 8}
+	server.Rules = slices.Grow(server.Rules, 1)[:1]
+	server.Rules[0].Name, server.Rules[0].Denied = "per-client", 5
+	server.Classes = slices.Grow(server.Classes, 2)[:2]
+	server.Classes[0].Class, server.Classes[0].Limiter = "GET /", &limiter
+	server.Classes[0].Refused = map[weir.Reason]uint64{0: 1, weir.OverRate: 5}
+	server.Classes[0].Shadowed = map[weir.Reason]uint64{weir.OverLimit: 4}
+	server.Classes[0].Outcomes = map[weir.Outcome]uint64{weir.Success: 50}
+	server.Classes[1].Class = "\xff"
+
+	same(t, &measure.HTTP, httplimit.Stats{Exempt: server.Exempt, LongLived: 4, Rules: server.Rules, Classes: server.Classes})
+	same(t, &measure.GRPC, server)
+	same(t, &measure.Limiter, limiter)
+	same(t, &measure.Keyed, keyed.Stats{Denied: 1, Forgotten: 2, Waiting: 3, Memory: 4096, Own: 5})
+	same(t, &measure.Throttle, throttled)
+	same(t, &measure.Retries, budget)
+	same(t, &measure.Cache, lookups)
+	same(t, &measure.HTTPCache, httpcache.Stats{Stats: lookups, Passed: 5, Rejected: 6})
+	same(t, &measure.Transport, httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Refused: map[string]uint64{"paced": 8},
+		Waits: [14]uint64{0: 1, 3: 4, 13: 2}, Waited: 90 * time.Second})
+	same(t, &measure.GRPCClient, measure.Client{Sent: 20, Throttle: &throttled, Budget: &budget, Limiter: &limiter})
+}
+
+// Each function reads its source, also after use, and until it is unregistered.
+func TestMeasure(t *testing.T) {
+	meter, collect := newMeter(t)
+	lim, err := inflight.New(inflight.Config{})
+	fatal(t, err)
+	perKey, err := keyed.New[string](gcra.Per(1, time.Hour, 1), keyed.Config{})
+	fatal(t, err)
+	m, err := httplimit.New(httplimit.Config{Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("key", perKey, httplimit.Header("X-Api-Key"))}})
+	fatal(t, err)
+	i, err := grpclimit.New(grpclimit.Config{PerClass: grpclimit.Auto})
+	fatal(t, err)
+	client, err := grpclimit.NewClient(grpclimit.ClientConfig{})
+	fatal(t, err)
+	adaptive, err := throttle.New(throttle.Config{})
+	fatal(t, err)
+	retrier, err := throttle.NewRetrier(throttle.RetryConfig{}, nil)
+	fatal(t, err)
+	responses, err := httpcache.New(httpcache.Config{})
+	fatal(t, err)
+	transport, err := httpclient.New(httpclient.Config{})
+	fatal(t, err)
+	values, err := cache.New(cache.Config[string, int]{Entries: 1, TTL: time.Hour})
+	fatal(t, err)
+	var last metric.Registration
+	for _, register := range []func() (metric.Registration, error){
+		func() (metric.Registration, error) { return weirotel.MeasureHTTP(meter, "http", m) },
+		func() (metric.Registration, error) { return weirotel.MeasureGRPC(meter, "grpc", i) },
+		func() (metric.Registration, error) { return weirotel.MeasureKeyed(meter, "keyed", perKey) },
+		func() (metric.Registration, error) { return weirotel.MeasureThrottle(meter, "throttle", adaptive) },
+		func() (metric.Registration, error) { return weirotel.MeasureRetries(meter, "retries", retrier) },
+		func() (metric.Registration, error) { return weirotel.MeasureCache(meter, "values", values) },
+		func() (metric.Registration, error) { return weirotel.MeasureHTTPCache(meter, "responses", responses) },
+		func() (metric.Registration, error) { return weirotel.MeasureTransport(meter, "transport", transport) },
+		func() (metric.Registration, error) { return weirotel.MeasureGRPCClient(meter, "client", client) },
+		func() (metric.Registration, error) { return weirotel.MeasureLimiter(meter, "inflight", lim) },
+	} {
+		last, err = register()
+		fatal(t, err)
+	}
+	for range 2 {
+		w := httptest.NewRecorder()
+		m.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/x", nil))
+	}
+	got := collect()
+	for _, want := range []string{
+		`weir_decisions_total{class="",decision="reject",name="http",reason="over_rate"} 1`,
+		`weir_rule_decisions_total{decision="deny",name="http",rule="key"} 1`,
+		`weir_keyed_denied_total{name="keyed"} 1`,
+		`weir_decisions_total{class="",decision="admit",name="inflight",reason=""} 1`,
+		`weir_client_wait_count_total{name="transport"} 0`,
+		`weir_throttle_refusal_ratio{name="client"} 0`,
+		`weir_long_lived{name="grpc"} 0`,
+		`weir_retry_window_allowed{name="retries"} 0`,
+		`weir_cache_size_bytes{name="values"} 0`,
+		`weir_cache_entries{name="responses"} 0`,
+	} {
+		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, strings.TrimSuffix(want, "0")) }) {
+			t.Errorf("no %s in\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+	fatal(t, last.Unregister())
+	for _, line := range collect() {
+		if strings.Contains(line, `"inflight"`) {
+			t.Errorf("after Unregister: %s", line)
+		}
+	}
+}
+
+// Mistakes of the caller panic.
+func TestMistakes(t *testing.T) {
+	meter, _ := newMeter(t)
+	lim, err := inflight.New(inflight.Config{})
+	fatal(t, err)
+	for want, mistake := range map[string]func(){
+		"weirotel: the source is nil":              func() { _, _ = weirotel.MeasureGRPCClient(meter, "a", nil) },
+		"weirotel: the name is empty or not UTF-8": func() { _, _ = weirotel.MeasureLimiter(meter, "\xff", lim) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("%v: want %s", got, want)
+				}
+			}()
+			mistake()
+		}()
+	}
+}
+
+// The metrics of a limiter, as an SDK collects them.
+func ExampleMeasureLimiter() {
+	reader := sdk.NewManualReader()
+	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
+	lim, err := inflight.New(inflight.Config{})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := weirotel.MeasureLimiter(provider.Meter("example.com/api"), "database", lim); err != nil {
+		panic(err)
+	}
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(context.Background(), &all); err != nil {
+		panic(err)
+	}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		if m.Name == "weir.limit" {
+			fmt.Println(m.Name, m.Unit, m.Data.(metricdata.Sum[int64]).DataPoints[0].Value)
+		}
+	}
+	// Output: weir.limit {unit} 10
+}
