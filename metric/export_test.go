@@ -24,6 +24,7 @@ var (
 	Cache     = makes(&measure.Cache)
 	HTTPCache = makes(&measure.HTTPCache)
 	Transport = makes(&measure.Transport)
+	Pressure  = makes(&measure.Pressure)
 )
 
 func GRPC(name string, stats func() grpclimit.Stats) prometheus.Collector {

@@ -31,6 +31,7 @@
 // NewLimiter: the same without rules, shadows and long-lived requests, with an
 // empty class. NewKeyed: weir_keyed_…. NewThrottle: weir_throttle_…. NewRetries:
 // weir_retries_… and weir_retry_…. NewCache and NewHTTPCache: weir_cache_….
+// NewPressure: weir_pressure_….
 //
 // NewTransport and NewGRPCClient: weir_client_…. In weir_client_refused_total, the
 // reason of an attempt that was not sent is "paced" if the server asked for too
@@ -58,6 +59,7 @@ import (
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/measure"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -101,6 +103,11 @@ func NewCache[K comparable, V any](name string, c *cache.Cache[K, V]) prometheus
 // NewHTTPCache returns a collector of a cache of responses.
 func NewHTTPCache(name string, c *httpcache.Cache) prometheus.Collector {
 	return newCollector(name, &measure.HTTPCache, need(c).Stats)
+}
+
+// NewPressure returns a collector of a Guard.
+func NewPressure(name string, g *pressure.Guard) prometheus.Collector {
+	return newCollector(name, &measure.Pressure, need(g).Stats)
 }
 
 // NewTransport returns a collector of an HTTP client.

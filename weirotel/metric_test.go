@@ -2,9 +2,12 @@ package weirotel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +30,7 @@ import (
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/measure"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/throttle"
 	"github.com/weir-go/weir/weirotel"
 )
@@ -175,6 +179,7 @@ func TestNamesAndValues(t *testing.T) {
 	same(t, &measure.HTTPCache, httpcache.Stats{Stats: lookups, Passed: 5, Rejected: 6})
 	same(t, &measure.Transport, httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Refused: map[string]uint64{"paced": 8},
 		Waits: [14]uint64{0: 1, 3: 4, 13: 2}, Waited: 90 * time.Second})
+	same(t, &measure.Pressure, pressure.Stats{Pressure: 0.5, Shed: 0.25, Rejected: map[weir.Priority]uint64{weir.Sheddable: 3}, Err: errors.New("gone")})
 	same(t, &measure.GRPCClient, measure.Client{Sent: 20, Throttle: &throttled, Budget: &budget, Limiter: &limiter})
 }
 
@@ -201,6 +206,10 @@ func TestMeasure(t *testing.T) {
 	fatal(t, err)
 	values, err := cache.New(cache.Config[string, int]{Entries: 1, TTL: time.Hour})
 	fatal(t, err)
+	file := filepath.Join(t.TempDir(), "cpu.pressure")
+	fatal(t, os.WriteFile(file, []byte("some total=0\n"), 0o600))
+	guard, err := pressure.New(pressure.Config{Max: 0.4, Path: file})
+	fatal(t, err)
 	var last metric.Registration
 	for _, register := range []func() (metric.Registration, error){
 		func() (metric.Registration, error) { return weirotel.MeasureHTTP(meter, "http", m) },
@@ -212,6 +221,7 @@ func TestMeasure(t *testing.T) {
 		func() (metric.Registration, error) { return weirotel.MeasureHTTPCache(meter, "responses", responses) },
 		func() (metric.Registration, error) { return weirotel.MeasureTransport(meter, "transport", transport) },
 		func() (metric.Registration, error) { return weirotel.MeasureGRPCClient(meter, "client", client) },
+		func() (metric.Registration, error) { return weirotel.MeasurePressure(meter, "cpu", guard) },
 		func() (metric.Registration, error) { return weirotel.MeasureLimiter(meter, "inflight", lim) },
 	} {
 		last, err = register()
@@ -230,6 +240,7 @@ func TestMeasure(t *testing.T) {
 		`weir_client_wait_count_total{name="transport"} 0`,
 		`weir_throttle_refusal_ratio{name="client"} 0`,
 		`weir_long_lived{name="grpc"} 0`,
+		`weir_pressure_rejected_total{name="cpu",priority="critical"} 0`,
 		`weir_retry_window_allowed{name="retries"} 0`,
 		`weir_cache_size_bytes{name="values"} 0`,
 		`weir_cache_entries{name="responses"} 0`,

@@ -19,7 +19,8 @@
 //   - weir.limit, weir.inflight, weir.abandoned, weir.waiting, weir.waited (seconds, summed
 //     up){weir.class}; weir.long_lived
 //   - weir.keyed.…, weir.throttle.…, weir.retries, weir.retries_exhausted, weir.retry.…,
-//     weir.cache.…{weir.status}, weir.client.…{weir.reason}
+//     weir.cache.…{weir.status}, weir.client.…{weir.reason}; weir.pressure,
+//     weir.pressure_shed, weir.pressure_rejected{weir.priority}, weir.pressure_failed
 //
 // They mean what those of module metric mean, which documents them, and Prometheus shows them
 // under the same names, with two exceptions: weir.cache.size is weir_cache_bytes there.
@@ -61,6 +62,7 @@ import (
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/measure"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -105,6 +107,11 @@ func MeasureCache[K comparable, V any](meter metric.Meter, name string, c *cache
 // MeasureHTTPCache registers the metrics of a cache of responses.
 func MeasureHTTPCache(meter metric.Meter, name string, c *httpcache.Cache) (metric.Registration, error) {
 	return register(meter, name, &measure.HTTPCache, need(c).Stats)
+}
+
+// MeasurePressure registers the metrics of a Guard.
+func MeasurePressure(meter metric.Meter, name string, g *pressure.Guard) (metric.Registration, error) {
+	return register(meter, name, &measure.Pressure, need(g).Stats)
 }
 
 // MeasureTransport registers the metrics of an HTTP client.

@@ -36,11 +36,11 @@ const (
 // package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "internal/window": pure, "internal/leaf": pure, "internal/leafset": shells, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure, "internal/rendezvous": pure,
+	"gcra": pure, "internal/window": pure, "internal/leaf": pure, "internal/leafset": shells, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/shedder": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure, "internal/rendezvous": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure, "service/internal/lab/table": words,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/prefetch": words, "internal/heap": words, "internal/outcome": words, "internal/permit": words, "internal/waitq": shells, "internal/siphash": shells, "internal/slot": shells, "internal/sketch": pure, "internal/stripe": shells, "internal/topk": shells,
-	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges,
+	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges, "pressure": edges,
 	"internal/admission": edges, "internal/caller": edges, "internal/httpheader": edges, "internal/loadsign": edges, "internal/longlived": edges, "internal/measure": edges,
 	"internal/observe": edges, "internal/pipenet": edges, "internal/problem": edges,
 	"internal/circuit": shells, "internal/redislink": shells, "internal/share": shells, "internal/outgoing": shells,
@@ -121,7 +121,7 @@ var sideways = map[string][]string{
 	"service/internal/proxy":           {"service/internal/connlimit", "service/internal/settings"},
 	"metric":                           {"grpclimit"},
 	"weirotel":                         {"grpclimit"},
-	"internal/measure":                 {"httpcache", "httpclient", "httplimit", "internal/admission"},
+	"internal/measure":                 {"httpcache", "httpclient", "httplimit", "pressure", "internal/admission", "internal/caller"},
 	"internal/admission":               {"internal/caller"},
 	"internal/caller":                  {"internal/httpheader"},
 	"service/internal/rulecheck":       {"service/internal/terminal"},

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -67,6 +68,7 @@ var (
 	Cache      = Source[cache.Stats]{cacheMetrics, sink.cache}
 	HTTPCache  = Source[httpcache.Stats]{httpCacheMetrics, sink.httpCache}
 	Transport  = Source[httpclient.Stats]{transportMetrics, sink.transport}
+	Pressure   = Source[pressure.Stats]{pressureMetrics, sink.pressure}
 	GRPCClient = Source[Client]{grpcClientMetrics, sink.grpcClient}
 )
 

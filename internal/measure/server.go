@@ -6,7 +6,9 @@ import (
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/pressure"
 )
 
 var (
@@ -92,4 +94,26 @@ func (to sink) keyed(st keyed.Stats) {
 	to.gauge(keyedWaiting, st.Waiting)
 	to.gauge(keyedMemory, st.Memory)
 	to.gauge(keyedOwn, st.Own)
+}
+
+var (
+	pressureShare    = &Metric{"weir_pressure_ratio", "weir.pressure", Gauge, "1", "Share of the time in which work waited for the processor.", nil}
+	pressureShed     = &Metric{"weir_pressure_shed_ratio", "weir.pressure_shed", Gauge, "1", "Part of all requests that is rejected because of the pressure.", nil}
+	pressureRejected = &Metric{"weir_pressure_rejected_total", "weir.pressure_rejected", Counter, "{request}", "Requests rejected because of the pressure.", []string{"priority"}}
+	pressureFailed   = &Metric{"weir_pressure_failed", "weir.pressure_failed", Gauge, "{reading}", "Whether the last reading of the pressure failed.", nil}
+
+	pressureMetrics = []*Metric{pressureShare, pressureShed, pressureRejected, pressureFailed}
+)
+
+func (to sink) pressure(st pressure.Stats) {
+	to.Value(pressureShare, st.Pressure)
+	to.Value(pressureShed, st.Shed)
+	for p, n := range st.Rejected {
+		to.count(pressureRejected, n, caller.LevelName(p))
+	}
+	failed := 0
+	if st.Err != nil {
+		failed = 1
+	}
+	to.gauge(pressureFailed, failed)
 }

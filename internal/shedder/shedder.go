@@ -1,0 +1,137 @@
+// Package shedder decides which requests to reject while a resource is under pressure: a pure
+// state machine for package pressure.
+package shedder
+
+import "time"
+
+// A Level is the importance of a request.
+type Level uint8
+
+// The levels, the least important first.
+const (
+	Sheddable Level = iota
+	SheddablePlus
+	Critical
+	CriticalPlus // is never rejected
+	levels
+)
+
+const (
+	// gain is how much more of the requests is rejected after a second of full pressure, and how
+	// much less after one without pressure. Pressure is bounded, so that no reading changes the
+	// rejected part by more than a few percent, however steeply pressure depends on load.
+	gain = 0.1
+	// longest bounds the time for which one reading counts: after an idle time, the pressure in
+	// it says little about now.
+	longest = 2 * time.Second
+	// MostSheddable is the largest part of sheddable requests that is rejected, so that a
+	// service without others does not stop while its neighbours use the resource.
+	MostSheddable = 0.95
+)
+
+// A Shedder rejects a part of the requests, the least important first. It raises that part
+// while the pressure is above a bound, and lowers it below. Several Shedders of one resource
+// reject the same part each, as one alone would.
+//
+// A Shedder must be used by one goroutine at a time. Time is that since an epoch of the caller.
+type Shedder struct {
+	max, mostCritical float64
+
+	began       bool
+	at, stalled time.Duration // the last reading
+	pressure    float64
+	shed        float64 // the part of all requests to reject
+	arrived     [levels]float64
+	ratio, owed [levels]float64 // by level: the part to reject, and what is left of it
+}
+
+// New returns a Shedder with a bound of the pressure, between 0 and 1, and the largest part of
+// critical requests to reject, from 0 to 1.
+func New(maxPressure, mostCritical float64) *Shedder {
+	return &Shedder{max: maxPressure, mostCritical: mostCritical}
+}
+
+// SetMax changes the bound of the pressure.
+func (s *Shedder) SetMax(maxPressure float64) { s.max = maxPressure }
+
+// Read takes a reading: the time in which work has stalled for the resource, since any instant
+// in the past. A reading that is less than the one before begins a new count.
+func (s *Shedder) Read(now, stalled time.Duration) {
+	since, more := now-s.at, stalled-s.stalled
+	fresh := !s.began || more < 0
+	if since <= 0 && !fresh {
+		return
+	}
+	s.began, s.at, s.stalled = true, now, stalled
+	if fresh {
+		return
+	}
+	s.pressure = min(float64(more)/float64(since), 1)
+	excess := (s.pressure - s.max) / s.max
+	if excess > 0 {
+		excess = (s.pressure - s.max) / (1 - s.max)
+	}
+	s.shed += gain * excess * min(since, longest).Seconds()
+	s.divide()
+}
+
+// Lost tells that the pressure cannot be read: the Shedder does as if there were none.
+func (s *Shedder) Lost(now time.Duration) {
+	since := now - s.at
+	if s.at, s.began, s.pressure = now, false, 0; since > 0 {
+		s.shed -= gain * min(since, longest).Seconds()
+		s.divide()
+	}
+}
+
+// divide divides the part to reject among the levels, by how much of the requests each of
+// them has had.
+func (s *Shedder) divide() {
+	all := 0.0
+	for _, n := range s.arrived {
+		all += n
+	}
+	most := [levels]float64{MostSheddable, MostSheddable, s.mostCritical}
+	bound, share := 0.0, [levels]float64{Critical: 1} // without requests, as if all were ordinary
+	for i := range share {
+		if all > 0 {
+			share[i] = s.arrived[i] / all
+		}
+		bound += share[i] * most[i]
+		s.arrived[i] /= 2 // the mix of the last few readings
+	}
+	s.shed = max(0, min(s.shed, bound))
+	rest := s.shed
+	for i := range share {
+		switch room := share[i] * most[i]; {
+		case rest <= 0:
+			s.ratio[i], s.owed[i] = 0, 0
+		case room <= rest:
+			s.ratio[i] = most[i]
+			rest -= room
+		default:
+			s.ratio[i] = rest / share[i]
+			rest = 0
+		}
+	}
+}
+
+// Active reports whether the Shedder has to see requests: it rejects some of them, or may begin
+// to. Without that, Admit needs no call.
+func (s *Shedder) Active() bool { return s.shed > 0 || s.pressure > s.max/2 }
+
+// Admit decides about a request. The rejected ones of a level are spread evenly.
+func (s *Shedder) Admit(l Level) bool {
+	s.arrived[l]++
+	if s.owed[l] += s.ratio[l]; s.owed[l] < 1 {
+		return true
+	}
+	s.owed[l]--
+	return false
+}
+
+// Pressure returns the pressure at the last reading, from 0 to 1.
+func (s *Shedder) Pressure() float64 { return s.pressure }
+
+// Shed returns the part of all requests to reject, from 0 to 1.
+func (s *Shedder) Shed() float64 { return s.shed }
