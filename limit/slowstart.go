@@ -13,10 +13,10 @@ import (
 const DefaultIdle = time.Minute
 
 const (
-	// A round of a slow start ends after so many successes, or half of the limit if that is
-	// fewer. Then the limit doubles.
+	// roundOf is the number of successes after which a round of a slow start ends, or half of
+	// the limit if that is fewer. Then the limit doubles.
 	roundOf = 8
-	// An outage is so many failures without a success, for so long at least.
+	// An outage is a number of failures without a success, over a time at least.
 	outageOf  = 8
 	outageFor = time.Second
 	// idleTrips is the idle time at least, in typical durations of the work: work that is in
@@ -49,7 +49,7 @@ func (c SlowStart) Validate() error {
 
 // NewSlowStart returns an Algorithm with the limit of alg, which it owns from then on, and a
 // slow start. The limit begins at Initial, and doubles in each round trip in which more than half
-// of it is used and most work succeeds, until it is that of alg. It is halved in a round trip in
+// of it is used and most work succeeds, until it reaches the limit of alg. It is halved in a round trip in
 // which most work is dropped. A second without any success, and eight failures, are an outage.
 //
 //	alg, err := limit.NewSlowStart(limit.Fixed(200), limit.SlowStart{Idle: 5 * time.Minute})
@@ -222,7 +222,7 @@ func (l *slowStart) roll(now time.Duration) Cause {
 	return Kept
 }
 
-// Deadline is that of alg: what it changes for a moment is no slow start.
+// Deadline returns the deadline of alg: a limit that alg changes for a moment is no slow start.
 func (l *slowStart) Deadline() (time.Duration, bool) {
 	if l.timed == nil {
 		return 0, false
@@ -249,8 +249,8 @@ func (l *slowStart) SetEpoch(d time.Duration) {
 	}
 }
 
-// Evidence is that of alg or, after a change of the slow start, the units that were used in the
-// idle time, or how the work of the round went.
+// Evidence returns the evidence of alg. After a change of the slow start, it returns the units
+// that were used in the idle time, or how the work of the round went.
 func (l *slowStart) Evidence() map[string]float64 {
 	if l.own {
 		return l.evidence

@@ -137,7 +137,7 @@ func TestSlowStartNeedsSuccess(t *testing.T) {
 	s.limits(8, 16)
 }
 
-// After an outage the limit is that of the beginning; single failures do not matter.
+// After an outage the limit begins again; single failures do not matter.
 func TestSlowStartAfterOutage(t *testing.T) {
 	s := newStarter(t, limit.Fixed(100), limit.SlowStart{})
 	s.limits(10, 20, 40, 80, 100)

@@ -51,7 +51,7 @@ func of(p weir.Priority) context.Context {
 }
 
 // Under full pressure sheddable requests are rejected, then a part of the ordinary ones, and
-// none of those that must not fail. Without pressure, all pass again.
+// no request that must not fail. Without pressure, all pass again.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKernel(t)

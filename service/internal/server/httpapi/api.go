@@ -115,6 +115,7 @@ type API struct {
 	calls        sync.Pool // of *call
 	batches      sync.Pool // of *batch
 	exchanges    sync.Pool // of *exchange
+	checks       sync.Pool // of *check
 	limits       [limits]*connlimit.Limit
 	origins      http.CrossOriginProtection
 	policies     sync.Map // *policy by *config.Rule
@@ -143,6 +144,7 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 	}
 	a.batches.New = func() any { return new(batch) }
 	a.exchanges.New = func() any { return new(exchange) }
+	a.checks.New = func() any { return new(check) }
 	return a, nil
 }
 

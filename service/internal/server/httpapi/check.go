@@ -36,6 +36,19 @@ type check struct {
 	keys   []string
 	cost   int
 	denied int // the status of a denial
+
+	requests [maxCheckKeys]decider.Request // of several keys
+	verdicts [maxCheckKeys]decider.Verdict
+}
+
+// forget clears all that belongs to the request.
+func (k *check) forget() {
+	clear(k.keys)
+	clear(k.requests[:])
+	k.keys = k.keys[:0]
+	for i := range k.verdicts {
+		k.verdicts[i].Answers = k.verdicts[i].Answers[:0]
+	}
 }
 
 // check answers a gateway: 200, the status of a denial, or 500 or 503 if there is no decision.
@@ -47,11 +60,15 @@ func (c *call) check(e *endpoint) *fault {
 		c.w.Header()["Connection"] = closes // or else net/http reads the body first
 	}
 	c.w.Header()["Cache-Control"] = noStore
-	var k check
+	k := c.api.checks.Get().(*check)
+	defer func() {
+		k.forget()
+		c.api.checks.Put(k)
+	}()
 	if f := k.parse(c.r.Header); f != nil {
 		return f
 	}
-	if f := c.findKeys(&k); f != nil {
+	if f := c.findKeys(k); f != nil {
 		if f.status == http.StatusTooManyRequests {
 			return c.refuse(f, k.denied)
 		}
@@ -60,7 +77,7 @@ func (c *call) check(e *endpoint) *fault {
 	if f := c.enter(e); f != nil {
 		return f
 	}
-	if f := c.decide(&k); f != nil {
+	if f := c.decide(k); f != nil {
 		return f
 	}
 	c.writeFields()
@@ -125,10 +142,12 @@ func (c *call) findKeys(k *check) *fault {
 
 // addressKey returns the key of an address: of IPv6, that of the network of 64 bits.
 func addressKey(a netip.Addr) string {
+	var buf [64]byte
+	b := caller.Network(a).AppendTo(append(buf[:0], "address:"...))
 	if a.Is6() {
-		return "address:" + caller.Network(a).String() + "/64"
+		b = append(b, "/64"...)
 	}
-	return "address:" + a.String()
+	return string(b)
 }
 
 // number reads a header field that is a whole number, with a default.
@@ -153,13 +172,11 @@ func (c *call) decide(k *check) *fault {
 		}
 		return nil
 	}
-	var requests [maxCheckKeys]decider.Request
-	var verdicts [maxCheckKeys]decider.Verdict
 	for i, key := range k.keys {
-		requests[i] = decider.Request{Key: key, N: k.cost}
+		k.requests[i] = decider.Request{Key: key, N: k.cost}
 	}
-	all := verdicts[:len(k.keys)]
-	ok, err := c.api.decider.Batch(c.r.Context(), requests[:len(k.keys)], true, all)
+	all := k.verdicts[:len(k.keys)]
+	ok, err := c.api.decider.Batch(c.r.Context(), k.requests[:len(k.keys)], true, all)
 	if err != nil {
 		return c.failed()
 	}
