@@ -23,10 +23,14 @@
 // Below Max, it falls alike. The requests of weir.Sheddable are rejected before those of
 // weir.SheddablePlus, and both before weir.Critical, the priority of requests without one.
 //
-// Some requests always pass, because the pressure may come from neighbours, which no rejection
-// helps: one of twenty sheddable requests, half of the critical ones (MaxCritical), and all of
-// weir.CriticalPlus. Several processes in one cgroup, or on one machine, read the same pressure.
-// Each of them rejects the same part of its requests, so that they do not overreact together.
+// Some requests always pass: one of twenty sheddable requests, half of the critical ones
+// (MaxCritical), and all of weir.CriticalPlus. The pressure may also come from neighbours, and
+// no rejection helps then. If five seconds of rejecting MaxCritical have not lowered it by a
+// tenth, critical requests pass for half a minute, and after each further trial for twice as
+// long, up to eight minutes. Sheddable work yields to neighbours.
+//
+// Several processes in one cgroup, or on one machine, read the same pressure. Each of them
+// rejects the same part of its requests, so that they do not overreact together.
 package pressure
 
 import (

@@ -27,6 +27,14 @@ const (
 	// MostSheddable is the largest part of sheddable requests that is rejected, so that a
 	// service without others does not stop while its neighbours use the resource.
 	MostSheddable = 0.95
+
+	// A trial of rejecting critical requests that has reached its bound is judged after patience:
+	// it has to lower the pressure by useful. If it does not, the pressure comes from elsewhere.
+	// Then no critical request is rejected during a pause, which doubles each time.
+	patience   = 5 * time.Second
+	useful     = 0.1
+	firstPause = 30 * time.Second
+	lastPause  = 8 * time.Minute
 )
 
 // A Shedder rejects a part of the requests, the least important first. It raises that part
@@ -43,12 +51,20 @@ type Shedder struct {
 	shed        float64 // the part of all requests to reject
 	arrived     [levels]float64
 	ratio, owed [levels]float64 // by level: the part to reject, and what is left of it
+
+	smooth  float64 // the pressure of the last few readings
+	trial   bool    // critical requests are rejected
+	before  float64 // the smooth pressure when the trial began
+	bounded bool    // the trial has reached its bound
+	judged  time.Duration
+	paused  time.Duration // no trial before
+	pause   time.Duration // the next
 }
 
 // New returns a Shedder with a bound of the pressure, between 0 and 1, and the largest part of
 // critical requests to reject, from 0 to 1.
 func New(maxPressure, mostCritical float64) *Shedder {
-	return &Shedder{max: maxPressure, mostCritical: mostCritical}
+	return &Shedder{max: maxPressure, mostCritical: mostCritical, pause: firstPause}
 }
 
 // SetMax changes the bound of the pressure.
@@ -71,8 +87,34 @@ func (s *Shedder) Read(now, stalled time.Duration) {
 	if excess > 0 {
 		excess = (s.pressure - s.max) / (1 - s.max)
 	}
+	for i := range s.arrived {
+		s.arrived[i] /= 2 // the mix of the last few readings
+	}
+	s.smooth += (s.pressure - s.smooth) / 4
 	s.shed += gain * excess * min(since, longest).Seconds()
 	s.divide()
+	s.try(now)
+}
+
+// try begins and judges trials.
+func (s *Shedder) try(now time.Duration) {
+	switch {
+	case s.ratio[Critical] == 0:
+		if s.trial = false; s.smooth < s.max {
+			s.pause = firstPause
+		}
+	case !s.trial:
+		s.trial, s.before, s.bounded = true, s.smooth, false
+	case s.ratio[Critical] < s.mostCritical*0.999: // but for rounding
+		s.bounded = false
+	case !s.bounded:
+		s.bounded, s.judged = true, now+patience
+	case now < s.judged:
+	case s.smooth > s.before-useful:
+		s.trial, s.paused = false, now+s.pause
+		s.pause = min(2*s.pause, lastPause)
+		s.divide()
+	}
 }
 
 // Lost tells that the pressure cannot be read: the Shedder does as if there were none.
@@ -92,20 +134,23 @@ func (s *Shedder) divide() {
 		all += n
 	}
 	most := [levels]float64{MostSheddable, MostSheddable, s.mostCritical}
+	if s.at < s.paused {
+		most[Critical] = 0
+	}
 	bound, share := 0.0, [levels]float64{Critical: 1} // without requests, as if all were ordinary
 	for i := range share {
 		if all > 0 {
 			share[i] = s.arrived[i] / all
 		}
 		bound += share[i] * most[i]
-		s.arrived[i] /= 2 // the mix of the last few readings
 	}
 	s.shed = max(0, min(s.shed, bound))
+	s.ratio = [levels]float64{}
 	rest := s.shed
 	for i := range share {
 		switch room := share[i] * most[i]; {
 		case rest <= 0:
-			s.ratio[i], s.owed[i] = 0, 0
+			s.owed[i] = 0
 		case room <= rest:
 			s.ratio[i] = most[i]
 			rest -= room
