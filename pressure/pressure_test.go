@@ -50,6 +50,30 @@ func of(p weir.Priority) context.Context {
 	return weir.WithClass(context.Background(), weir.Class{Priority: p})
 }
 
+// second sends 100 requests of each priority in a second in which work waits for a time, and
+// returns how many of them are rejected.
+func (k *kernel) second(l weir.Limiter, stall time.Duration) (rejected map[weir.Priority]int) {
+	rejected = map[weir.Priority]int{}
+	for range 10 {
+		for range 10 {
+			for _, p := range []weir.Priority{-7, weir.Sheddable, weir.Critical, weir.CriticalPlus, 9} {
+				permit, err := l.Acquire(of(p), 1)
+				if err != nil {
+					r, ok := errors.AsType[*weir.Rejection](err)
+					if !ok || r.Reason != weir.OverLimit || r.RetryAfter != time.Second {
+						k.t.Errorf("%v: want OverLimit", err)
+					}
+					rejected[p]++
+				}
+				permit.Release(weir.Success)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+		k.stall(stall / 10)
+	}
+	return rejected
+}
+
 // Under full pressure sheddable requests are rejected, then a part of the ordinary ones, and
 // no request that must not fail. Without pressure, all pass again.
 func TestGuard(t *testing.T) {
@@ -60,27 +84,7 @@ func TestGuard(t *testing.T) {
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(10)})
 		fatal(t, err)
 		l := g.Limit(lim)
-		second := func(stall time.Duration) (rejected map[weir.Priority]int) {
-			rejected = map[weir.Priority]int{}
-			for range 10 {
-				for range 10 {
-					for _, p := range []weir.Priority{-7, weir.Sheddable, weir.Critical, weir.CriticalPlus, 9} {
-						permit, err := l.Acquire(of(p), 1)
-						if err != nil {
-							r, ok := errors.AsType[*weir.Rejection](err)
-							if !ok || r.Reason != weir.OverLimit || r.RetryAfter != time.Second {
-								t.Errorf("%v: want OverLimit", err)
-							}
-							rejected[p]++
-						}
-						permit.Release(weir.Success)
-					}
-				}
-				time.Sleep(100 * time.Millisecond)
-				k.stall(stall / 10)
-			}
-			return rejected
-		}
+		second := func(stall time.Duration) map[weir.Priority]int { return k.second(l, stall) }
 		if got := second(time.Second / 4); len(got) > 0 {
 			t.Errorf("below the bound: %v are rejected", got)
 		}
