@@ -26,10 +26,11 @@ const gatewayFiles = "../../../deploy/gateways"
 // A gateway is a program that asks weir serve.
 type gateway struct {
 	name         string
-	file         string   // of its configuration
-	more         []string // files beside it
-	open, closed string   // in the file: without a decision
-	weir, origin string   // addresses in the file
+	file         string    // of its configuration
+	more         []string  // files beside it
+	open, closed string    // in the file: without a decision
+	weir, origin string    // addresses in the file
+	token        [2]string // in one of the files: without and with the token SECRET
 	command      func(file string) *exec.Cmd
 }
 
@@ -38,16 +39,19 @@ func gateways(t *testing.T) []gateway {
 	return []gateway{
 		{
 			"nginx", "nginx.conf", nil, "return 204;", "return 500;", "server 127.0.0.1:8080;", "server 127.0.0.1:9000;",
+			[2]string{`# proxy_set_header Authorization "Bearer SECRET";`, `proxy_set_header Authorization "Bearer SECRET";`},
 			func(file string) *exec.Cmd {
 				return exec.Command("nginx", "-p", filepath.Dir(file), "-c", file, "-g", "daemon off; pid nginx.pid;")
 			},
 		},
 		{
 			"haproxy", "haproxy.cfg", []string{"weir.lua"}, "/check open", "/check closed", "server weir 127.0.0.1:8080 ", "server origin 127.0.0.1:9000",
+			[2]string{`-- headers["authorization"] = { "Bearer SECRET" }`, `headers["authorization"] = { "Bearer SECRET" }`},
 			func(file string) *exec.Cmd { return exec.Command("haproxy", "-f", file) },
 		},
 		{
 			"envoy", "envoy.yaml", nil, "failure_mode_allow: true", "failure_mode_allow: false", "port_value: 8080", "port_value: 9000",
+			[2]string{"value: none}", "value: Bearer SECRET}"},
 			func(file string) *exec.Cmd {
 				return exec.Command(envoyPath(t), "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning")
 			},
@@ -55,9 +59,15 @@ func gateways(t *testing.T) []gateway {
 	}
 }
 
-// start runs the gateway with its file, in which only addresses are replaced, and returns its URL.
-// With open false, it refuses requests while weir does not answer.
-func (g *gateway) start(t *testing.T, weir, origin string, open bool) string {
+// A setting is a choice that the comments of the file describe.
+type setting struct {
+	closed bool // refuses requests while weir does not answer
+	token  string
+}
+
+// start runs the gateway with its file, in which only addresses and settings are replaced, and
+// returns its URL.
+func (g *gateway) start(t *testing.T, weir, origin string, with setting) string {
 	t.Helper()
 	dir, listen := t.TempDir(), freePort(t)
 	fatal(t, os.Chmod(dir, 0o755)) // workers have another user
@@ -65,7 +75,10 @@ func (g *gateway) start(t *testing.T, weir, origin string, open bool) string {
 		text, err := os.ReadFile(filepath.Join(gatewayFiles, name))
 		fatal(t, err)
 		if name == g.file {
-			text = g.replace(t, text, weir, origin, listen, open)
+			text = g.replace(t, text, weir, origin, listen, with.closed)
+		}
+		if with.token != "" {
+			text = bytes.Replace(text, []byte(g.token[0]), []byte(strings.Replace(g.token[1], "SECRET", with.token, 1)), 1)
 		}
 		fatal(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
 	}
@@ -101,7 +114,7 @@ func (g *gateway) start(t *testing.T, weir, origin string, open bool) string {
 }
 
 // replace puts addresses into the file.
-func (g *gateway) replace(t *testing.T, text []byte, weir, origin, listen string, open bool) []byte {
+func (g *gateway) replace(t *testing.T, text []byte, weir, origin, listen string, closed bool) []byte {
 	t.Helper()
 	put := func(old, new string) {
 		if bytes.Count(text, []byte(old)) != 1 {
@@ -109,7 +122,7 @@ func (g *gateway) replace(t *testing.T, text []byte, weir, origin, listen string
 		}
 		text = bytes.Replace(text, []byte(old), []byte(new), 1)
 	}
-	if !open {
+	if closed {
 		put(g.open, g.closed)
 	}
 	put(g.weir, strings.Replace(g.weir, "8080", portOf(weir), 1))

@@ -32,7 +32,7 @@ func TestGateways(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			s := serving(t, "--rules", filepath.Join(gatewayFiles, "rules.yaml"))
 			origin, weir := record(t, originOf), before(t, s)
-			url := g.start(t, weir.address(), origin.address(), true)
+			url := g.start(t, weir.address(), origin.address(), setting{})
 			t.Run("decisions", func(t *testing.T) { testDecisions(t, url, origin) })
 			t.Run("isolation", func(t *testing.T) { testIsolation(t, url, origin, weir) })
 			t.Run("smuggling", func(t *testing.T) { testSmuggling(t, url, weir) })
@@ -186,7 +186,7 @@ func TestGatewaysWithoutWeir(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/open=%v", g.name, name, open), func(t *testing.T) {
 					t.Parallel()
 					origin := record(t, originOf)
-					url := g.start(t, weir, origin.address(), open)
+					url := g.start(t, weir, origin.address(), setting{closed: !open})
 					for range 3 {
 						r, err := http.NewRequest("POST", url+"/", strings.NewReader("body"))
 						fatal(t, err)
@@ -205,4 +205,52 @@ func TestGatewaysWithoutWeir(t *testing.T) {
 			}
 		}
 	}
+}
+
+// With a token, weir decides. Without it, there is no decision, also for clients that send one.
+func TestGatewaysToken(t *testing.T) {
+	const secret = "0123456789abcdef"
+	tokens := file(t, "tokens.yaml", "tokens: [{name: edge, token: "+secret+"}]")
+	s := serving(t, "--rules", filepath.Join(gatewayFiles, "rules.yaml"), "--tokens", tokens)
+	origin := record(t, originOf)
+	for _, g := range gateways(t) {
+		for _, token := range []string{secret, ""} {
+			t.Run(fmt.Sprintf("%s/%q", g.name, token), func(t *testing.T) {
+				url := g.start(t, strings.TrimPrefix(s.public, "http://"), origin.address(), setting{token: token})
+				a := ask(t, http.DefaultClient, "GET", url+"/", "X-Api-Key", g.name, "Authorization", "Bearer "+secret)
+				if decided := a.header.Get("RateLimit") != ""; a.status != 200 || decided != (token != "") {
+					t.Errorf("%d %v: want a decision: %v", a.status, a.header, token != "")
+				}
+			})
+		}
+	}
+}
+
+// A weir that restarts decides again, without a restart of the gateway.
+func TestGatewaysRestart(t *testing.T) {
+	port, origin, urls := freePort(t), record(t, originOf), map[string]string{}
+	rules := filepath.Join(gatewayFiles, "rules.yaml")
+	s := serving(t, "--rules", rules, "--listen", "127.0.0.1:"+port)
+	for _, g := range gateways(t) {
+		urls[g.name] = g.start(t, "127.0.0.1:"+port, origin.address(), setting{})
+	}
+	decided := func(want bool) {
+		t.Helper()
+		for name, url := range urls {
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+				a := ask(t, http.DefaultClient, "POST", url+"/", "X-Api-Key", name)
+				if (a.header.Get("RateLimit") != "") == want {
+					break
+				}
+				if a.status != 200 && a.status != 429 || time.Now().After(deadline) {
+					t.Fatalf("%s: %d %v: want a decision: %v", name, a.status, a.header, want)
+				}
+			}
+		}
+	}
+	decided(true)
+	s.end()
+	decided(false)
+	serving(t, "--rules", rules, "--listen", "127.0.0.1:"+port)
+	decided(true)
 }
