@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// A load is what the clients of a case do.
+// A load describes the requests of a case.
 type load struct {
 	name string
 	tls  bool

@@ -13,8 +13,8 @@ import (
 
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
-	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/heapfloor"
+	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/settings"

@@ -176,7 +176,7 @@ func TestProxyToTLS(t *testing.T) {
 	}
 }
 
-// Only trusted proxies say for whom a request is.
+// The proxy believes only trusted proxies about their clients.
 func TestProxyTrust(t *testing.T) {
 	origin := echo(t)
 	origin.Start()

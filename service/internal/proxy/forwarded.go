@@ -14,7 +14,7 @@ import (
 
 // Trust says which proxies tell the truth about their clients. The zero Trust trusts none.
 type Trust struct {
-	// Networks are those of the trusted proxies.
+	// Networks contain the addresses of the trusted proxies.
 	Networks []netip.Prefix
 	// Header is the header in which they report their clients: X-Forwarded-For, Forwarded
 	// (RFC 7239), or one with a single address, such as X-Real-IP. If empty,

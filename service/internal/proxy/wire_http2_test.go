@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A stream is what a client sends on one stream of HTTP/2.
+// A stream holds the frames that a client sends on one stream of HTTP/2.
 type stream struct {
 	fields  []string // "name: value"; the pseudo-header fields first
 	data    string   // of one DATA frame; "-" for none, with END_STREAM in HEADERS
@@ -186,7 +186,7 @@ func writeFields(fr *http2.Framer, fields []string, end bool) {
 	}
 }
 
-// An h2answer is what a client gets on stream 1.
+// An h2answer records the frames that a client gets on stream 1.
 type h2answer struct {
 	own  bool // of the proxy, not of the origin
 	mu   sync.Mutex

@@ -255,7 +255,7 @@ func (o *scripted) received() (all []string) {
 	return all
 }
 
-// A verdict is what became of the bytes of a client.
+// A verdict holds the effects of the bytes of a client.
 type verdict struct {
 	answers []string // that the client got
 	origin  []string // bytes that the origin got
