@@ -135,3 +135,15 @@ func element(a netip.Addr, scheme string) string {
 	}
 	return "for=" + a.String() + ";proto=" + scheme
 }
+
+// keepHTTP1 removes an upgrade to HTTP/2: its requests would be one exchange for the limit.
+func keepHTTP1(h http.Header) {
+	for protocol := range strings.SplitSeq(h.Get("Upgrade"), ",") {
+		if strings.EqualFold(strings.TrimSpace(protocol), "h2c") {
+			h.Del("Connection")
+			h.Del("Upgrade")
+			h.Del("HTTP2-Settings")
+			return
+		}
+	}
+}
