@@ -160,7 +160,7 @@ func TestCheckSchema(t *testing.T) {
 		t.Errorf("exit %d, %v, %q\n%s", code, err, stderr, stdout)
 	}
 	for _, args := range [][]string{{"check"}, {"check", "--schema", "rules.yaml"}} {
-		if code, stdout, stderr := weir(t, args...); code != 2 || stdout != "" || !strings.Contains(stderr, "the path of the rules, --store or --schema") {
+		if code, stdout, stderr := weir(t, args...); code != 2 || stdout != "" || !strings.Contains(stderr, "the path of the rules, --store, --schema or --reference") {
 			t.Errorf("%q: exit %d, %q, %q", args, code, stdout, stderr)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
-// A class is a set of routes, whose requests have the same limits. A reload makes new
+// A class is a set of routes with the same limits. A reload makes new
 // classes, with the limiters, the counts and the caches of the ones before.
 type class struct {
 	name     string
 	rule     *proxyrule.Class // nil: none in the file
-	own      bool             // the limiter is that of this class alone
+	own      bool             // no other class uses the limiter
 	limiter  *limiter
 	total    *limiter // of all classes; nil: none
 	shadow   bool
@@ -30,7 +30,7 @@ type class struct {
 	counts   *counts
 }
 
-// counts are those of a class, or of all.
+// counts holds the counts of a class, or of all classes.
 type counts struct {
 	requests    atomic.Uint64
 	denied      atomic.Uint64 // by rules
@@ -65,7 +65,7 @@ func (c *counts) reject(err error) {
 // ended counts the outcome of an exchange.
 func (c *counts) ended(o weir.Outcome) { c.outcomes[outcome.Plain(o)].Add(1) }
 
-// rejections returns the counts by reason, without those that are zero.
+// rejections returns the counts above zero by reason.
 func rejections(of *[reasons]atomic.Uint64, tooLarge uint64) map[string]uint64 {
 	all := map[string]uint64{}
 	for why := range of {
@@ -98,7 +98,7 @@ func (c *class) bound(w http.ResponseWriter, r *http.Request) (fits bool) {
 	return true
 }
 
-// A measuredBody counts a request in shadow mode whose body turns out to be too large.
+// A measuredBody counts a request in shadow mode if its body turns out to be too large.
 type measuredBody struct {
 	io.ReadCloser
 	left   int64
@@ -115,7 +115,7 @@ func (b *measuredBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tooLarge reports whether an error is that of a body beyond its bound.
+// tooLarge reports whether an error says that a body is beyond its bound.
 func tooLarge(err error) bool {
 	_, ok := errors.AsType[*http.MaxBytesError](err)
 	return ok

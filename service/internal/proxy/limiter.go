@@ -85,7 +85,7 @@ func (l *limiter) keep(to limits) limit.Config {
 }
 
 // change returns a function that changes the settings. If the algorithm or its bounds
-// differ, it begins anew: where the present limit is, if keep is set.
+// differ, it starts again: at the present limit, if keep is set.
 func (l *limiter) change(to limits, keep bool) (apply func(), err error) {
 	var algorithm limit.Algorithm
 	if to.limit != l.now.limit || to.auto != l.now.auto || !keep {
@@ -167,5 +167,14 @@ func (c *class) try(ctx context.Context, ps *permits) {
 	}
 	if !free { // it would have waited, or been rejected
 		c.counts.wouldReject[weir.OverLimit].Add(1)
+	}
+}
+
+// limitChanged returns the function that counts and logs the changes of a limiter.
+func (p *Proxy) limitChanged(class string) func(inflight.Event) {
+	return func(e inflight.Event) {
+		p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
+		p.log.Debug("limit changed", "class", class, "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
+			"inflight", e.State.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
 	}
 }

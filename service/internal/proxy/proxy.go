@@ -29,7 +29,6 @@ package proxy
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"log/slog"
 	"net/http"
@@ -40,8 +39,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weir-go/weir/httplimit"
-	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
@@ -131,7 +128,7 @@ type Proxy struct {
 
 	mu            sync.Mutex            // guards the fields below, the settings of limiters, and changes of plan
 	retired       []*limiter            // of earlier plans, with requests
-	decidingPlans []*plan               // earlier ones, whose rules still decide
+	decidingPlans []*plan               // earlier ones with requests about which their rules still decide
 	ruleCounts    map[string]ruleCounts // of earlier plans
 	reloads       reloads
 
@@ -226,38 +223,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.limited(w, r, pl.other)
 }
 
-// limited sends a request to the origin within the limit of its class, or refuses it.
-func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class) {
-	size, err := p.receive(w, r)
-	defer p.bodies.Add(-size)
-	if err != nil {
-		notReceived(w, r, err)
-		return
-	}
-	arrived := time.Now()
-	var ps permits
-	if err := c.acquire(r.Context(), &ps); err != nil {
-		p.refuse(w, r, c, err)
-		return
-	}
-	x := p.begin(w, r, c, &ps)
-	defer x.finish()
-	waited := time.Since(arrived)
-	p.metrics.wait.Observe(waited.Seconds())
-	p.all.admit(waited)
-	c.counts.admit(waited)
-	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
-	x.whole = true
-}
-
-// refuse answers a request that got no units, and gives back the tokens of its rules.
-func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, c *class, err error) {
-	p.all.reject(err)
-	c.counts.reject(err)
-	httplimit.Use(w, 0)
-	reject(w, r, err)
-}
-
 // longLived returns the number of exchanges that have left the limit.
 func (p *Proxy) longLived() int {
 	if p.long == nil {
@@ -265,15 +230,6 @@ func (p *Proxy) longLived() int {
 	}
 	_, used, _ := p.long.Count()
 	return int(used)
-}
-
-// limitChanged returns the function that counts and logs the changes of a limiter.
-func (p *Proxy) limitChanged(class string) func(inflight.Event) {
-	return func(e inflight.Event) {
-		p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
-		p.log.Debug("limit changed", "class", class, "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
-			"inflight", e.State.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
-	}
 }
 
 // Drain makes /-/ready answer 503, and returns how many connections of clients are open.

@@ -3,8 +3,10 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/httplimit"
 )
 
 // A visit is a request on its way through a plan.
@@ -105,4 +107,36 @@ func (p *Proxy) decided(w http.ResponseWriter, r *http.Request) {
 func (v *visit) decide() {
 	v.decided = true
 	v.plan.deciding.Add(-1)
+}
+
+// limited sends a request to the origin within the limit of its class, or refuses it.
+func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class) {
+	size, err := p.receive(w, r)
+	defer p.bodies.Add(-size)
+	if err != nil {
+		notReceived(w, r, err)
+		return
+	}
+	arrived := time.Now()
+	var ps permits
+	if err := c.acquire(r.Context(), &ps); err != nil {
+		p.refuse(w, r, c, err)
+		return
+	}
+	x := p.begin(w, r, c, &ps)
+	defer x.finish()
+	waited := time.Since(arrived)
+	p.metrics.wait.Observe(waited.Seconds())
+	p.all.admit(waited)
+	c.counts.admit(waited)
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	x.whole = true
+}
+
+// refuse answers a request that got no units, and gives back the tokens of its rules.
+func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, c *class, err error) {
+	p.all.reject(err)
+	c.counts.reject(err)
+	httplimit.Use(w, 0)
+	reject(w, r, err)
 }

@@ -143,7 +143,7 @@ type Class struct {
 	// MaxBody bounds the body of a request, in bytes. If nil, that of the flag; zero is no
 	// bound.
 	MaxBody *bytesize.Size `yaml:"max_body"`
-	// Priority is that of its requests. If empty, Critical.
+	// Priority is the priority of its requests. If zero, Critical.
 	Priority Level `yaml:"priority"`
 	// Cache keeps responses. If nil, there is none.
 	Cache *Cache `yaml:"cache"`
@@ -177,8 +177,8 @@ type Priority struct {
 	Header string `yaml:"header"`
 	// Levels maps values of the header to priorities. If nil, the values are their names.
 	Levels map[string]Level `yaml:"levels"`
-	// Trust holds the networks of the clients whose header may raise the priority above
-	// that of the class. Other headers can only lower it.
+	// Trust holds networks of clients. Their header may raise the priority above the one
+	// of the class. The header of any other client can only lower it.
 	Trust Networks `yaml:"trust"`
 }
 

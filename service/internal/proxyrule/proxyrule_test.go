@@ -199,7 +199,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// Tenants of different sources are different, and weights are those of the text.
+// Tenants of different sources are different. A weight is for the name in the file.
 func TestTenants(t *testing.T) {
 	r := parsed(t, "tenants: {by: [header X-Api-Key, address], weights: {acme: 3}}")
 	reader := r.Reader()

@@ -14,8 +14,8 @@ import (
 // paths before it removes . and .. elements, so that a client cannot avoid a pattern by
 // another spelling of its path. Match is safe for concurrent use.
 type Routes struct {
-	// Patterns of one mux do not conflict: among those that match a request, one is the
-	// most specific.
+	// Patterns of one mux do not conflict: of several that match a request, one is the most
+	// specific.
 	muxes []*mux
 }
 

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/service/internal/proxyrule"
+)
+
+const checkProxyRules = `
+rules:
+  - {name: clients, by: [header X-Api-Key, address], rate: 100/m, burst: 20}
+classes:
+  - {name: reports, routes: /reports/, limit: 5}
+`
+
+// Check recognizes a file of weir proxy, and explains requests.
+func TestCheckProxy(t *testing.T) {
+	path := file(t, "proxy.yaml", checkProxyRules)
+	for _, args := range [][]string{{"check"}, {"check", "--proxy"}} {
+		code, stdout, stderr := weir(t, append(args, path, `/reports/7 X-Api-Key="a b"`)...)
+		const want = `
+GET /reports/7 from 127.0.0.1
+  class reports (route "/reports/"): limit 5
+  rule clients: takes 1 token: 100/m, 20 at once, of header X-Api-Key "a b"
+  priority critical
+`
+		first, rest, _ := strings.Cut(stdout, "\n")
+		if code != 0 || stderr != "" || rest != want || !strings.Contains(first, "weir proxy, 1 rules, 1 classes, hash ") {
+			t.Errorf("%q: %d, %s, %s: want %s", args, code, stdout, stderr, want)
+		}
+	}
+	code, stdout, _ := weir(t, "check", "--json", path, "/")
+	var report proxyrule.Report
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != 0 || report.Requests[0].Class != "default" || !report.Requests[0].Rules[0].Applies {
+		t.Errorf("%d, %v, %s", code, err, stdout)
+	}
+}
+
+func TestCheckProxyMistakes(t *testing.T) {
+	bad := file(t, "bad.yaml", "rules:\n- {name: a, by: address, rate: 5}\nmode: x\n")
+	code, _, stderr := weir(t, "check", bad)
+	if code != 1 || !strings.Contains(stderr, `bad.yaml:2:32: rules[0].rate = "5": want a whole number, a slash and a period`) || !strings.Contains(stderr, "bad.yaml:3:7: mode") {
+		t.Errorf("%d, %s: want both mistakes", code, stderr)
+	}
+	code, stdout, stderr := weir(t, "check", "--json", bad)
+	var report proxyrule.Report
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != 1 || len(report.Errors) != 2 || !strings.Contains(stderr, "2 errors") {
+		t.Errorf("%d, %v, %s, %s", code, err, stdout, stderr)
+	}
+	serve := file(t, "serve.yaml", "rules: [{key: a, rate: 5/m}]")
+	for _, tt := range []struct {
+		want string
+		args []string
+		code int
+	}{
+		{`"GET" is not a request: want a method and a path`, []string{file(t, "proxy.yaml", checkProxyRules), "GET"}, 2},
+		{"rules[0].key: unknown field; known are burst, by,", []string{"--proxy", serve}, 1},
+		{"no such file", []string{"--proxy", "/none/rules.yaml"}, 1},
+		{"is a directory: want a file", []string{"--proxy", t.TempDir()}, 1},
+		{"--store: is for rules of weir serve", []string{"--proxy", "--store", "redis://127.0.0.1:1", serve}, 2},
+		{"give the path of the rules", []string{"--schema", "--reference"}, 2},
+		{"give the path of the rules", []string{"--reference", serve}, 2},
+	} {
+		if code, _, stderr := weir(t, append([]string{"check"}, tt.args...)...); code != tt.code || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%q: %d, %s: want %d, %s", tt.args, code, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+// Each kind of rules has a schema and a reference.
+func TestCheckReference(t *testing.T) {
+	for want, args := range map[string][]string{
+		`"title": "Rules of weir proxy"`: {"--proxy", "--schema"},
+		`"title": "Rules of weir serve"`: {"--schema"},
+		"classes[].routes (text, or a list of texts)\n    The requests of the class; must be given": {"--proxy", "--reference"},
+		"rules[].glob (text)\n    Matches the whole key":                                            {"--reference"},
+	} {
+		if code, stdout, stderr := weir(t, append([]string{"check"}, args...)...); code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%q: %d, %.300s, %s: want %s", args, code, stdout, stderr, want)
+		}
+	}
+}
+
+// The example that we ship is good.
+func TestCheckProxyExample(t *testing.T) {
+	code, stdout, stderr := weir(t, "check", "../../../deploy/proxy.yaml", "POST /login address=203.0.113.7", "/export/7 X-Api-Key=acme")
+	for _, want := range []string{"rule logins: takes 1 token: 10/m", "class reports (route \"GET /export/{id}\")", "rule exports: takes 1 token: 20/h, 20 at once, of header X-Api-Key \"acme\"; shadow"} {
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%d, %s, %s: want %s", code, stdout, stderr, want)
+		}
+	}
+}
