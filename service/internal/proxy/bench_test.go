@@ -81,3 +81,33 @@ type discard struct{ h http.Header }
 func (d discard) Header() http.Header         { return d.h }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
+
+// What a file of rules adds to a request, without the network around it: none; a rate for all
+// requests; and several rules and classes, of which some do not apply.
+func BenchmarkRules(b *testing.B) {
+	for _, c := range []struct{ name, rules string }{
+		{"none", ""},
+		{"empty", "mode: enforce"},
+		{"one", "rules: [{name: a, by: address, rate: 1000000000/s}]"},
+		{"several", `
+rules:
+- {name: clients, by: [header X-Api-Key, address], rate: 1000000000/s, except: [/healthz, /static/]}
+- {name: logins, by: address, rate: 5/m, routes: POST /login}
+classes:
+- {name: reports, routes: [/reports/, "GET /export/{id}"], limit: 5}
+`},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			cfg := proxy.Config{Limit: proxy.FixedLimit(1000), Transport: origin(func(*http.Request) (*http.Response, error) { return answer(200), nil })}
+			p := newProxy(b, cfg)
+			if c.rules != "" {
+				p = withRules(b, c.rules, cfg).Proxy
+			}
+			r := httptest.NewRequest(http.MethodGet, "/users/7", nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				p.ServeHTTP(discard{http.Header{}}, r)
+			}
+		})
+	}
+}
