@@ -4,6 +4,9 @@
 //
 //	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 3s] [-rounds 3] [-only name,name]
 //
+// With --limit 1000, no request waits. By default, the limit finds itself, and some do: the
+// origin answers within microseconds, so more requests in flight add nothing.
+//
 // It needs h2load and nginx. The proxies take turns, a round after the other, and each is a
 // process of its own; the table has the median of the rounds and the ratio to the bare
 // ReverseProxy. A ratio of two processor times holds on a machine with other work; a rate does not.
@@ -56,7 +59,7 @@ func main() {
 	}
 }
 
-// A load is what the clients of a case do.
+// A load describes the requests of a case.
 type load struct {
 	name string
 	tls  bool
@@ -92,6 +95,7 @@ func (s setting) run() error {
 	}
 	proxies := []proxy{
 		{"net/http ReverseProxy", bare(self, dir, origin.addr)},
+		{"weir proxy --limit 1000", weirProxy(s.weir, dir, origin.addr, "--limit", "1000")},
 		{"weir proxy", weirProxy(s.weir, dir, origin.addr)},
 		{"nginx", nginx(dir, origin.addr)},
 	}

@@ -106,7 +106,7 @@ func children(pid int) (pids []int) {
 	return pids
 }
 
-// A result is what one run has measured.
+// A result holds the figures of one run.
 type result struct {
 	cost time.Duration // CPU time for a request
 	rate float64       // requests a second

@@ -80,10 +80,11 @@ func (b buffers) Get() []byte {
 
 func (b buffers) Put(buf []byte) { b.pool.Put(&buf) }
 
-// weirProxy starts the proxy of the binary.
-func weirProxy(path, dir, origin string) func(bool) (*process, error) {
+// weirProxy starts the proxy of the binary, with further flags.
+func weirProxy(path, dir, origin string, flags ...string) func(bool) (*process, error) {
 	return func(tls bool) (*process, error) {
 		args := []string{"proxy", "--origin", "http://" + origin, "--admin", "127.0.0.1:0", "--log-level", "error", "--drain-delay", "0s"}
+		args = append(args, flags...)
 		if tls {
 			cert, key := certificatePaths(dir)
 			args = append(args, "--tls-cert", cert, "--tls-key", key)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/heapfloor"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxy"
@@ -105,6 +106,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		"rules", c.Rules, "shadow", c.Shadow)
 
 	go p.Watch(ctx)
+	go heapfloor.Keep(ctx)
 	wire.watch(ctx, p)
 	defer c.reloads(ctx, watcher, p)()
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -70,7 +70,7 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 	case (c.OriginCert == "") != (c.OriginKey == ""):
 		return nil, usagef("--origin-cert and --origin-key need each other")
 	case c.ProxyProtocol && len(networks) == 0:
-		return nil, usagef("--proxy-protocol needs --trust: whoever may send the header chooses its address")
+		return nil, usagef("--proxy-protocol needs --trust: without it, any client could choose its address")
 	case !httpheader.ValidName(c.TrustHeader):
 		return nil, usagef("--trust-header=%q: is no name of a header", c.TrustHeader)
 	}

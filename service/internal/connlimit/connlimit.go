@@ -50,8 +50,8 @@ type Listener struct {
 	// HelloTime bounds the time for the first bytes of a connection, handshake
 	// included. If zero, it is not bounded. It must be set before Accept is called.
 	HelloTime time.Duration
-	// Shared, if not nil, reports whether an address is that of a proxy, whose connections are
-	// of many clients. It may have all connections. It must be set before Accept is called.
+	// Shared, if not nil, reports whether a proxy has an address. Connections of a proxy carry
+	// requests of many clients, so it may have all connections. It must be set before Accept is called.
 	Shared func(netip.Addr) bool
 
 	max      int64

@@ -104,8 +104,8 @@ func (l *Limit) Count() (places, used int64, refused uint64) {
 	return l.max, l.used.Load(), l.refused.Load()
 }
 
-// EnterFrom takes n places for a client that comes through a trusted proxy, whose connection
-// is that of all its clients. If it returns true, LeaveFrom must follow.
+// EnterFrom takes n places for a client of a trusted proxy, by the address of the client. If it
+// returns true, LeaveFrom must follow.
 func (l *Limit) EnterFrom(client netip.Addr, n int64) bool {
 	client = caller.Network(client)
 	l.mu.Lock()

@@ -113,10 +113,15 @@ func (x *exchange) ask(req *http.Request) (a answer) {
 		}
 	}()
 	s, t := x.proxy.origins, x.ticketNow()
+	if len(s.list) == 1 {
+		s.direct(req, t)
+		resp, err := s.list[t.Origin].transport.RoundTrip(req)
+		return answer{resp: resp, err: err}
+	}
 	whole := *req.URL
 	s.direct(req, t)
 	resp, err := s.list[t.Origin].transport.RoundTrip(req)
-	if err != nil && len(s.list) > 1 && notSent(err) && replayable(req) && req.Context().Err() == nil {
+	if err != nil && notSent(err) && replayable(req) && req.Context().Err() == nil {
 		if again, ok := x.elsewhere(req, err, whole); ok {
 			resp, err = s.list[again.Origin].transport.RoundTrip(req)
 		}

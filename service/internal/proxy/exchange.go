@@ -32,15 +32,16 @@ type exchange struct {
 	served uint64 // within the limiter before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
 
-	mu     sync.Mutex // guards the fields below
-	permit permits
-	long   longLived   // why it holds no unit; notLong if it holds one
-	full   bool        // there was no place for it without a unit
-	slow   bool        // the client was slow to send the request
-	timer  *time.Timer // for the answer's body; nil before it begins
-	ended  bool        // the permit is released
-	ticket balance.Ticket
-	placed bool // the exchange has a ticket
+	mu          sync.Mutex // guards the fields below
+	permit      permits
+	long        longLived   // why it holds no unit; notLong if it holds one
+	full        bool        // there was no place for it without a unit
+	slow        bool        // the client was slow to send the request
+	stopHeeding func() bool // ends heed; nil before it
+	timer       *time.Timer // for the answer's body; nil before it begins
+	ended       bool        // the permit is released
+	ticket      balance.Ticket
+	placed      bool // the exchange has a ticket
 }
 
 type exchangeKey struct{}
@@ -87,6 +88,9 @@ func (x *exchange) end(o weir.Outcome) {
 	if x.timer != nil {
 		x.timer.Stop()
 	}
+	if x.stopHeeding != nil {
+		x.stopHeeding()
+	}
 	if x.long == notLong {
 		x.class.limiter.holding.Add(-1)
 	} else {
@@ -122,24 +126,31 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 	if a.err != nil {
 		return nil, a.err
 	}
-	// When the client leaves while the origin sends, release closes the connection.
-	release := x.release
-	stop := context.AfterFunc(client, release)
-	x.release = func() { stop(); release() }
-	x.send(a.resp)
+	x.send(a.resp, client)
 	return a.resp, nil
+}
+
+// heed closes the connection to the origin when the client leaves while the origin sends. An
+// ordinary answer is over before that is worth its cost: watchBody calls heed after the time that
+// ordinary work takes.
+func (x *exchange) heed(client context.Context) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.ended && x.stopHeeding == nil {
+		x.stopHeeding = context.AfterFunc(client, x.release)
+	}
 }
 
 // send begins the body of an answer. The limit's sample ends with the header. The
 // unit is released when the origin has sent the body, or after the time that
 // ordinary work takes.
-func (x *exchange) send(resp *http.Response) {
+func (x *exchange) send(resp *http.Response, client context.Context) {
 	kind := kindOf(resp)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return
 	}
 	x.report()
-	x.watchBody(kind, x.cutAnswer(kind, resp.Body))
+	x.watchBody(kind, client, x.cutAnswer(kind, resp.Body))
 	if kind != upgrade { // its body must stay writable
 		resp.Body = &answerBody{ReadCloser: resp.Body, exchange: x, length: resp.ContentLength}
 	}

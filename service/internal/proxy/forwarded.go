@@ -14,7 +14,7 @@ import (
 
 // Trust says which proxies tell the truth about their clients. The zero Trust trusts none.
 type Trust struct {
-	// Networks are those of the trusted proxies.
+	// Networks contain the addresses of the trusted proxies.
 	Networks []netip.Prefix
 	// Header is the header in which they report their clients: X-Forwarded-For, Forwarded
 	// (RFC 7239), or one with a single address, such as X-Real-IP. If empty,
@@ -134,4 +134,16 @@ func element(a netip.Addr, scheme string) string {
 		return `for="[` + a.String() + `]";proto=` + scheme
 	}
 	return "for=" + a.String() + ";proto=" + scheme
+}
+
+// keepHTTP1 removes an upgrade to HTTP/2: its requests would be one exchange for the limit.
+func keepHTTP1(h http.Header) {
+	for protocol := range strings.SplitSeq(h.Get("Upgrade"), ",") {
+		if strings.EqualFold(strings.TrimSpace(protocol), "h2c") {
+			h.Del("Connection")
+			h.Del("Upgrade")
+			h.Del("HTTP2-Settings")
+			return
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"time"
@@ -122,13 +123,17 @@ func (x *exchange) overtaken() bool {
 // watchBody lets the exchange leave the limit while the body of its answer goes on: a
 // download after the time that ordinary work takes, others at once. It asks again
 // while there is no place.
-func (x *exchange) watchBody(kind longLived, cut func()) {
+func (x *exchange) watchBody(kind longLived, client context.Context, cut func()) {
+	if kind != download {
+		x.heed(client)
+	}
 	if kind != download && !x.leaveLimit(kind, nil) {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.timer = time.AfterFunc(x.class.limiter.usually(), func() {
+		x.heed(client)
 		if x.leaveLimit(kind, cut) {
 			x.watchAgain()
 		}

@@ -33,7 +33,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,18 +190,6 @@ func New(cfg Config) (*Proxy, error) {
 	return p, nil
 }
 
-// keepHTTP1 removes an upgrade to HTTP/2: its requests would be one exchange for the limit.
-func keepHTTP1(h http.Header) {
-	for protocol := range strings.SplitSeq(h.Get("Upgrade"), ",") {
-		if strings.EqualFold(strings.TrimSpace(protocol), "h2c") {
-			h.Del("Connection")
-			h.Del("Upgrade")
-			h.Del("HTTP2-Settings")
-			return
-		}
-	}
-}
-
 // ServeHTTP sends the request to the origin, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect { // a tunnel to anywhere is not what this proxy is for
@@ -244,21 +231,6 @@ func (p *Proxy) longLived() int {
 	_, used, _ := p.long.Count()
 	return int(used)
 }
-
-// bufferSize is the size of the buffers for copying bodies.
-const bufferSize = 32 << 10
-
-// bufferPool reuses the buffers for copying bodies.
-type bufferPool struct{ pool sync.Pool }
-
-func (b *bufferPool) Get() []byte {
-	if buf, ok := b.pool.Get().(*[]byte); ok {
-		return *buf
-	}
-	return make([]byte, bufferSize)
-}
-
-func (b *bufferPool) Put(buf []byte) { b.pool.Put(&buf) }
 
 // Drain makes /-/ready answer 503, and returns how many connections of clients are open.
 // The proxy goes on serving requests.

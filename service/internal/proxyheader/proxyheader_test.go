@@ -146,7 +146,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// An untrusted client's header is not believed: it is what the client sends.
+// The header of an untrusted client is part of its request.
 func TestUntrusted(t *testing.T) {
 	open(t, func(d door) {
 		header := "PROXY TCP4 192.0.2.7 10.9.9.9 4711 443\r\n"
