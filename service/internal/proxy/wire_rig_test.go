@@ -115,18 +115,19 @@ func (v verdict) String() string {
 
 // judge sends bytes over a new connection, and returns what becomes of them when nothing
 // moves any more.
-func judge(t testing.TB, f *front, sends string) (v verdict) {
+func judge(t testing.TB, f *front, sends string) verdict {
 	c := f.dial()
 	defer c.Close()
 	var mu sync.Mutex
 	var got bytes.Buffer
+	closed := false
 	go func() {
 		b := make([]byte, 4096)
 		for {
 			n, err := c.Read(b)
 			mu.Lock()
 			got.Write(b[:n])
-			v.closed = v.closed || err == io.EOF
+			closed = closed || err == io.EOF
 			mu.Unlock()
 			if err != nil {
 				return
@@ -139,8 +140,7 @@ func judge(t testing.TB, f *front, sends string) (v verdict) {
 	synctest.Wait()
 	mu.Lock()
 	defer mu.Unlock()
-	v.answers, v.origin = answersIn(got.Bytes(), sends), f.origin.received()
-	return v
+	return verdict{answersIn(got.Bytes(), sends), f.origin.received(), closed}
 }
 
 // answersIn parses the answers that a client got to its requests, as far as they are HTTP.
