@@ -21,7 +21,7 @@ type slaSetting struct {
 	Wait  *time.Duration `placeholder:"TIME" help:"Limits: longest wait for a token (75ms)."`
 
 	AgreedRate    *float64       `placeholder:"RPS" help:"Agreement: requests per second that the service has to bear (425)."`
-	AgreedP95     *time.Duration `name:"agreed-p95" placeholder:"TIME" help:"Agreement: P95 of the answers with success (275ms)."`
+	AgreedP95     *time.Duration `name:"agreed-p95" env:"WEIR_AGREED_P95" placeholder:"TIME" help:"Agreement: P95 of the answers with success (275ms)."`
 	AgreedSuccess *share         `placeholder:"SHARE" help:"Agreement: share of the requests that succeed (99.99%)."`
 }
 
