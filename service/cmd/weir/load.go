@@ -185,7 +185,7 @@ func (c *loadCmd) Run(ctx context.Context, std streams) (err error) {
 			return usagef("%v; give --i-own-this-target if you may load it", err)
 		}
 	}
-	out, err := c.open(c.Timeout)
+	out, err := c.open(c.Timeout, std.Err)
 	if err != nil {
 		return err
 	}

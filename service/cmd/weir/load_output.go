@@ -64,14 +64,14 @@ func (c *loadTLS) tls() (*tls.Config, error) {
 
 // loadThresholds are the flags for what a run must keep.
 type loadThresholds struct {
-	MaxP50     *time.Duration `name:"max-p50" env:"WEIR_MAX_P50" placeholder:"TIME" help:"Threshold: the most that P50 of the successes may be."`
-	MaxP75     *time.Duration `name:"max-p75" env:"WEIR_MAX_P75" placeholder:"TIME" help:"Threshold: P75."`
-	MaxP90     *time.Duration `name:"max-p90" env:"WEIR_MAX_P90" placeholder:"TIME" help:"Threshold: P90."`
-	MaxP95     *time.Duration `name:"max-p95" env:"WEIR_MAX_P95" placeholder:"TIME" help:"Threshold: P95."`
-	MaxP99     *time.Duration `name:"max-p99" env:"WEIR_MAX_P99" placeholder:"TIME" help:"Threshold: P99."`
-	MaxP999    *time.Duration `name:"max-p999" env:"WEIR_MAX_P999" placeholder:"TIME" help:"Threshold: P99.9."`
-	MaxP9999   *time.Duration `name:"max-p9999" env:"WEIR_MAX_P9999" placeholder:"TIME" help:"Threshold: P99.99."`
-	MaxLatency *time.Duration `placeholder:"TIME" help:"Threshold: the slowest success."`
+	MaxP50     *time.Duration `name:"max-p50" env:"WEIR_MAX_P50" least:"0s" placeholder:"TIME" help:"Threshold: the most that P50 of the successes may be."`
+	MaxP75     *time.Duration `name:"max-p75" env:"WEIR_MAX_P75" least:"0s" placeholder:"TIME" help:"Threshold: P75."`
+	MaxP90     *time.Duration `name:"max-p90" env:"WEIR_MAX_P90" least:"0s" placeholder:"TIME" help:"Threshold: P90."`
+	MaxP95     *time.Duration `name:"max-p95" env:"WEIR_MAX_P95" least:"0s" placeholder:"TIME" help:"Threshold: P95."`
+	MaxP99     *time.Duration `name:"max-p99" env:"WEIR_MAX_P99" least:"0s" placeholder:"TIME" help:"Threshold: P99."`
+	MaxP999    *time.Duration `name:"max-p999" env:"WEIR_MAX_P999" least:"0s" placeholder:"TIME" help:"Threshold: P99.9."`
+	MaxP9999   *time.Duration `name:"max-p9999" env:"WEIR_MAX_P9999" least:"0s" placeholder:"TIME" help:"Threshold: P99.99."`
+	MaxLatency *time.Duration `least:"0s" placeholder:"TIME" help:"Threshold: the slowest success."`
 	MaxFailed  *share         `placeholder:"SHARE" help:"Threshold: the most requests that may fail, such as 1%: all without success, rejections included (fewer than all)."`
 	MinGoodput float64        `least:"0" default:"0" placeholder:"RPS" help:"Threshold: the least successes per second, answered in time (${default})."`
 }
@@ -110,7 +110,7 @@ type loadOutputs struct {
 }
 
 // open opens all files and the listener before the run, so that an error comes early.
-func (c *loadOutput) open(timeout time.Duration) (o *loadOutputs, err error) {
+func (c *loadOutput) open(timeout time.Duration, stderr io.Writer) (o *loadOutputs, err error) {
 	o = &loadOutputs{collector: report.NewCollector(timeout)}
 	o.record = o.collector.Add
 	defer func() {
@@ -132,7 +132,7 @@ func (c *loadOutput) open(timeout time.Duration) (o *loadOutputs, err error) {
 		o.also(write)
 	}
 	if c.Metrics != "" {
-		return o, o.serveMetrics(c.Metrics)
+		return o, o.serveMetrics(c.Metrics, stderr)
 	}
 	return o, nil
 }
@@ -163,7 +163,8 @@ func (o *loadOutputs) createReport(name string) error {
 	return nil
 }
 
-func (o *loadOutputs) serveMetrics(addr string) error {
+// serveMetrics serves them until close, and says where: the port can be 0.
+func (o *loadOutputs) serveMetrics(addr string, stderr io.Writer) error {
 	ln, err := listen("--metrics", addr)
 	if err != nil {
 		return err
@@ -175,6 +176,7 @@ func (o *loadOutputs) serveMetrics(addr string) error {
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
 	go func() { _ = srv.Serve(ln) }() // until Close
 	o.closers = append(o.closers, srv.Close)
+	fmt.Fprintf(stderr, "metrics: http://%v/metrics\n", ln.Addr())
 	return nil
 }
 

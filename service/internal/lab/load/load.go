@@ -138,7 +138,9 @@ func Run(ctx context.Context, cfg Config) (offered time.Duration, err error) {
 	if cfg.Workers > 0 {
 		r.requests.Wait()
 	}
-	offered = max(r.now(), r.until)
+	if offered = r.now(); cfg.Workers == 0 && r.until > 0 {
+		offered = r.until
+	}
 	if cfg.Duration > 0 {
 		offered = min(offered, cfg.Duration)
 	}

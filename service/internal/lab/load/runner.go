@@ -62,9 +62,12 @@ func (r *runner) send() {
 	places := make(chan struct{}, cmp.Or(r.cfg.Workers, r.cfg.MaxInflight))
 	n, unsent := 0, 0 // requests so far
 	at, more := r.arrivals.Next()
-	for more && r.sleepUntil(at) {
+	for more {
 		if r.cfg.Requests > 0 && n+unsent == r.cfg.Requests {
 			r.until = at
+			return
+		}
+		if !r.sleepUntil(at) {
 			return
 		}
 		skipped := time.Duration(-1) // arrivals up to this instant are skipped

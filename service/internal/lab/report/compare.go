@@ -96,19 +96,17 @@ func (c *Comparison) add(f Figure, before, after interval, moreIsBetter bool) {
 	c.Figures = append(c.Figures, f)
 }
 
-// throughput estimates the noise from the variation between the slots of the series.
+// throughput estimates the noise from the variation between the slots of the series. The
+// first one has fewer answers than requests, and the last one can be shorter.
 func (r Report) throughput() interval {
+	if len(r.Series) < 7 {
+		return interval{}
+	}
 	n, sum, squares := 0.0, 0.0, 0.0
-	for i, s := range r.Series {
-		if i == len(r.Series)-1 && len(r.Series) > 1 { // it can be shorter
-			break
-		}
+	for _, s := range r.Series[1 : len(r.Series)-1] {
 		n++
 		sum += s.Succeeded
 		squares += s.Succeeded * s.Succeeded
-	}
-	if n < 5 {
-		return interval{}
 	}
 	variance := max(squares/n-sum/n*sum/n, 0) * n / (n - 1)
 	margin := z * math.Sqrt(variance/n)

@@ -82,16 +82,17 @@ func (h histogram) summarize() *Latency {
 	}
 }
 
-// decode reads HDR.
+// decode reads HDR, and computes the other fields from it.
 func (l *Latency) decode() error {
 	sparse, err := hdrhistogram.DecodePacked([]byte(l.HDR))
 	if err != nil {
 		return fmt.Errorf("hdr: %w", err)
 	}
-	l.histogram = newHistogram()
-	if sparse.MergeInto(l.histogram.Histogram) > 0 || l.histogram.TotalCount() != l.Count || l.Count <= 0 {
-		return fmt.Errorf("hdr: it has %d latencies from 1 µs to %v: want count = %d", l.histogram.TotalCount(), maxLatency, l.Count)
+	h := newHistogram()
+	if sparse.MergeInto(h.Histogram) > 0 || h.TotalCount() != l.Count || l.Count <= 0 {
+		return fmt.Errorf("hdr: it has %d latencies from 1 µs to %v: want count = %d", h.TotalCount(), maxLatency, l.Count)
 	}
+	*l = *h.summarize()
 	return nil
 }
 
@@ -112,10 +113,8 @@ func (l *Latency) bars() (bars []bar) {
 		if b.Count == 0 {
 			continue
 		}
-		// The middle: a value at an edge belongs to the range above it.
-		i := max(int((float64(b.From)+float64(b.To))/2e6/step)-first, 0)
 		last := int(l.At(99)/step) - first + 1
-		i = min(i, last)
+		i := min(max(int(float64(b.To)/1e6/step)-first, 0), last)
 		for len(bars) <= i {
 			from := float64(first+len(bars)) * step
 			bars = append(bars, bar{from: from, to: from + step, tail: len(bars) == last})

@@ -67,7 +67,7 @@ func (r Report) Page(w io.Writer, checked bool, broken []string) error {
 	var curves []curve
 	for _, g := range r.groups() {
 		if g.latency != nil && !(g.name == "all" && r.Succeeded == r.Requests) {
-			curves = append(curves, curve{g.name, g.latency})
+			curves = append(curves, curve{g.name, g.color, g.latency})
 		}
 	}
 	if l, name := r.answered(); l != nil {
@@ -95,7 +95,7 @@ func (c Comparison) Page(w io.Writer, checked bool, broken []string) error {
 	var curves []curve
 	for i, run := range []Run{c.Before, c.After} {
 		if l, name := run.Report.answered(); l != nil {
-			curves = append(curves, curve{string(rune('A'+i)) + ", " + name, l})
+			curves = append(curves, curve{string(rune('A'+i)) + ", " + name, []int{colorBefore, colorAfter}[i], l})
 		}
 	}
 	if err := v.draw(percentileSheet(curves), c.timeSheet()); err != nil {

@@ -37,10 +37,10 @@ func (r Report) timeSheet() plot.Sheet {
 		color int
 		value func(Slot) float64
 	}{
-		{"success", 1, func(s Slot) float64 { return s.Succeeded }}, {"rejected", 4, func(s Slot) float64 { return s.Rejected }},
-		{"failed", 0, func(s Slot) float64 { return s.Failed }},
+		{"success", colorSuccess, func(s Slot) float64 { return s.Succeeded }}, {"rejected", colorRejected, func(s Slot) float64 { return s.Rejected }},
+		{"failed", colorFailed, func(s Slot) float64 { return s.Failed }},
 	} {
-		if l.color == 1 || any(l.value) {
+		if l.color == colorSuccess || any(l.value) {
 			rates.Add(l.name, plot.Stroke(plot.Colour(l.color), 2, nil), over(l.value, false))
 		}
 	}
@@ -60,17 +60,28 @@ func (r Report) timeSheet() plot.Sheet {
 		Across: "time", Time: true, Panels: []plot.Panel{latency, rates}}
 }
 
-// A curve is the percentiles of a run.
+// A curve is the percentiles of a group of requests.
 type curve struct {
 	name    string
+	color   int // of plot.Colour
 	latency *Latency
 }
+
+// Colours of the groups, and of the two runs of a comparison.
+const (
+	colorSuccess  = 1
+	colorRejected = 4
+	colorFailed   = 0
+	colorAll      = 2
+	colorBefore   = 1
+	colorAfter    = 0
+)
 
 // percentileSheet has a curve of latency over the percentile for each run.
 func percentileSheet(curves []curve) plot.Sheet {
 	panel := plot.Panel{Title: "Latency", Unit: plot.Seconds}
-	for i, c := range curves {
-		panel.Add(c.name, plot.Stroke(plot.Colour(1-i), 2, nil), c.points())
+	for _, c := range curves {
+		panel.Add(c.name, plot.Stroke(plot.Colour(c.color), 2, nil), c.points())
 	}
 	return plot.Sheet{Title: "Latency by percentile", Notes: []string{"each further nine has the same width; the curve ends at the slowest request"},
 		Across: "percentile", Nines: true, Wide: true, Panels: []plot.Panel{panel}}
@@ -87,7 +98,7 @@ func (c curve) points() (points plotter.XYs) {
 	return points
 }
 
-// rateSheet compares the rates and the latencies of two runs over time.
+// timeSheet compares the rates and the latencies of two runs over time.
 func (c Comparison) timeSheet() plot.Sheet {
 	p99 := plot.Panel{Title: "Latency of successes, P99", Unit: plot.Seconds}
 	good := plot.Panel{Title: "Successes per second"}
@@ -101,7 +112,7 @@ func (c Comparison) timeSheet() plot.Sheet {
 			}
 			rate = append(rate, plotter.XY{X: at, Y: s.Succeeded})
 		}
-		style := plot.Stroke(plot.Colour(1-i), 2, nil)
+		style := plot.Stroke(plot.Colour([]int{colorBefore, colorAfter}[i]), 2, nil)
 		name := []string{"A", "B"}[i]
 		p99.Add(name, style, late)
 		good.Add(name, style, rate)

@@ -68,6 +68,14 @@ func Parse(data []byte) (r Report, err error) {
 	if r.Latency.All == nil || r.Requests <= 0 {
 		return r, errors.New("it is not a report of weir load, or one without requests: want the output of --json, or a file of --report")
 	}
+	if len(r.Series) > maxSlots {
+		return r, fmt.Errorf("series: %d slots: must be at most %d", len(r.Series), maxSlots)
+	}
+	for i, s := range r.Series {
+		if err := s.validate(); err != nil {
+			return r, fmt.Errorf("series[%d]: %w", i, err)
+		}
+	}
 	for name, l := range map[string]*Latency{"all": r.Latency.All, "successes": r.Latency.Successes, "rejections": r.Latency.Rejections, "send_delay": r.SendDelay} {
 		if l == nil {
 			continue

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -22,6 +23,17 @@ type Slot struct {
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+}
+
+// validate returns an error about a field that no run has.
+func (s Slot) validate() error {
+	const most = 1e12
+	for _, v := range []float64{s.At, s.Length, s.Offered, s.Succeeded, s.Rejected, s.Failed, s.P50, s.P95, s.P99, s.Max} {
+		if v < 0 || v > most {
+			return fmt.Errorf("%v: must be in [0, %v]", v, most)
+		}
+	}
+	return nil
 }
 
 // A series counts over time, in slots of the same length. When it has maxSlots, the length
@@ -99,7 +111,7 @@ func merge(slots []slot, n int) []slot {
 
 // fewest is the number of requests that a reported slot has on average, if there can be
 // several slots.
-const fewest = 10
+const fewest = 50
 
 // report returns at most maxSlots/2 slots, which begin before elapsed.
 func (s *series) report(elapsed time.Duration) (report []Slot) {
@@ -107,7 +119,7 @@ func (s *series) report(elapsed time.Duration) (report []Slot) {
 	for _, slot := range slots {
 		requests += slot.offered
 	}
-	for len(slots) > maxSlots/2 || len(slots) > 10 && requests < fewest*len(slots) {
+	for len(slots) > maxSlots/2 || len(slots) > 20 && requests < fewest*len(slots) {
 		slots, step = merge(slots, 2), 2*step
 	}
 	for i, one := range slots {

@@ -87,11 +87,12 @@ func heads() (heads []string) {
 
 type group struct {
 	name    string
+	color   int      // of plot.Colour
 	latency *Latency // nil if there are no requests
 }
 
 func (r Report) groups() []group {
-	return []group{{"all", r.Latency.All}, {"successes", r.Latency.Successes}, {"rejections", r.Latency.Rejections}}
+	return []group{{"all", colorAll, r.Latency.All}, {"successes", colorSuccess, r.Latency.Successes}, {"rejections", colorRejected, r.Latency.Rejections}}
 }
 
 // cells returns the percentiles, the maximum and the count. A percentile of too few
