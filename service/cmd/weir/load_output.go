@@ -92,7 +92,7 @@ func (c *loadThresholds) thresholds() (t report.Thresholds, given bool) {
 
 // loadOutput are the flags for the results.
 type loadOutput struct {
-	Report         []string `placeholder:"FILE" help:"Write the result into this file, by its ending: .json (for weir load compare), .html (a page with plots) or .hgrm (percentiles as HdrHistogram plots them); can be repeated."`
+	Report         []string `sep:"none" placeholder:"FILE" help:"Write the result into this file, by its ending: .json (for weir load compare), .html (a page with plots) or .hgrm (percentiles as HdrHistogram plots them); can be repeated."`
 	Trace          string   `placeholder:"FILE" help:"Write a CSV line for each request."`
 	Metrics        string   `placeholder:"ADDR" help:"Serve metrics for Prometheus at this address, under /metrics, during the run."`
 	JSON           bool     `name:"json" help:"Print the result as JSON."`

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/table"
 )
 
-// A Comparison is what changed from one run to another.
+// A Comparison has the figures of two runs side by side.
 type Comparison struct {
 	Before  Run      `json:"before"`
 	After   Run      `json:"after"`

@@ -17,7 +17,7 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// A pageView is what the template shows.
+// A pageView is the data of the template.
 type pageView struct {
 	Title, Sub string
 	Facts      []fact
@@ -64,10 +64,10 @@ func (r Report) Page(w io.Writer, checked bool, broken []string) error {
 	if t := r.Traffic; t.Connections > 0 {
 		v.Facts = append(v.Facts, fact{"received", byteSize(t.Received), fmt.Sprintf("%s sent, %d connections", byteSize(t.Sent), t.Connections)})
 	}
-	var curves []curve
+	var curves []group
 	for _, g := range r.groups() {
 		if g.latency != nil && !(g.name == "all" && r.Succeeded == r.Requests) {
-			curves = append(curves, curve{g.name, g.color, g.latency})
+			curves = append(curves, g)
 		}
 	}
 	if l, name := r.answered(); l != nil {
@@ -92,10 +92,10 @@ func (c Comparison) Page(w io.Writer, checked bool, broken []string) error {
 		t.Rows = append(t.Rows, []string{f.Name, f.value(f.Before), f.value(f.After), f.change(), f.note()})
 	}
 	v.Tables = []tableView{t}
-	var curves []curve
+	var curves []group
 	for i, run := range []Run{c.Before, c.After} {
 		if l, name := run.Report.answered(); l != nil {
-			curves = append(curves, curve{string(rune('A'+i)) + ", " + name, []int{colorBefore, colorAfter}[i], l})
+			curves = append(curves, group{string(rune('A'+i)) + ", " + name, []int{colorBefore, colorAfter}[i], l})
 		}
 	}
 	if err := v.draw(percentileSheet(curves), c.timeSheet()); err != nil {

@@ -11,8 +11,8 @@ import (
 
 // timeSheet has the rates and the latencies over time.
 func (r Report) timeSheet() plot.Sheet {
-	rates := plot.Panel{Title: "Requests per second"}
-	latency := plot.Panel{Title: "Latency of successes", Unit: plot.Seconds}
+	rates := plot.Panel{Title: "Per second"}
+	latency := plot.Panel{Title: "Latency", Unit: plot.Seconds}
 	over := func(value func(Slot) float64, gap bool) (points plotter.XYs) {
 		for _, s := range r.Series {
 			y := value(s)
@@ -23,7 +23,7 @@ func (r Report) timeSheet() plot.Sheet {
 		}
 		return points
 	}
-	any := func(value func(Slot) float64) bool {
+	some := func(value func(Slot) float64) bool {
 		for _, s := range r.Series {
 			if value(s) > 0 {
 				return true
@@ -40,7 +40,7 @@ func (r Report) timeSheet() plot.Sheet {
 		{"success", colorSuccess, func(s Slot) float64 { return s.Succeeded }}, {"rejected", colorRejected, func(s Slot) float64 { return s.Rejected }},
 		{"failed", colorFailed, func(s Slot) float64 { return s.Failed }},
 	} {
-		if l.color == colorSuccess || any(l.value) {
+		if l.color == colorSuccess || some(l.value) {
 			rates.Add(l.name, plot.Stroke(plot.Colour(l.color), 2, nil), over(l.value, false))
 		}
 	}
@@ -56,15 +56,8 @@ func (r Report) timeSheet() plot.Sheet {
 	} {
 		latency.Add(l.name, l.style, over(l.value, true))
 	}
-	return plot.Sheet{Title: "Over time", Notes: []string{"latency from the intended start, at the time when the request was due"},
+	return plot.Sheet{Title: "Over time", Notes: []string{"requests per second, and latency of the successes from their intended start, at that time"},
 		Across: "time", Time: true, Panels: []plot.Panel{latency, rates}}
-}
-
-// A curve is the percentiles of a group of requests.
-type curve struct {
-	name    string
-	color   int // of plot.Colour
-	latency *Latency
 }
 
 // Colours of the groups, and of the two runs of a comparison.
@@ -77,31 +70,31 @@ const (
 	colorAfter    = 0
 )
 
-// percentileSheet has a curve of latency over the percentile for each run.
-func percentileSheet(curves []curve) plot.Sheet {
+// percentileSheet has a curve of latency over the percentile for each group.
+func percentileSheet(groups []group) plot.Sheet {
 	panel := plot.Panel{Title: "Latency", Unit: plot.Seconds}
-	for _, c := range curves {
-		panel.Add(c.name, plot.Stroke(plot.Colour(c.color), 2, nil), c.points())
+	for _, g := range groups {
+		panel.Add(g.name, plot.Stroke(plot.Colour(g.color), 2, nil), g.latency.points())
 	}
 	return plot.Sheet{Title: "Latency by percentile", Notes: []string{"each further nine has the same width; the curve ends at the slowest request"},
 		Across: "percentile", Nines: true, Wide: true, Panels: []plot.Panel{panel}}
 }
 
 // points returns the percentiles from 0 to the last one below the maximum.
-func (c curve) points() (points plotter.XYs) {
-	const each = 60 // nine has so many points
-	last := math.Log10(float64(max(c.latency.Count, 10)))
+func (l *Latency) points() (points plotter.XYs) {
+	const each = 60 // points for each nine
+	last := math.Log10(float64(max(l.Count, 10)))
 	for i := 0; float64(i)/each <= last; i++ {
 		nines := float64(i) / each
-		points = append(points, plotter.XY{X: nines, Y: c.latency.At(100 - math.Pow(10, 2-nines))})
+		points = append(points, plotter.XY{X: nines, Y: l.At(100 - math.Pow(10, 2-nines))})
 	}
 	return points
 }
 
 // timeSheet compares the rates and the latencies of two runs over time.
 func (c Comparison) timeSheet() plot.Sheet {
-	p99 := plot.Panel{Title: "Latency of successes, P99", Unit: plot.Seconds}
-	good := plot.Panel{Title: "Successes per second"}
+	p99 := plot.Panel{Title: "P99", Unit: plot.Seconds}
+	good := plot.Panel{Title: "Per second"}
 	for i, run := range []Run{c.Before, c.After} {
 		var late, rate plotter.XYs
 		for _, s := range run.Report.Series {
@@ -117,7 +110,8 @@ func (c Comparison) timeSheet() plot.Sheet {
 		p99.Add(name, style, late)
 		good.Add(name, style, rate)
 	}
-	return plot.Sheet{Title: "Over time", Across: "time", Time: true, Panels: []plot.Panel{p99, good}}
+	return plot.Sheet{Title: "Over time", Notes: []string{"successes: latency from the intended start, and rate"},
+		Across: "time", Time: true, Panels: []plot.Panel{p99, good}}
 }
 
 // stamp formats an instant.

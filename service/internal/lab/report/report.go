@@ -39,7 +39,7 @@ type Report struct {
 	Series    []Slot   `json:"series"`
 }
 
-// Traffic is what the connections of a run carried.
+// Traffic counts the connections of a run and their bytes.
 type Traffic struct {
 	Connections int64 `json:"connections"`
 	Sent        int64 `json:"sent_bytes"` // with the headers, and with TLS as encrypted

@@ -124,7 +124,7 @@ latency of successes
 	}
 }
 
-// Each end of a request has its class, and those that failed are counted.
+// Each end of a request has its class, and the failures are counted.
 func TestClasses(t *testing.T) {
 	ends := []trace.Record{
 		{Status: 200}, {Status: 302}, {Status: 404}, {Status: 503}, {Status: 101}, {Status: 7}, {Reason: trace.Timeout}, {Reason: "NOAUTH"},

@@ -85,6 +85,7 @@ func heads() (heads []string) {
 	return append(heads, "max", "of")
 }
 
+// A group is requests with the same kind of end, or of a run.
 type group struct {
 	name    string
 	color   int      // of plot.Colour

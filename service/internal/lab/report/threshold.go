@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// Thresholds are what a run must keep.
+// Thresholds are bounds on the figures of a run.
 type Thresholds struct {
 	Latency []Bound  // of the successes
 	Failed  *float64 // the most, as a share of all requests but the canceled ones

@@ -47,7 +47,7 @@ type Verdict struct {
 const tolerance = 0.005
 
 // judge compares a point with the agreement. Up to the agreed rate, the agreed share of
-// the requests succeeds. At a higher rate, so many succeed as at the agreed one.
+// the requests succeeds. At a higher rate, the agreed rate is served.
 func (a SLA) judge(p Point) Verdict {
 	var why []string
 	served := p.Success * p.Rate
