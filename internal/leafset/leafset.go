@@ -69,7 +69,7 @@ type shard struct {
 	_       [64]byte // so that no two shards share a cache line
 }
 
-// New returns a Set. It does not contact the upstream until the first decision.
+// New returns a Set. Without Config.Idle, it does not contact the upstream until the first decision.
 func New(cfg Config) (*Set, error) {
 	switch {
 	case cfg.Name == "":

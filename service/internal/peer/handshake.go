@@ -12,8 +12,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/mismatch"
 )
 
 const (
@@ -213,15 +216,29 @@ func upgrade(c net.Conn, host, path, token string) (*bufio.Reader, error) {
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-	return nil, &statusError{resp.StatusCode, path, strings.TrimSpace(string(text))}
+	return nil, &statusError{resp.StatusCode, path, mismatch.Text(string(text)), resp.Header.Get("Server")}
 }
 
 // A statusError is the answer of a server that does not upgrade the connection.
 type statusError struct {
 	status     int
 	path, text string
+	server     string // the program, if the answer tells
 }
 
+// ownStatuses are the answers of a Handler, whose texts say what is wrong.
+var ownStatuses = []int{http.StatusForbidden, http.StatusUpgradeRequired, http.StatusServiceUnavailable}
+
 func (e *statusError) Error() string {
-	return fmt.Sprintf("status %d to GET %s: %q", e.status, e.path, e.text)
+	text := fmt.Sprintf("it answers status %d to GET %s: %q", e.status, e.path, e.text)
+	if slices.Contains(ownStatuses, e.status) {
+		return text
+	}
+	if e.server != "" {
+		text += fmt.Sprintf(" (Server: %.40q)", e.server)
+	}
+	return text + map[string]string{
+		Path:     ": it is no weir serve with --peers",
+		LeafPath: ": it is no weir serve that can be an upstream",
+	}[e.path]
 }
