@@ -6,9 +6,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 )
 
 // Explain returns an error that says what is wrong with the server at a URL, and what to do, if err
@@ -17,7 +19,8 @@ func Explain(to *url.URL, err error) error {
 	if err == nil {
 		return nil
 	}
-	if op, is := errors.AsType[*net.OpError](err); is && op.Op != "remote error" { // that is an alert of TLS
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	if op, is := errors.AsType[*net.OpError](err); is && op.Op != "remote error" && !ended { // that is an alert of TLS
 		return err
 	}
 	text, host := err.Error(), to.Host
@@ -38,7 +41,9 @@ func Explain(to *url.URL, err error) error {
 	case secure && has("unexpected ALPN protocol", "no application protocol"):
 		return fmt.Errorf("%s does not speak HTTP/2 over TLS: it is no weir serve, or a proxy in front of it needs HTTP/2: %w", host, err)
 	case has("http2: frame too large", "http2: failed reading the frame payload", "looked like an HTTP/1.1 header", "http2: client conn"):
-		return fmt.Errorf("%s does not speak HTTP/2 without TLS: it is no weir serve, serves TLS (then give https://%s), or is a proxy that speaks only HTTP/1.1: %w", host, host, err)
+		return fmt.Errorf("%s does not speak HTTP/2 without TLS: it serves TLS (then give https://%s), or is no weir serve, or a proxy that speaks only HTTP/1.1: %w", host, host, err)
+	case !secure && ended:
+		return fmt.Errorf("%s ends the connection without an answer: if it does so each time, it serves TLS (then give https://%s), or is no weir serve: %w", host, host, err)
 	case has("malformed HTTP"):
 		return fmt.Errorf("%s does not speak HTTP: it is no weir serve: %w", host, err)
 	}

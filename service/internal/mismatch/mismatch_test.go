@@ -50,11 +50,11 @@ func TestExplain(t *testing.T) {
 	plainHost, secureHost := strings.TrimPrefix(plain.URL, "http://"), strings.TrimPrefix(secure.URL, "https://")
 	rawHost := raw(t)
 	for _, c := range []struct{ url, link, exchange string }{
-		{plain.URL, `it answers status 404 to GET /-/leaf: "Not found" (Server: "other/1.0"): it is no weir serve that can be an upstream`, plainHost + " does not speak HTTP/2 without TLS: it is no weir serve, "},
+		{plain.URL, `it answers status 404 to GET /-/leaf: "Not found" (Server: "other/1.0"): it is no weir serve that can be an upstream`, "it serves TLS (then give https://" + plainHost + "), or is no weir serve"},
 		{secure.URL, `it answers status 404 to GET /-/leaf: "Not found" (Server: "other/1.0"): it is no weir serve that can be an upstream`, secureHost + " does not speak HTTP/2 over TLS: it is no weir serve, or "},
-		{"http://" + secureHost, secureHost + " serves TLS: give https://" + secureHost, "serves TLS (then give https://" + secureHost + ")"},
+		{"http://" + secureHost, secureHost + " serves TLS: give https://" + secureHost, "it serves TLS (then give https://" + secureHost + "), or is no weir serve"},
 		{"https://" + plainHost, plainHost + " does not serve TLS: give http://" + plainHost, plainHost + " does not serve TLS: give http://" + plainHost},
-		{"http://" + rawHost, rawHost + " serves TLS: give https://" + rawHost, "serves TLS (then give https://" + rawHost + ")"},
+		{"http://" + rawHost, rawHost + " serves TLS: give https://" + rawHost, "it serves TLS (then give https://" + rawHost + "), or is no weir serve"},
 		{"http://127.0.0.1:1", "dial tcp 127.0.0.1:1", "upstream: dial tcp 127.0.0.1:1"},
 	} {
 		states := make(chan peer.State, 10)

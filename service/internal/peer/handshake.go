@@ -226,6 +226,23 @@ type statusError struct {
 	server     string // the program, if the answer tells
 }
 
+// Unusable reports whether an error of a State says that there is a server, but that it cannot be used:
+// with another secret, certificate or version, or another program.
+func Unusable(err error) bool {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return e.status != http.StatusServiceUnavailable
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op != "remote error" { // that is an alert of TLS
+		return false
+	}
+	for _, passing := range []error{nil, ErrUnavailable, errMany, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, passing) {
+			return false
+		}
+	}
+	return true
+}
+
 // ownStatuses are the answers of a Handler, whose texts say what is wrong.
 var ownStatuses = []int{http.StatusForbidden, http.StatusUpgradeRequired, http.StatusServiceUnavailable}
 

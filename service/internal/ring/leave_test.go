@@ -32,7 +32,7 @@ func TestLeave(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		began := time.Now()
-		if err := f.nodes["c"].Leave(ctx); err != nil || time.Since(began) > time.Second {
+		if moved, err := f.nodes["c"].Leave(ctx); err != nil || !moved || time.Since(began) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		f.want(map[string]string{"a": "live live left", "b": "live live left", "c": "live live left"})
@@ -70,7 +70,7 @@ func TestPeersAreFoundLate(t *testing.T) {
 				keys = append(keys, key)
 			}
 		}
-		if err := f.nodes["c"].Leave(context.Background()); err != nil {
+		if _, err := f.nodes["c"].Leave(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		f.kill("c")
