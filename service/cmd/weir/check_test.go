@@ -39,7 +39,7 @@ x
 
 // The options of a rule about fleets are shown: with a key, without one, and as JSON.
 func TestCheckFleetRules(t *testing.T) {
-	rules := file(t, "rules.yaml", `rules: [{name: pages, glob: "page*", rate: 200/s, unassigned: share, away: deny}, {name: jobs, glob: "job*", rate: 9/s, away: allow}, {name: rest, rate: 1/s}]`)
+	rules := file(t, "rules.yaml", `rules: [{name: pages, glob: "page*", rate: 200/s, unassigned: share, away: deny}, {name: jobs, glob: "job*", rate: 9/s, away: allow}, {name: rest, glob: "*", rate: 1/s}]`)
 	for _, c := range []struct {
 		key, want string
 	}{
