@@ -43,8 +43,8 @@ func TestCheckFleetRules(t *testing.T) {
 	for _, c := range []struct {
 		key, want string
 	}{
-		{"page", "\npage\n  pages (glob \"page*\"): 200/s, 200 at once (gcra), 100 may wait; unassigned: share, away: deny\n"},
-		{"job", "\njob\n  jobs (glob \"job*\"): 9/s, 9 at once (gcra), 100 may wait; away: allow\n"},
+		{"page", "\npage\n  pages (glob \"page*\"): 200/s, 200 at once (gcra), 100 may wait, for at most 3600000 ms; unassigned: share, away: deny\n"},
+		{"job", "\njob\n  jobs (glob \"job*\"): 9/s, 9 at once (gcra), 100 may wait, for at most 3600000 ms; away: allow\n"},
 		{"", "  pages: unassigned: share, away: deny\n  jobs: away: allow\n"},
 	} {
 		args := []string{"check", rules}
