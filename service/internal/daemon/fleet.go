@@ -55,9 +55,9 @@ func (d *Daemon) newFleet() (err error) {
 	if f.fallback, err = server.NewFallback(alone, p.Away); err != nil {
 		return err
 	}
-	roots, err := p.roots()
+	roots, err := inputfile.Authorities(p.CA)
 	if err != nil {
-		return err
+		return fmt.Errorf("--peer-ca: %w", err)
 	}
 	self, log := peer.Info{Node: d.node, Version: d.cfg.Version}, newMemberLog(d.log)
 	f.ring = ring.New(ring.Config{
@@ -83,22 +83,6 @@ func (d *Daemon) newFleet() (err error) {
 	}
 	d.fleet, d.decider = f, f.ring
 	return nil
-}
-
-// roots loads the authorities of the members' certificates; nil for those of the system.
-func (p *Peers) roots() (*x509.CertPool, error) {
-	if p.CA == "" {
-		return nil, nil
-	}
-	text, err := inputfile.Read(p.CA, maxPEM)
-	if err != nil {
-		return nil, fmt.Errorf("--peer-ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--peer-ca: %s: there is no certificate in it", p.CA)
-	}
-	return pool, nil
 }
 
 // peerTLS returns the configuration for links to a member. This member shows its certificate, if it has one.
