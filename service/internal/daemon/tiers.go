@@ -92,8 +92,8 @@ func (t *tier) checkTiers(ctx context.Context, d *Daemon) {
 	}
 }
 
-// checkTiers checks the tiers above the instance node, whose upstream has a URL. It returns those that the
-// instance tells its own leaves of: up to itself, if it is one of them.
+// checkTiers checks the tiers above the instance node, whose upstream has a URL. It returns the tiers for the
+// instance's own leaves: up to itself, if it is one of them.
 func checkTiers(node, url string, all []tierInfo) ([]tierInfo, error) {
 	if at := slices.IndexFunc(all, func(i tierInfo) bool { return i.Node == node }); at >= 0 {
 		all = all[:at+1]
