@@ -275,7 +275,7 @@ func TestOrder(t *testing.T) {
 // A Handler that leaves ends what has begun, and Clients send it nothing more.
 func TestLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		owner, s, c := newSlowSite(t)
+		_, s, c := newSlowSite(t)
 		results := waiters(t, t.Context(), c, "a", 2)
 		ended := make(chan error, 1)
 		go func() {
