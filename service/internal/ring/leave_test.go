@@ -128,3 +128,27 @@ func TestStateComesLate(t *testing.T) {
 		}
 	})
 }
+
+// While the counts of a key move, requests for it are held: none is decided by a full bucket.
+func TestRequestsAreHeldWhileCountsMove(t *testing.T) {
+	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
+		key := f.ownedBy("c")
+		if n, _ := f.take("c", key, limit); n != limit {
+			t.Fatalf("%d tokens", n)
+		}
+		var asking sync.WaitGroup
+		for range 200 { // one request each 100 µs, at both others
+			for _, at := range []string{"a", "b"} {
+				asking.Go(func() {
+					if n, step := f.take(at, key, 1); n > 0 || step != decider.Exact {
+						t.Errorf("%s gives %d tokens, %v", at, n, step)
+					}
+				})
+			}
+			if time.Sleep(100 * time.Microsecond); f.nodes["c"].view.Load().status["c"] != Left {
+				asking.Go(func() { _, _ = f.nodes["c"].Leave(context.Background()) })
+			}
+		}
+		asking.Wait()
+	})
+}
