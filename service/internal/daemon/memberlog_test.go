@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,19 +16,35 @@ import (
 	"github.com/weir-go/weir/service/internal/ring"
 )
 
-// textLog returns a logger, and what it has logged since the last call.
+// A logText is what a logger has written since the last call of take.
+type logText struct {
+	mu  sync.Mutex // guards out
+	out bytes.Buffer
+}
+
+func (l *logText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(b)
+}
+
+func (l *logText) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := l.out.String()
+	l.out.Reset()
+	return text
+}
+
+// textLog returns a logger without times, and what it has logged since the last call.
 func textLog() (*slog.Logger, func() string) {
-	var out bytes.Buffer
-	return slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}})), func() string {
-			text := out.String()
-			out.Reset()
-			return text
+	text := new(logText)
+	return slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
 		}
+		return a
+	}})), text.take
 }
 
 // A new member is logged when it is reached, or as cut off after a grace, with the reason. Later changes
