@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/service/internal/ring"
 )
 
-// A logText is what a logger has written since the last call of take.
+// A logText keeps the output of a logger until take is called.
 type logText struct {
 	mu  sync.Mutex // guards out
 	out bytes.Buffer
