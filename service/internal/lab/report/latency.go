@@ -103,11 +103,11 @@ type bar struct {
 	tail     bool // the last one, which ends at the maximum
 }
 
-// bars divides the latencies into about ten ranges of the same width up to the 99th
+// bars divides the latencies into 6 to 15 ranges of the same width up to the 99th
 // percentile, and one beyond.
 func (l *Latency) bars() (bars []bar) {
 	most := max(l.At(99)-l.Min, 1e-6)
-	step := niceStep(most / 10)
+	step := niceStep(most / 15)
 	first := int(l.Min / step)
 	for _, b := range l.histogram.Distribution() {
 		if b.Count == 0 {
