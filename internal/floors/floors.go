@@ -141,7 +141,7 @@ var sideways = map[string][]string{
 	// The experiment has the middleware among its rows, as people use it.
 	"service/internal/lab/sla": {"httplimit", "internal/admission", "service/internal/lab/load", "service/internal/lab/sim", "service/internal/lab/plot"},
 	// The demonstration shows the proxy itself, on the page.
-	"service/internal/lab/demo": {"service/internal/proxy", "service/internal/settings", "service/internal/web", "service/internal/lab/origin", "service/internal/lab/load"},
+	"service/internal/lab/demo": {"service/internal/proxy", "service/internal/settings", "service/internal/web", "service/internal/lab/origin", "service/internal/lab/load", "service/internal/lab/plot"},
 }
 
 // banned are the packages of the standard library, with all below them, that a
