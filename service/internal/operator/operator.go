@@ -19,12 +19,13 @@ var assets embed.FS
 const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // ServePage serves the files of a page at /, page.html also as / itself, the files of
-// this package under /operator/, and the icon and the plots of package web.
+// this package under /operator/, and the icon and what plots need from package web.
 func ServePage(mux *http.ServeMux, page fs.ReadDirFS) {
 	serveFiles(mux, "/", page)
 	serveFiles(mux, "/operator/", assets)
 	mux.Handle("GET /{$}", file(page, "page.html"))
 	mux.Handle("GET /icon.svg", web.Handler())
+	mux.Handle("GET /legend.js", web.Handler())
 	mux.Handle("GET /uplot/", web.Handler())
 }
 

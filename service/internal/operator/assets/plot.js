@@ -1,4 +1,5 @@
 // A plot of the last minutes.
+import { marker } from "../legend.js";
 
 const height = 240;
 const span = 300; // seconds
@@ -26,13 +27,6 @@ function series(line) {
   };
   return Object.assign(opts, ...Object.keys(draws).filter((name) => line[name]).map((name) => draws[name](line)));
 }
-
-// marker shows a line as it is drawn, in the legend.
-const marker = ({ color, dash }) => {
-  if (!dash) return `var(${color})`;
-  const [on, off] = dash;
-  return `repeating-linear-gradient(90deg, var(${color}) 0 ${on}px, transparent ${on}px ${on + off}px)`;
-};
 
 const time = (t) => new Date(t * 1000).toLocaleTimeString("en-GB");
 const upTo = (least) => (_, min, max) => [0, Math.max(least, (max ?? 0) * 1.08)];

@@ -1,4 +1,5 @@
 // One panel: an uPlot with the series that have values.
+import { marker } from "./legend.js";
 
 const height = 216;
 const font = 'system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
@@ -12,13 +13,6 @@ const draws = {
   dashed: () => ({ dash: [6, 5], width: 1.5 }),
   dotted: () => ({ dash: [2, 3] }),
   dashdot: () => ({ dash: [8, 3, 2, 3] }),
-};
-
-// marker shows a line as it is drawn, in the legend.
-const marker = ({ color, dash }) => {
-  if (!dash) return `var(${color})`;
-  const [on, off] = dash;
-  return `repeating-linear-gradient(90deg, var(${color}) 0 ${on}px, transparent ${on}px ${on + off}px)`;
 };
 
 // series converts one of our series for uPlot:

@@ -26,11 +26,14 @@ const captions = {
     `The origin still finishes ${number(s.origin.throughput_rps)} requests per second, but all of them too late: clients leave after ${client.timeout_seconds} s. Useful answers: ${number(s.goodput_rps)} per second.`,
   proxy: ({ s, settings }) =>
     `The proxy lets ${s.proxy?.limit ?? "a few"} requests in, and refuses the others at once. The origin first finishes the ${number(Math.max(s.origin.inflight - settings.workers, 0), 0)} requests of its queue, most of them abandoned.`,
-  recovery: ({ s, sum, capacity }) => {
+  recovery: ({ s, sum, capacity, reached }) => {
     const now = `${number(s.goodput_rps)} useful answers per second`;
-    if (s.goodput_rps >= 0.95 * capacity) {
+    // A limit that has just been lowered below the average in flight is such a test.
+    const tests = reached && s.proxy.limit < s.origin.inflight - 1;
+    if (s.goodput_rps >= 0.95 * capacity && !tests) {
       return `${now}: all that the law allows (${number(capacity)}). The limit found itself: ${s.proxy.limit} in flight. ${number(sum.rejected)} per second are refused at once. Your turn: choose an experiment, or change the settings.`;
     }
+    if (reached) return `${now}, of ${number(capacity)} possible. For a moment, the limit is ${s.proxy.limit}: Auto tests whether requests queue at the origin.`;
     return `${now}, of ${number(capacity)} possible. The limit, now ${s.proxy.limit}, finds itself: it rises while more requests in flight bring more answers.`;
   },
 };
@@ -43,7 +46,10 @@ export function story(state, s, sum) {
   const capacity = workers / service;
   const can = `The origin can serve ${number(capacity)} requests per second, ${rate} arrive`;
   if (!s) return can + ".";
-  if (state.phase) return captions[state.phase]({ rate, settings, client, capacity, s, sum });
+  if (state.phase) {
+    const reached = state.samples.some((past) => past.phase === "recovery" && past.goodput_rps >= 0.95 * capacity);
+    return captions[state.phase]({ rate, settings, client, capacity, s, sum, reached });
+  }
   const enough = capacity >= rate;
   const late = sum.timeout + sum.origin_timeout;
   if (proxy === "off") {
