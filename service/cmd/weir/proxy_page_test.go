@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/proxy/proxypage"
 )
 
@@ -58,15 +60,12 @@ func TestProxyPage(t *testing.T) {
 	want("POST", "/-/set", 403, "", "Sec-Fetch-Site", "cross-site")
 	want("POST", "/-/reload", 200, "1 changed")
 	// The page has the counts within a second or two.
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	fatal(t, httpserve.Until(ctx, func() bool {
 		var st proxypage.State
 		_, body := do("GET", "/-/live?since=1")
 		fatal(t, json.Unmarshal([]byte(body), &st))
-		if len(st.Rules) == 1 && st.Rules[0].Mode == "shadow" && st.Rules[0].Denied == 1 && len(st.History) > 0 && len(st.Origins) == 1 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(body)
-		}
-	}
+		return len(st.Rules) == 1 && st.Rules[0].Mode == "shadow" && st.Rules[0].Denied == 1 && len(st.History) > 0 && len(st.Origins) == 1
+	}))
 }

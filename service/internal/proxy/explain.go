@@ -26,7 +26,7 @@ type Explanation struct {
 	Total   *LimitReport `json:"total,omitempty"`
 }
 
-// A Verdict is what the proxy does with a request.
+// A Verdict names the action of the proxy for a request.
 type Verdict string
 
 // The Verdicts.

@@ -13,7 +13,7 @@ import (
 type Work struct {
 	At       time.Time
 	Inflight int           // exchanges that hold a unit now
-	Ended    uint64        // that have released it, or have left the limit as long-lived
+	Ended    uint64        // exchanges that have released it, or have left the limit as long-lived
 	Busy     time.Duration // time in flight, summed over all exchanges, ended or not
 	times    *hdrhistogram.Snapshot
 }
@@ -81,7 +81,7 @@ type WorkPeriod struct {
 	Inflight float64         // the mean number of exchanges that held a unit
 	Ended    uint64          // exchanges
 	Mean     time.Duration   // time in flight per exchange that ended: Inflight × Period ÷ Ended; 0 if none did
-	Times    []time.Duration // the quantiles of those that ended; nil if none did
+	Times    []time.Duration // quantiles of the times of exchanges that ended; nil if none did
 }
 
 // Since returns the work since an earlier instant, with quantiles of the times in flight.

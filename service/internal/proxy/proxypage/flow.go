@@ -13,7 +13,7 @@ type reading struct {
 	work   proxy.Work
 }
 
-// counts are those of a class, or of all classes.
+// counts has the requests of a class, or of all classes, by outcome.
 type counts struct {
 	requests, denied      uint64
 	rejected, wouldReject map[string]uint64 // by reason

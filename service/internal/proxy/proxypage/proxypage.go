@@ -22,7 +22,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// A Source is what the page shows: a *proxy.Proxy. It must be safe for concurrent use.
+// A Source has the state that the page shows. A *proxy.Proxy is one. It must be safe for
+// concurrent use.
 type Source interface {
 	Report() proxy.Report
 	Work() proxy.Work
