@@ -48,10 +48,10 @@ var packages = map[string]floor{
 	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/bytesize": words, "service/internal/match": core, "service/internal/descriptor": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
 	"service/internal/server/batchjson": core, "service/internal/server/jsonscan": core, "service/internal/server/leafjson": core, "service/internal/server/clock": core, "service/internal/server/handover": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
 	"service/internal/allocator": pure, "service/internal/balance": pure, "service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
-	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/grpcapi": service, "service/internal/server/respapi": service, "service/internal/server/rlqsapi": service, "service/internal/server/token": service, "service/internal/redisstore": service, "service/internal/peer": service, "service/internal/upstream": service,
+	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/grpcapi": service, "service/internal/server/respapi": service, "service/internal/server/rlqsapi": service, "service/internal/server/token": service, "service/internal/redisstore": service, "service/internal/peer": service, "service/internal/upstream": service, "service/internal/mismatch": service,
 	"service/internal/connlimit": service, "service/internal/certfile": service, "service/internal/heapfloor": service, "service/internal/proxyheader": service, "service/internal/eventloop": service, "service/internal/httpserve": service, "service/internal/logqueue": service, "service/internal/terminal": service,
 	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/proxyrule": service, "service/internal/settings": service, "service/internal/web": service,
-	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab,
+	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/report": lab, "service/internal/lab/origin": lab,
 	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
 	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
 	"internal/floors": lab, "internal/redistest": lab,
@@ -114,7 +114,8 @@ var sideways = map[string][]string{
 	"service/internal/server/state":    {"service/internal/config", "service/internal/server/grant", "service/internal/server/lease", "service/internal/server/ruleset"},
 	"service/internal/server/adminapi": {"service/internal/httpserve", "service/internal/ring", "service/internal/web"},
 	"service/internal/connlimit":       {"service/internal/eventloop"},
-	"service/internal/peer":            {"service/internal/connlimit"},
+	"service/internal/peer":            {"service/internal/connlimit", "service/internal/mismatch"},
+	"service/internal/upstream":        {"service/internal/mismatch"},
 	"service/internal/ring":            {"service/internal/peer"},
 	"service/internal/discover":        {"service/internal/ring"},
 	"service/internal/servermetric":    {"service/internal/peer", "service/internal/ring"},
@@ -128,9 +129,10 @@ var sideways = map[string][]string{
 	"internal/caller":                  {"internal/httpheader"},
 	"service/internal/rulecheck":       {"service/internal/terminal"},
 	"service/internal/top":             {"service/internal/server/adminapi", "service/internal/terminal"},
-	"service/internal/daemon": {"service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/certfile", "service/internal/server/adminapi", "service/internal/server/grpcapi", "service/internal/server/httpapi", "service/internal/server/respapi", "service/internal/server/rlqsapi", "service/internal/server/token", "service/internal/servermetric",
+	"service/internal/daemon": {"service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/inputfile", "service/internal/certfile", "service/internal/server/adminapi", "service/internal/server/grpcapi", "service/internal/server/httpapi", "service/internal/server/respapi", "service/internal/server/rlqsapi", "service/internal/server/token", "service/internal/servermetric",
 		"service/internal/connlimit", "service/internal/eventloop", "service/internal/httpserve"},
 	"service/internal/lab/load":     {"service/internal/lab/pace", "service/internal/lab/trace"},
+	"service/internal/lab/report":   {"service/internal/lab/plot"},
 	"service/internal/lab/origin":   {"service/internal/settings"},
 	"service/internal/lab/scenario": {"service/internal/lab/fleet", "service/internal/lab/sim", "service/internal/strictyaml"},
 	// The upstream of a simulated fleet is the server itself.
@@ -141,7 +143,7 @@ var sideways = map[string][]string{
 	// The experiment has the middleware among its rows, as people use it.
 	"service/internal/lab/sla": {"httplimit", "internal/admission", "service/internal/lab/load", "service/internal/lab/sim", "service/internal/lab/plot"},
 	// The demonstration shows the proxy itself, on the page.
-	"service/internal/lab/demo": {"service/internal/proxy", "service/internal/settings", "service/internal/web", "service/internal/lab/origin", "service/internal/lab/load"},
+	"service/internal/lab/demo": {"service/internal/proxy", "service/internal/settings", "service/internal/web", "service/internal/lab/origin", "service/internal/lab/load", "service/internal/lab/plot"},
 }
 
 // banned are the packages of the standard library, with all below them, that a
