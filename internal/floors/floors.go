@@ -48,7 +48,7 @@ var packages = map[string]floor{
 	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/bytesize": words, "service/internal/match": core, "service/internal/descriptor": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
 	"service/internal/server/batchjson": core, "service/internal/server/jsonscan": core, "service/internal/server/leafjson": core, "service/internal/server/clock": core, "service/internal/server/handover": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
 	"service/internal/allocator": pure, "service/internal/balance": pure, "service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
-	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/grpcapi": service, "service/internal/server/respapi": service, "service/internal/server/rlqsapi": service, "service/internal/server/token": service, "service/internal/redisstore": service, "service/internal/peer": service, "service/internal/upstream": service,
+	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/grpcapi": service, "service/internal/server/respapi": service, "service/internal/server/rlqsapi": service, "service/internal/server/token": service, "service/internal/redisstore": service, "service/internal/peer": service, "service/internal/upstream": service, "service/internal/mismatch": service,
 	"service/internal/connlimit": service, "service/internal/certfile": service, "service/internal/heapfloor": service, "service/internal/proxyheader": service, "service/internal/eventloop": service, "service/internal/httpserve": service, "service/internal/logqueue": service, "service/internal/terminal": service,
 	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/proxyrule": service, "service/internal/settings": service, "service/internal/web": service,
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab,
@@ -114,7 +114,8 @@ var sideways = map[string][]string{
 	"service/internal/server/state":    {"service/internal/config", "service/internal/server/grant", "service/internal/server/lease", "service/internal/server/ruleset"},
 	"service/internal/server/adminapi": {"service/internal/httpserve", "service/internal/ring", "service/internal/web"},
 	"service/internal/connlimit":       {"service/internal/eventloop"},
-	"service/internal/peer":            {"service/internal/connlimit"},
+	"service/internal/peer":            {"service/internal/connlimit", "service/internal/mismatch"},
+	"service/internal/upstream":        {"service/internal/mismatch"},
 	"service/internal/ring":            {"service/internal/peer"},
 	"service/internal/discover":        {"service/internal/ring"},
 	"service/internal/servermetric":    {"service/internal/peer", "service/internal/ring"},
@@ -141,7 +142,7 @@ var sideways = map[string][]string{
 	// The experiment has the middleware among its rows, as people use it.
 	"service/internal/lab/sla": {"httplimit", "internal/admission", "service/internal/lab/load", "service/internal/lab/sim", "service/internal/lab/plot"},
 	// The demonstration shows the proxy itself, on the page.
-	"service/internal/lab/demo": {"service/internal/proxy", "service/internal/settings", "service/internal/web", "service/internal/lab/origin", "service/internal/lab/load"},
+	"service/internal/lab/demo": {"service/internal/proxy", "service/internal/settings", "service/internal/web", "service/internal/lab/origin", "service/internal/lab/load", "service/internal/lab/plot"},
 }
 
 // banned are the packages of the standard library, with all below them, that a

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"os/exec"
 	"runtime"
 	"time"
@@ -17,14 +19,25 @@ import (
 )
 
 type demoCmd struct {
-	Listen string  `default:"127.0.0.1:7070" placeholder:"ADDR" help:"Address of the page (${default})."`
-	Open   bool    `help:"Open the page in the browser."`
-	Tour   bool    `default:"true" negatable:"" help:"Begin with a tour of half a minute, which ends when the user changes a setting. --no-tour skips it."`
-	Speed  float64 `least:"0.1" most:"50" default:"1" placeholder:"X" help:"Run X times faster: divide all times and multiply all rates by X. The page shows the original units (${default})."`
+	Listen string   `default:"127.0.0.1:7070" placeholder:"ADDR" help:"Address of the page (${default})."`
+	Open   bool     `help:"Open the page in the browser."`
+	Tour   bool     `default:"true" negatable:"" help:"Begin the tour when the page opens; a change of a setting ends it. --no-tour begins with the first experiment."`
+	Speed  *float64 `least:"0.1" most:"50" placeholder:"X" help:"Run X times faster: divide all times and multiply all rates by X. The page shows the original units (5, with which the tour lasts half a minute; with --headless 1)."`
 
 	Headless bool          `help:"Run the five experiments side by side and print their results, without a page."`
 	Duration time.Duration `default:"60s" placeholder:"TIME" help:"With --headless: duration of each experiment, in its original units (${default})."`
 	JSON     bool          `name:"json" help:"With --headless: print the results as JSON."`
+	Out      string        `placeholder:"DIR" help:"With --headless: write a picture of each experiment into this directory."`
+	Format   string        `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Format of the pictures: svg or png (${default})."`
+}
+
+// Help tells what to expect.
+func (demoCmd) Help() string {
+	return `weir demo runs an origin (7 workers), a proxy and a client (5 requests a second) in this process, over real HTTP, and shows them on a page.
+
+The tour tells a story in half a minute: normal operation; overload, because a new release of the origin takes 2 s per request instead of 1 s; collapse of goodput, because the origin answers after the clients have left; the proxy is turned on, with a limit that finds itself; recovery to the bound of Little's law, 7 workers / 2 s = 3.5 requests a second.
+
+Afterwards, choose one of the five experiments of marselester/capacity on the page, or change the settings. docs/capacity.md has their results and pictures.`
 }
 
 // Run shows the page until ctx ends, or runs headless.
@@ -34,6 +47,8 @@ func (c *demoCmd) Run(ctx context.Context, std streams) error {
 		return usagef("--duration=%v: must be in [20s, 24h]: the origin needs time to collapse", c.Duration)
 	case c.JSON && !c.Headless:
 		return usagef("--json needs --headless")
+	case c.Out != "" && !c.Headless:
+		return usagef("--out needs --headless")
 	case c.Headless:
 		return c.headless(ctx, std)
 	}
@@ -45,13 +60,13 @@ func (c *demoCmd) page(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	live, err := demo.NewLive(c.Speed)
+	live, err := demo.NewLive(c.speed(demo.TourSpeed))
 	if err != nil {
 		return err
 	}
 	defer live.Close()
 	if c.Tour {
-		live.Tour()
+		live.AwaitViewer()
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/", live.Handler())
@@ -80,13 +95,27 @@ func browse(url string) error {
 	}
 }
 
+// speed returns --speed, or a default.
+func (c *demoCmd) speed(otherwise float64) float64 {
+	if c.Speed == nil {
+		return otherwise
+	}
+	return *c.Speed
+}
+
 func (c *demoCmd) headless(ctx context.Context, std streams) error {
-	real := time.Duration(float64(c.Duration) / c.Speed)
+	if c.Out != "" { // fail before the measurement rather than after it
+		if err := os.MkdirAll(c.Out, 0o777); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	speed := c.speed(1)
+	real := time.Duration(float64(c.Duration) / speed)
 	fmt.Fprintf(std.Err, "five experiments over real HTTP, side by side: %v\n", real.Round(time.Second))
 	stop := terminal.Progress(std.Err, func(elapsed time.Duration) string {
 		return fmt.Sprintf("%v left", max(real-elapsed, 0).Round(time.Second))
 	})
-	report, err := demo.RunAll(ctx, c.Speed, c.Duration)
+	report, err := demo.RunAll(ctx, speed, c.Duration)
 	stop()
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -94,7 +123,18 @@ func (c *demoCmd) headless(ctx context.Context, std streams) error {
 	case err != nil:
 		return err
 	case c.JSON:
-		return printJSON(std.Out, report)
+		err = printJSON(std.Out, report)
+	default:
+		err = report.Table(std.Out)
 	}
-	return report.Table(std.Out)
+	if err != nil || c.Out == "" {
+		return err
+	}
+	for _, e := range report.Experiments {
+		draw := func(w io.Writer) error { return e.Draw(w, c.Format) }
+		if err := writeFile(std.Err, c.Out, fmt.Sprintf("capacity-%s.%s", e.Name, c.Format), draw); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -63,6 +63,7 @@ func TestBadFlags(t *testing.T) {
 		{"demo --speed 0", "--speed=0: must be in [0.1, 50]"},
 		{"demo --headless --duration 1s", "--duration=1s: must be in [20s, 24h]"},
 		{"demo --json", "--json needs --headless"},
+		{"demo --out x", "--out needs --headless"},
 	} {
 		code, stdout, stderr := weir(t, strings.Fields(tt.args)...)
 		if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {

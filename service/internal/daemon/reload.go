@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
@@ -42,10 +43,7 @@ func (t *TLS) certificate() (*tls.Certificate, error) {
 
 // clients loads the authorities of the clients; nil if there are none.
 func (t *TLS) clients() (*x509.CertPool, error) {
-	if t.ClientCA == "" {
-		return nil, nil
-	}
-	pool, err := certfile.Pool(t.ClientCA)
+	pool, err := inputfile.Authorities(t.ClientCA)
 	if err != nil {
 		return nil, fmt.Errorf("--client-ca: %w", err)
 	}

@@ -45,11 +45,12 @@ func mergeTop(lists [][]decider.Seen, n int) []decider.Seen {
 			}
 			merged[i].Allowed += s.Allowed
 			merged[i].Denied += s.Denied
+			merged[i].LeasesRefused += s.LeasesRefused
 			merged[i].Waiting += s.Waiting
 		}
 	}
 	slices.SortFunc(merged, func(a, b decider.Seen) int {
-		return cmp.Or(cmp.Compare(b.Allowed+b.Denied, a.Allowed+a.Denied), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(b.Requests(), a.Requests()), cmp.Compare(a.Key, b.Key))
 	})
 	return merged[:min(max(n, 0), len(merged))]
 }

@@ -23,9 +23,10 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	}
 	for again := (lease.Wait{OnWait: req.OnWait}); ; {
 		rs := s.rules.Load()
-		m := s.keys.find(req.Key, rs).match
-		l, err := s.leases.Acquire(ctx, &req, leasePlan(rs, m, req.Key, make([]lease.Under, 0, 8)), &again)
+		k := s.keys.find(req.Key, rs)
+		l, err := s.leases.Acquire(ctx, &req, leasePlan(rs, k.match, req.Key, make([]lease.Under, 0, 8)), &again)
 		if err != waiting.ErrMoved {
+			s.refusedLeases.count(k, err)
 			return l, err
 		}
 	}

@@ -128,17 +128,18 @@ func (c Config) Validate() error {
 // A Server is a decider.Decider that decides in this process. It is safe for
 // concurrent use.
 type Server struct {
-	cfg    Config
-	clock  *clock.Clock
-	learns time.Duration // until when Exchange learns what leaves have; set before any other use
-	leaves leaves
-	tier   *Tier // source of what the leaves share; nil without an upstream
-	rules  atomic.Pointer[rules]
-	keys   *keys
-	room   *waiting.Room
-	grants ledger
-	leases *lease.Registry
-	own    *quota.Requested
+	cfg           Config
+	clock         *clock.Clock
+	learns        time.Duration // until when Exchange learns what leaves have; set before any other use
+	leaves        leaves
+	tier          *Tier // source of what the leaves share; nil without an upstream
+	rules         atomic.Pointer[rules]
+	keys          *keys
+	refusedLeases leaseRefusals
+	room          *waiting.Room
+	grants        ledger
+	leases        *lease.Registry
+	own           *quota.Requested
 
 	owned    owned
 	chunks   *handover.Sender // nil without a fleet

@@ -110,7 +110,14 @@ func (s *Shared) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
 	}
-	m := s.keys.find(req.Key, s.rules.Load()).match
+	k := s.keys.find(req.Key, s.rules.Load())
+	l, err := s.acquire(ctx, &req, k.match)
+	s.refusedLeases.count(k, err)
+	return l, err
+}
+
+// acquire takes a lease of a key with its rules.
+func (s *Shared) acquire(ctx context.Context, req *decider.LeaseRequest, m *match) (decider.Lease, error) {
 	terms, ok := leaseTerms(m.list)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing

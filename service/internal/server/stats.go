@@ -113,14 +113,17 @@ func (r *rule) stats() RuleStats {
 // nil.
 func (s *Server) Top(ctx context.Context, n int) ([]decider.Seen, error) {
 	var all []decider.Seen
+	refused := s.refusedLeases.counts()
 	for e := range s.keys.all {
 		if err := ctx.Err(); err != nil { // after a reload, seen matches each key against each regex
 			return nil, err
 		}
-		all = append(all, s.seen(e))
+		k := s.seen(e)
+		k.LeasesRefused = refused[e.key]
+		all = append(all, k)
 	}
 	slices.SortFunc(all, func(a, b decider.Seen) int {
-		return cmp.Or(cmp.Compare(b.Allowed+b.Denied, a.Allowed+a.Denied), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(b.Requests(), a.Requests()), cmp.Compare(a.Key, b.Key))
 	})
 	return all[:min(max(n, 0), len(all))], nil
 }

@@ -17,7 +17,14 @@ func (t *Tier) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.L
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
 	}
-	m := t.keys.find(req.Key, t.rules.Load()).match
+	k := t.keys.find(req.Key, t.rules.Load())
+	l, err := t.acquire(ctx, &req, k.match)
+	t.refusedLeases.count(k, err)
+	return l, err
+}
+
+// acquire takes a lease of a key with its rules.
+func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, m *match) (decider.Lease, error) {
 	terms, ok := leaseTerms(m.list)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
@@ -28,7 +35,7 @@ func (t *Tier) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.L
 		ask = t.askWaiting
 	}
 	err := ask(ctx, func(ctx context.Context) (err error) {
-		got, err = t.cfg.Upstream.Acquire(ctx, req)
+		got, err = t.cfg.Upstream.Acquire(ctx, *req)
 		return err
 	})
 	l := newTierLease(m, req.Key, req.N)

@@ -43,7 +43,7 @@ func state() reading {
 	r := reading{
 		status: adminapi.Status{
 			NowMS: now, StartedMS: now - 3*3600_000, Ready: true, WindowMS: 10_000, RulesInForce: 5,
-			Words:  "64.3 of 312 a second are refused: 62 by login (over_rate), 2.3 by search (queue_full).",
+			Words:  "Of 312 requests per second, 64 are denied: 62 by login (over_rate), 2.3 by search (queue_full).",
 			Config: adminapi.ConfigState{Path: "/etc/weir/rules.yaml", Hash: "3f2a90c1d5e7", LoadedMS: now - 125_000, Reloads: 2},
 			Total:  adminapi.TotalState{PerSecond: flow(247.7, 64.3, nil), Waiting: 29, Leases: 7},
 			Rules: []adminapi.RuleStatus{

@@ -219,7 +219,7 @@ func (v *view) below(room int) []string {
 			"d, r   keys with most denials, or with most requests",
 			"e, /   explain a key: would its next request be allowed, and why",
 			"p      pause or resume", "q      quit", "",
-			"Rates are of the last seconds. P95: the wait of requests that queued.",
+			"Rates are of the last seconds; refused leases count as denied.", "P95: the wait of requests that queued.",
 			"LEASES: units held, of the number of keys × the limit per key.",
 		}
 	}
@@ -242,12 +242,12 @@ func (v *view) below(room int) []string {
 }
 
 func (v *view) keyCells(k *adminapi.Key) []string {
-	refused, allowed := highlit(k.DeniedPerSecond, denied), highlit(k.AllowedPerSecond, plain)
+	refused, allowed := highlit(k.DeniedPerSecond+k.LeaseRefusedPerSecond, denied), highlit(k.AllowedPerSecond, plain)
 	if v.top.WindowMS == 0 {
 		refused, allowed = faint.Render("…"), faint.Render("…")
 	}
 	return []string{
-		refused, allowed, strconv.FormatUint(k.Denied, 10), highlit(float64(k.Waiting), waiting),
+		refused, allowed, strconv.FormatUint(k.Denied+k.LeaseRefused, 10), highlit(float64(k.Waiting), waiting),
 		terminal.Escape(strings.Join(k.Rules, ", ")), terminal.Escape(k.Key),
 	}
 }

@@ -12,32 +12,31 @@ import (
 // State is the initial state for a page.
 type State struct {
 	Speed       float64      `json:"speed"`
-	Experiment  string       `json:"experiment"` // with this setup; empty if it is none of the five
+	Window      int          `json:"window_seconds"` // of each sample
+	Experiment  string       `json:"experiment"`     // with this setup and client; empty if it is none of the five
 	Experiments []Experiment `json:"experiments"`
+	Phase       Phase        `json:"phase"`  // of the tour; empty outside of it
+	Phases      []Phase      `json:"phases"` // all, in their order
 	Settings    Setup        `json:"settings"`
-	Client      ClientState  `json:"client"`
+	Client      Client       `json:"client"`
 	Samples     []Sample     `json:"samples"`
 	Changes     []ChangeMark `json:"changes"`
-}
-
-// ClientState is the client, which never changes.
-type ClientState struct {
-	Rate           float64 `json:"rate_rps"`
-	Workers        int     `json:"workers"`
-	TimeoutSeconds float64 `json:"timeout_seconds"`
 }
 
 func (l *Live) stateLocked() State {
 	s := State{
 		Speed:       float64(l.speed),
+		Window:      window,
 		Experiments: Experiments,
+		Phase:       l.phase,
+		Phases:      Phases,
 		Settings:    l.setup,
-		Client:      ClientState{Rate, ClientWorkers, ClientTimeout.Seconds()},
+		Client:      l.rig.client,
 		Samples:     l.samples,
 		Changes:     l.changes,
 	}
 	for _, e := range Experiments {
-		if e.Setup == l.setup {
+		if e.Setup == l.setup && s.Client == Source {
 			s.Experiment = e.Name
 		}
 	}
@@ -98,7 +97,11 @@ func (l *Live) Handler() http.Handler {
 }
 
 func (l *Live) serveEvents(w http.ResponseWriter, r *http.Request) {
-	events, err := l.join()
+	err := l.welcome()
+	var events chan []byte
+	if err == nil {
+		events, err = l.join()
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

@@ -96,6 +96,8 @@ func TestSet(t *testing.T) {
 		{"application/json", `{"workers":9,"proxy":"on"}`, 400},
 		{"application/json", `{"experiment":"none"}`, 400},
 		{"application/json", `{"experiment":"slow","workers":9}`, 400},
+		{"application/json", `{"tour":true,"workers":9}`, 400},
+		{"application/json", `{"tour":true,"experiment":"slow"}`, 400},
 		{"application/json", `{"wokers":9}`, 400},
 		{"application/json", `{`, 400},
 		{"application/json", `{"workers":3}`, 204},
@@ -110,31 +112,49 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// The tour shows the collapse and the recovery.
-func TestTour(t *testing.T) {
-	l, url := live(t, 50)
-	w := watch(t, url)
-	l.Tour()
-	w.until("the slow release", func(s demo.State) bool { return s.Experiment == "slow" })
-	w.until("the rescue", func(s demo.State) bool { return s.Experiment == "adaptive" })
+// The tour waits for the first page, unless a user has changed the setup before.
+func TestTourAwaitsViewer(t *testing.T) {
+	for _, touched := range []bool{false, true} {
+		l, url := live(t, 10)
+		l.AwaitViewer()
+		if touched {
+			if got := set(t, url, "application/json", `{"experiment":"fixed"}`); got != 204 {
+				t.Fatal(got)
+			}
+		}
+		s := watch(t, url).until("the first state", func(demo.State) bool { return true })
+		if began := s.Phase == demo.Normal; began == touched || touched && s.Experiment != "fixed" {
+			t.Errorf("phase %q, experiment %q: touched %v", s.Phase, s.Experiment, touched)
+		}
+		if s := watch(t, url).until("the first state", func(demo.State) bool { return true }); len(s.Changes) > 2 {
+			t.Errorf("%v: a second page begins another tour", s.Changes)
+		}
+	}
 }
 
-// A change of the setup ends the tour.
+// A change of the setup ends the tour, and a refused one does not.
 func TestTourGivesWay(t *testing.T) {
 	l, url := live(t, 50)
 	w := watch(t, url)
+	if err := l.Steer(demo.Steer{Tour: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the tour begins", func(s demo.State) bool { return s.Phase == demo.Normal && s.Client == demo.TourClient })
+	if err := l.Steer(demo.Steer{Setup: demo.Setup{Workers: -1}}); err == nil {
+		t.Error("-1 workers are accepted")
+	}
+	w.until("the slow release", func(s demo.State) bool { return s.Phase == demo.Overload && s.Settings.ServiceSeconds == 2 })
 	if err := l.Steer(demo.Steer{Setup: demo.Setup{Workers: 3}}); err != nil {
 		t.Fatal(err)
 	}
-	l.Tour()
 	last := w.until("60 s have gone by", func(s demo.State) bool {
 		if len(s.Samples) < 60 {
 			_ = l.Steer(demo.Steer{Setup: demo.Setup{Workers: 3}}) // asks for another state
 		}
 		return len(s.Samples) >= 60
 	})
-	if last.Settings.ServiceSeconds != 1 {
-		t.Errorf("%+v: the tour went on", last.Settings)
+	if last.Settings.Proxy != demo.Off || last.Phase != "" {
+		t.Errorf("%+v in phase %q: the tour went on", last.Settings, last.Phase)
 	}
 }
 

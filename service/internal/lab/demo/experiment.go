@@ -14,18 +14,30 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// The client of all experiments.
-const (
-	Rate          = 5.0 // requests per second
-	ClientWorkers = 10
-	ClientTimeout = 2500 * time.Millisecond
-)
+// Rate is the number of requests that the client offers per second.
+const Rate = 5.0
+
+// A Client has the settings of the client. Requests that are due while all workers wait
+// for an answer are not sent.
+type Client struct {
+	Rate           float64 `json:"rate_rps"`
+	Workers        int     `json:"workers"`
+	TimeoutSeconds float64 `json:"timeout_seconds"`
+}
+
+func (c Client) timeout() time.Duration {
+	return time.Duration(c.TimeoutSeconds * float64(time.Second))
+}
+
+// Source is the client of the five experiments. A request of 2 s is in time only if it
+// waits for less than half a second.
+var Source = Client{Rate: Rate, Workers: 10, TimeoutSeconds: 2.5}
 
 // The origin's and the proxy's settings that all experiments share.
 const (
 	originQueue   = 100
-	originTimeout = 2400 * time.Millisecond // of the proxy; slightly below that of the client
-	maxWait       = 200 * time.Millisecond  // a tenth of the service time bridges the gap until the next arrival
+	margin        = 100 * time.Millisecond // the time-out of the proxy is that much below that of the client
+	maxWait       = 200 * time.Millisecond // a tenth of the service time bridges the gap until the next arrival
 	abandonedHold = 10 * time.Second
 )
 
@@ -46,6 +58,9 @@ func (s Setup) title() string {
 	}
 	return fmt.Sprintf("%d workers × %v s, %s", s.Workers, s.ServiceSeconds, proxy)
 }
+
+// capacity returns the requests per second that the origin can finish.
+func (s Setup) capacity() float64 { return float64(s.Workers) / s.ServiceSeconds }
 
 func (s Setup) serviceTime() time.Duration {
 	return time.Duration(s.ServiceSeconds * float64(time.Second))

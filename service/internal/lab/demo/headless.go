@@ -27,6 +27,7 @@ type Result struct {
 	OriginP99  *float64           `json:"origin_p99_seconds"` //
 	Limit      *int               `json:"limit"`              // at the end; absent without a proxy
 	ByStatus   map[string]float64 `json:"by_status_rps"`
+	Samples    []Sample           `json:"-"` // one for each second, at most history
 }
 
 // Report is the result of RunAll.
@@ -55,29 +56,28 @@ func runAll(ctx context.Context, n network, times float64, duration time.Duratio
 }
 
 func runOne(ctx context.Context, n network, s speed, e Experiment, duration time.Duration) (Result, error) {
-	r, err := newRig(n, s, e.Setup, 1)
+	seconds := int(duration / time.Second)
+	r, err := newRig(n, s, Source, e.Setup, max(seconds/2, window))
 	if err != nil {
 		return Result{}, fmt.Errorf("experiment %s: %w", e.Name, err)
 	}
 	defer r.close()
-	half := s.real(duration) / 2
-	if err := load.Sleep(ctx, half); err != nil {
-		return Result{}, err
-	}
-	r.meter.tick() // forgets the first half
+	result := Result{Name: e.Name, Title: e.Title, Source: e.Source}
 	began := time.Now()
-	if err := load.Sleep(ctx, half); err != nil {
-		return Result{}, err
+	for i := range seconds {
+		if err := load.Sleep(ctx, s.real(time.Duration(i+1)*time.Second)-time.Since(began)); err != nil {
+			return Result{}, err
+		}
+		sample := r.sample(e.Setup)
+		sample.At = s.own(time.Since(began)).Seconds()
+		result.Samples = push(result.Samples, sample)
 	}
-	c, _ := r.meter.tick()
-	seconds := s.own(time.Since(began)).Seconds()
-	result := Result{
-		Name: e.Name, Title: e.Title, Source: e.Source,
-		Goodput: float64(len(c.successes)) / seconds, Throughput: float64(len(c.served)) / seconds,
-		P50: s.quantile(c.successes, .5), P99: s.quantile(c.successes, .99),
-		OriginP50: s.quantile(c.served, .5), OriginP99: s.quantile(c.served, .99),
-	}
-	result.Offered, result.ByStatus = c.offered(seconds)
+	c := r.meter.sum(seconds / 2)
+	span := s.own(c.span).Seconds()
+	result.Goodput, result.Throughput = float64(len(c.successes))/span, float64(len(c.served))/span
+	result.P50, result.P99 = s.quantile(c.successes, .5), s.quantile(c.successes, .99)
+	result.OriginP50, result.OriginP99 = s.quantile(c.served, .5), s.quantile(c.served, .99)
+	result.Offered, result.ByStatus = c.offered(span)
 	if e.Proxy != Off {
 		result.Limit = new(r.proxy.Stats().Limit)
 	}
@@ -98,7 +98,7 @@ func (r Report) Table(w io.Writer) error {
 	}
 	fmt.Fprintf(tw, "\nThe client: %v rps, %d workers, %v time-out. Each experiment ran for %v s at speed %v; "+
 		"the figures are of\nits second half, in its own units. p50 and p99 are of successes, as the client saw them.\n",
-		Rate, ClientWorkers, ClientTimeout, r.Seconds, r.Speed)
+		Source.Rate, Source.Workers, Source.timeout(), r.Seconds, r.Speed)
 	return tw.Flush()
 }
 

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/weir-go/weir/service/internal/lab/load"
 )
 
 // history bounds the samples and changes that a new viewer gets.
@@ -17,34 +15,39 @@ const history = 600
 // A Live is a running demonstration, which pages watch and control. It is safe for
 // concurrent use.
 type Live struct {
-	speed speed
-	began time.Time
-	ctx   context.Context // ended by stop
-	stop  context.CancelFunc
-	ended sync.WaitGroup
+	network network
+	speed   speed
+	ctx     context.Context // ended by stop
+	stop    context.CancelFunc
+	ended   sync.WaitGroup
 
-	changing sync.Mutex // one change at a time; held while a rig is torn down and built
+	changing sync.Mutex         // one change at a time; held while a rig is torn down and built
+	endTour  context.CancelFunc // guarded by changing
 
 	mu      sync.Mutex // guards what follows
+	began   time.Time  // of the history
 	rig     *rig
 	setup   Setup
-	touched bool // a user has changed the setup: the tour is over
+	phase   Phase // empty outside of the tour
+	awaits  bool  // the tour begins with the first viewer
 	samples []Sample
 	changes []ChangeMark
 	viewers map[chan []byte]struct{}
 }
 
-// A ChangeMark is the time of a change of the setup, and a description.
+// A ChangeMark is the time of a change of the setup or of the phase, and a description.
 type ChangeMark struct {
 	At   float64 `json:"at"` // seconds of the experiment
 	Text string  `json:"text"`
 }
 
 // NewLive starts the first experiment. The Live must be closed.
-func NewLive(times float64) (*Live, error) {
-	l := &Live{speed: speed(times), began: time.Now(), viewers: map[chan []byte]struct{}{}}
+func NewLive(times float64) (*Live, error) { return newLive(loopback, times) }
+
+func newLive(n network, times float64) (*Live, error) {
+	l := &Live{network: n, speed: speed(times), began: time.Now(), viewers: map[chan []byte]struct{}{}, endTour: func() {}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	if err := l.begin(Experiments[0]); err != nil {
+	if err := l.begin(Experiments[0].Setup, Source, ""); err != nil {
 		return nil, err
 	}
 	l.ended.Go(l.tick)
@@ -57,22 +60,28 @@ func (l *Live) Dismiss() { l.stop() }
 // Close ends the demonstration and its servers.
 func (l *Live) Close() {
 	l.Dismiss()
+	l.changing.Lock()
+	l.endTour() // no other tour begins after this one
+	l.changing.Unlock()
 	l.ended.Wait()
 	l.changing.Lock()
 	defer l.changing.Unlock()
 	l.rig.close()
 }
 
-// begin replaces the rig by a new one that runs e.
-func (l *Live) begin(e Experiment) error {
-	next, err := newRig(loopback, l.speed, e.Setup, window)
+// begin replaces the rig by a new one. A phase begins a tour, with an empty history.
+func (l *Live) begin(setup Setup, client Client, phase Phase) error {
+	next, err := newRig(l.network, l.speed, client, setup, window)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	last := l.rig
 	l.rig = next
-	l.changedLocked(e.Setup, e.Name+": "+e.Title)
+	if phase != "" {
+		l.began, l.samples, l.changes = time.Now(), nil, nil
+	}
+	l.changedLocked(setup, phase)
 	l.mu.Unlock()
 	if last != nil {
 		last.close()
@@ -83,74 +92,74 @@ func (l *Live) begin(e Experiment) error {
 // A Steer is a change that the page asks for. Zero fields do not change anything.
 type Steer struct {
 	Experiment string `json:"experiment"`
+	Tour       bool   `json:"tour"`
 	Setup
 }
 
-// Steer starts an experiment, or changes the setup of the running one. If s is not
-// valid, it returns an error and changes nothing.
+// Steer starts an experiment or the tour, or changes the setup of the running one, which
+// ends the tour. If s is not valid, it returns an error and changes nothing.
 func (l *Live) Steer(s Steer) error {
-	l.mu.Lock()
-	l.touched = true
-	l.mu.Unlock()
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	return l.steer(s)
 }
 
 func (l *Live) steer(s Steer) error {
-	l.changing.Lock()
-	defer l.changing.Unlock()
 	switch {
+	case l.ctx.Err() != nil:
+		return fmt.Errorf("the demonstration has ended")
 	case s == Steer{}:
-		return fmt.Errorf("nothing to change: give experiment, workers, service_seconds or proxy")
-	case s.Experiment != "" && s.Setup != Setup{}:
+		return fmt.Errorf("nothing to change: give experiment, tour, workers, service_seconds or proxy")
+	case s.Experiment != "" && s != Steer{Experiment: s.Experiment}:
 		return fmt.Errorf("experiment = %q: is a complete setup and excludes the other fields", s.Experiment)
+	case s.Tour && s != Steer{Tour: true}:
+		return fmt.Errorf("tour = true: is a complete setup and excludes the other fields")
+	case s.Tour:
+		return l.beginTour()
 	case s.Experiment != "":
 		i := slices.IndexFunc(Experiments, func(e Experiment) bool { return e.Name == s.Experiment })
 		if i < 0 {
 			return fmt.Errorf("experiment = %q: there is no experiment of that name", s.Experiment)
 		}
-		return l.begin(Experiments[i])
+		l.leaveTour()
+		return l.begin(Experiments[i].Setup, Source, "")
 	}
-	l.mu.Lock()
-	from := l.setup
-	l.mu.Unlock()
-	to, err := s.over(from)
+	to, err := s.over(l.current())
 	if err != nil {
 		return err
 	}
-	if err := l.rig.change(from, to); err != nil {
+	l.leaveTour()
+	return l.change(to)
+}
+
+// current returns the setup.
+func (l *Live) current() Setup {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.setup
+}
+
+// leaveTour ends the tour. The next change shows it.
+func (l *Live) leaveTour() {
+	l.endTour()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.phase, l.awaits = "", false
+}
+
+// change changes the setup of the running rig while changing is held.
+func (l *Live) change(to Setup) error {
+	if err := l.rig.change(l.current(), to); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.changedLocked(to, to.title())
+	phase := l.phase
+	if phase != "" {
+		phase = phase.next(Sample{Goodput: to.capacity()}, to)
+	}
+	l.changedLocked(to, phase)
 	return nil
-}
-
-// tour has the steps of the tour: normal operation; a new release that is twice as
-// slow; a proxy that protects it.
-var tour = []struct {
-	at    time.Duration // in units of the experiment
-	steer Steer
-}{
-	{10 * time.Second, Steer{Setup: Setup{ServiceSeconds: 2}}},
-	{30 * time.Second, Steer{Setup: Setup{Proxy: "auto"}}},
-}
-
-// Tour runs the tour for half a minute, or until a user changes the setup.
-func (l *Live) Tour() {
-	l.ended.Go(func() {
-		for _, step := range tour {
-			if load.Sleep(l.ctx, l.speed.real(step.at)-time.Since(l.began)) != nil {
-				return
-			}
-			l.mu.Lock()
-			touched := l.touched
-			l.mu.Unlock()
-			if touched || l.steer(step.steer) != nil {
-				return
-			}
-		}
-	})
 }
 
 // Bounds of a Steer.
@@ -174,45 +183,52 @@ func (s Steer) over(setup Setup) (Setup, error) {
 	return setup, err
 }
 
-// readings per tick of the requests at the origin.
-const readings = 5
-
 // tick samples once per second of the experiment until Close.
 func (l *Live) tick() {
-	clock := time.NewTicker(l.speed.real(time.Second) / readings)
+	clock := time.NewTicker(l.speed.real(time.Second))
 	defer clock.Stop()
-	for n := 1; ; n++ {
+	for {
 		select {
 		case <-l.ctx.Done():
 			return
 		case <-clock.C:
-		}
-		l.mu.Lock()
-		rig, setup := l.rig, l.setup
-		l.mu.Unlock()
-		rig.meter.read(rig.origin)
-		if n%readings == 0 {
-			l.sample(rig, setup)
+			l.sample()
 		}
 	}
 }
 
-func (l *Live) sample(rig *rig, setup Setup) {
-	s := rig.sample(l.at(), setup)
+func (l *Live) sample() {
+	l.mu.Lock()
+	rig, setup := l.rig, l.setup
+	l.mu.Unlock()
+	s := rig.sample(setup)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if rig != l.rig {
 		return // replaced meanwhile
 	}
+	s.At = l.atLocked()
+	if s.Phase = l.phase; s.Phase != "" && setup == l.setup {
+		s.Phase = l.phase.next(s, setup)
+	}
 	l.samples = push(l.samples, s)
+	if s.Phase != l.phase {
+		l.changedLocked(setup, s.Phase)
+		return
+	}
 	l.tellLocked("sample", s)
 }
 
-func (l *Live) at() time.Duration { return l.speed.own(time.Since(l.began)) }
+func (l *Live) atLocked() float64 { return l.speed.own(time.Since(l.began)).Seconds() }
 
-func (l *Live) changedLocked(to Setup, text string) {
-	l.setup = to
-	l.changes = push(l.changes, ChangeMark{At: l.at().Seconds(), Text: text})
+// changedLocked notes a setup, and a phase if there is a tour.
+func (l *Live) changedLocked(to Setup, phase Phase) {
+	l.setup, l.phase = to, phase
+	text := to.title()
+	if phase != "" {
+		text = titles[phase]
+	}
+	l.changes = push(l.changes, ChangeMark{At: l.atLocked(), Text: text})
 	l.tellLocked("state", l.stateLocked())
 }
 

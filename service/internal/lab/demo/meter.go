@@ -2,6 +2,7 @@ package demo
 
 import (
 	"math"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -10,115 +11,122 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// window is the number of ticks (seconds of the experiment) of a sample. At a few
-// requests per second, a single second would be too noisy.
-const window = 5
+// window is the number of ticks (seconds of the experiment) of a sample: a multiple of
+// the service times of the experiments. A busy worker then ends the same number of
+// requests in every window, and N = X·R does not depend on where the window begins.
+const window = 8
 
-// A Sample is the data that the page draws for one instant, in units of the
-// experiment. Latencies without requests are absent.
-type Sample struct {
-	At         float64            `json:"at"` // seconds
-	Offered    float64            `json:"offered_rps"`
-	Throughput float64            `json:"throughput_rps"`
-	Goodput    float64            `json:"goodput_rps"`
-	ByStatus   map[string]float64 `json:"by_status"`
-	Proxy      *ProxySample       `json:"proxy"` // nil without a proxy
-	Origin     OriginSample       `json:"origin"`
-	Law        LawSample          `json:"law"`
-}
-
-// ProxySample is the proxy's state.
-type ProxySample struct {
-	Limit     int `json:"limit"`
-	Inflight  int `json:"inflight"`
-	Waiting   int `json:"waiting"`
-	Abandoned int `json:"abandoned"`
-}
-
-// OriginSample is the state of the origin, and the requests that it finished.
-type OriginSample struct {
-	Capacity   float64  `json:"capacity_rps"` // workers / service time
-	Throughput float64  `json:"throughput_rps"`
-	Inflight   int      `json:"inflight"`
-	Waiting    int      `json:"waiting"`
-	Avg        *float64 `json:"avg_seconds"`
-	P50        *float64 `json:"p50_seconds"`
-	P99        *float64 `json:"p99_seconds"`
-}
-
-// LawSample has the three terms of Little's law at the origin, measured independently.
-// N = X·R holds as long as the queue does not grow.
-type LawSample struct {
-	N float64  `json:"n"` // in flight and waiting, on average
-	X float64  `json:"x"` // finished per second
-	R *float64 `json:"r"` // seconds from arrival to finish, on average
-}
-
-// A meter counts the events of a rig in the last ticks. It is safe for concurrent use.
+// A meter counts the events of a rig, by ticks. It is safe for concurrent use.
 type meter struct {
-	mu    sync.Mutex // guards what follows
-	ticks []counts   // a ring
-	now   int        // the present tick, from 0
+	mu      sync.Mutex // guards what follows
+	ticks   []counts   // a ring
+	now     int        // the present tick, from 0
+	present int        // requests at the origin
+	workers int        // of the origin
+	since   time.Time  // present and workers have not changed since
 }
 
 // counts are the events of a time.
 type counts struct {
+	span      time.Duration // length of the time
 	byStatus  map[string]int
 	successes []time.Duration // at the client
 	served    []time.Duration // at the origin
-	present   []int           // samples of the number of requests at the origin
+	inflight  time.Duration   // time at the origin, of all requests together
+	queued    time.Duration   // the part of inflight without a worker
 }
 
-func (m *meter) add(event func(*counts)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := &m.ticks[m.now%len(m.ticks)]
-	if now.byStatus == nil {
-		now.byStatus = map[string]int{}
-	}
-	event(now)
+func newMeter(ticks, workers int) *meter {
+	return &meter{ticks: make([]counts, ticks+1), workers: workers, since: time.Now()}
+}
+
+// advanceLocked adds the time since the last change to the present tick, and returns it.
+func (m *meter) advanceLocked() *counts {
+	c := &m.ticks[m.now%len(m.ticks)]
+	now := time.Now()
+	d := now.Sub(m.since)
+	c.span += d
+	c.inflight += time.Duration(m.present) * d
+	c.queued += time.Duration(max(m.present-m.workers, 0)) * d
+	m.since = now
+	return c
 }
 
 func (m *meter) answered(r trace.Record) {
-	m.add(func(c *counts) {
-		c.byStatus[r.Label()]++
-		if r.Success() {
-			c.successes = append(c.successes, r.Latency())
-		}
-	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.advanceLocked()
+	if c.byStatus == nil {
+		c.byStatus = map[string]int{}
+	}
+	c.byStatus[r.Label()]++
+	if r.Success() {
+		c.successes = append(c.successes, r.Latency())
+	}
 }
 
 func (m *meter) served(d origin.Done) {
-	if d.Status == 200 {
-		m.add(func(c *counts) { c.served = append(c.served, d.End-d.Start) })
+	if d.Status != http.StatusOK {
+		return
 	}
-}
-
-// read records the number of requests at the origin. Frequent calls make N precise.
-func (m *meter) read(o *origin.Origin) {
-	s := o.Stats()
-	m.add(func(c *counts) { c.present = append(c.present, s.Inflight+s.Waiting) })
-}
-
-// tick begins the next tick. It returns the sum of the last ones, with the latencies
-// sorted, and their number.
-func (m *meter) tick() (sum counts, ticks int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	sum.byStatus = map[string]int{}
-	for _, c := range m.ticks {
+	c := m.advanceLocked()
+	c.served = append(c.served, d.End-d.Start)
+}
+
+// watch counts the requests that h has not finished. h is the origin, which returns when
+// its work ends, also if the client has left.
+func (m *meter) watch(h http.Handler) http.Handler {
+	change := func(by int) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.advanceLocked()
+		m.present += by
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		change(1)
+		defer change(-1)
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (m *meter) setWorkers(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advanceLocked()
+	m.workers = n
+}
+
+// tick ends the present tick and begins the next one.
+func (m *meter) tick() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advanceLocked()
+	m.now++
+	m.ticks[m.now%len(m.ticks)] = counts{}
+}
+
+// sum returns the sum of the last n complete ticks, or of those there are, with the
+// latencies sorted. n is at most the number of ticks that the meter remembers.
+func (m *meter) sum(n int) counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum := counts{byStatus: map[string]int{}}
+	for i := max(m.now-n, 0); i < m.now; i++ {
+		c := &m.ticks[i%len(m.ticks)]
 		for status, n := range c.byStatus {
 			sum.byStatus[status] += n
 		}
+		sum.span += c.span
+		sum.inflight += c.inflight
+		sum.queued += c.queued
 		sum.successes = append(sum.successes, c.successes...)
 		sum.served = append(sum.served, c.served...)
-		sum.present = append(sum.present, c.present...)
 	}
 	slices.Sort(sum.successes)
 	slices.Sort(sum.served)
-	m.now++
-	m.ticks[m.now%len(m.ticks)] = counts{}
-	return sum, min(m.now, len(m.ticks))
+	return sum
 }
 
 // offered returns the requests a second, together and by status.
@@ -131,32 +139,6 @@ func (c counts) offered(seconds float64) (all float64, byStatus map[string]float
 	return all, byStatus
 }
 
-// sample ends a second of the experiment, and returns a sample of the last ones.
-func (r *rig) sample(at time.Duration, setup Setup) Sample {
-	c, ticks := r.meter.tick()
-	seconds := float64(ticks)
-	stats := r.origin.Stats()
-	s := Sample{
-		At: at.Seconds(), Goodput: float64(len(c.successes)) / seconds,
-		Origin: OriginSample{
-			Capacity: float64(setup.Workers) / setup.ServiceSeconds, Throughput: float64(len(c.served)) / seconds,
-			Inflight: stats.Inflight, Waiting: stats.Waiting,
-			Avg: r.speed.mean(c.served), P50: r.speed.quantile(c.served, .5), P99: r.speed.quantile(c.served, .99),
-		},
-	}
-	s.Offered, s.ByStatus = c.offered(seconds)
-	s.Throughput = s.Goodput // the client does not receive late answers
-	s.Law = LawSample{X: s.Origin.Throughput, R: s.Origin.Avg}
-	for _, n := range c.present {
-		s.Law.N += float64(n) / float64(len(c.present))
-	}
-	if setup.Proxy != Off {
-		p := r.proxy.Stats()
-		s.Proxy = &ProxySample{p.Limit, p.Inflight, p.Waiting, p.Abandoned}
-	}
-	return s
-}
-
 // quantile returns the nearest-rank quantile of sorted real durations, in seconds of
 // the experiment, or nil if there are none.
 func (s speed) quantile(sorted []time.Duration, q float64) *float64 {
@@ -165,16 +147,4 @@ func (s speed) quantile(sorted []time.Duration, q float64) *float64 {
 	}
 	rank := max(int(math.Ceil(q*float64(len(sorted))))-1, 0)
 	return new(s.own(sorted[rank]).Seconds())
-}
-
-// mean is likewise the mean.
-func (s speed) mean(durations []time.Duration) *float64 {
-	if len(durations) == 0 {
-		return nil
-	}
-	var sum time.Duration
-	for _, d := range durations {
-		sum += d
-	}
-	return new(s.own(sum).Seconds() / float64(len(durations)))
 }

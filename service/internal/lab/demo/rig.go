@@ -21,6 +21,7 @@ import (
 type rig struct {
 	network network
 	speed   speed
+	client  Client
 	meter   *meter
 	origin  *origin.Origin
 	proxy   *proxy.Proxy
@@ -50,10 +51,10 @@ func (n network) transport() *http.Transport {
 	return &http.Transport{DialContext: n.dial, MaxIdleConnsPerHost: originQueue, DisableCompression: true}
 }
 
-// newRig starts a rig that counts events for a number of ticks.
-func newRig(n network, s speed, setup Setup, ticks int) (*rig, error) {
+// newRig starts a rig that remembers the events of a number of ticks.
+func newRig(n network, s speed, client Client, setup Setup, ticks int) (*rig, error) {
 	r := &rig{
-		network: n, speed: s, meter: &meter{ticks: make([]counts, ticks)}, done: make(chan struct{}),
+		network: n, speed: s, client: client, meter: newMeter(ticks, setup.Workers), done: make(chan struct{}),
 		transport: n.transport(),
 	}
 	if err := r.build(setup); err != nil {
@@ -67,9 +68,9 @@ func newRig(n network, s speed, setup Setup, ticks int) (*rig, error) {
 		// The configuration is valid, and load has no other error.
 		_, _ = load.Run(ctx, load.Config{
 			Target:    "http://origin.invalid/", // RoundTrip replaces it
-			Profile:   pace.Constant(Rate * float64(s)),
-			Workers:   ClientWorkers,
-			Timeout:   s.real(ClientTimeout),
+			Profile:   pace.Constant(client.Rate * float64(s)),
+			Workers:   client.Workers,
+			Timeout:   s.real(client.timeout()),
 			Transport: r,
 			Record:    r.meter.answered,
 		})
@@ -85,7 +86,7 @@ func (r *rig) build(setup Setup) (err error) {
 	if err != nil {
 		return err
 	}
-	if r.direct, err = r.listen(r.origin); err != nil {
+	if r.direct, err = r.listen(r.meter.watch(r.origin)); err != nil {
 		return err
 	}
 	limit, err := setup.Proxy.limit()
@@ -95,7 +96,7 @@ func (r *rig) build(setup Setup) (err error) {
 	r.proxy, err = proxy.New(proxy.Config{
 		Origins: []string{"http://" + r.direct}, Limit: limit, Logger: slog.New(slog.DiscardHandler),
 		Transport: r.network.transport(),
-		MaxWait:   r.speed.real(maxWait), Timeout: r.speed.real(originTimeout), AbandonedHold: r.speed.real(abandonedHold),
+		MaxWait:   r.speed.real(maxWait), Timeout: r.speed.real(r.client.timeout() - margin), AbandonedHold: r.speed.real(abandonedHold),
 	})
 	if err != nil {
 		return err
@@ -129,6 +130,7 @@ func (r *rig) change(from, to Setup) error {
 	if err := r.origin.Set(origin.Change{Workers: &to.Workers, ServiceTime: &serviceTime}); err != nil {
 		return err
 	}
+	r.meter.setWorkers(to.Workers)
 	if to.Proxy != Off && to.Proxy != from.Proxy {
 		if err := r.proxy.Set(proxy.Change{Limit: &limit}); err != nil {
 			return fmt.Errorf("after the origin was changed: %w", err)

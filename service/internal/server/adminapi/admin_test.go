@@ -236,7 +236,7 @@ func TestRates(t *testing.T) {
 		if k := get[adminapi.Top](t, api, "/-/top").Keys[0]; k.DeniedPerSecond != 92.4 || k.AllowedPerSecond != 0.93 {
 			t.Errorf("%+v: want 1386 and 14 in 15 s", k)
 		}
-		if want := "94 of 95 requests per second are refused: 94 by login (over_rate)."; st.Words != want {
+		if want := "Of 95 requests per second, 94 are denied: 94 by login (over_rate)."; st.Words != want {
 			t.Errorf("%q, want %q", st.Words, want)
 		}
 		if len(st.History) != 20 || st.History[19].Denied != 99 {

@@ -91,25 +91,31 @@ func newRig(t testing.TB, rules *config.Rules) *rig {
 	return r
 }
 
+// every calls ask from time to time until the test ends.
+func (r *rig) every(t testing.TB, d time.Duration, ask func(n int)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var asking sync.WaitGroup
+	t.Cleanup(func() { cancel(); asking.Wait() })
+	asking.Go(func() {
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				ask(n)
+			}
+		}
+	})
+}
+
 // load asks until the test ends: some keys for more than they may have.
 func (r *rig) load(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var asking sync.WaitGroup
 	t.Cleanup(func() { cancel(); asking.Wait() })
-	every := func(d time.Duration, ask func(n int)) {
-		asking.Go(func() {
-			tick := time.NewTicker(d)
-			defer tick.Stop()
-			for n := 0; ; n++ {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					ask(n)
-				}
-			}
-		})
-	}
+	every := func(d time.Duration, ask func(n int)) { r.every(t, d, ask) }
 	decide := func(key string) {
 		var v decider.Verdict
 		_ = r.Decide(context.Background(), &decider.Request{Key: key, N: 1}, &v)

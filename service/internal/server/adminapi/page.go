@@ -30,5 +30,6 @@ func servePage(mux *http.ServeMux) {
 	}
 	mux.Handle("GET /{$}", page("page.html"))
 	mux.Handle("GET /icon.svg", web.Handler())
+	mux.Handle("GET /legend.js", web.Handler())
 	mux.Handle("GET /uplot/", web.Handler())
 }

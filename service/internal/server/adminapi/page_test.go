@@ -158,6 +158,47 @@ func TestPageFleet(t *testing.T) {
 	}
 }
 
+// Keys are told apart on a narrow page, the refused leases of a key are among the most
+// rejected keys, and the story has the numbers of the tiles.
+func TestPageKeys(t *testing.T) {
+	r := newRig(t, rules())
+	const alike = "login:eu-central-1/tenant-0000000000000042/customers/"
+	key := func(n int) string { return alike + fmt.Sprintf("%06d/session", n) }
+	for n := range 6 {
+		decide(r.Server, 100+n, key(n))
+	}
+	r.every(t, 50*time.Millisecond, func(n int) {
+		decide(r.Server, 1, key(n%6))
+		_, _ = r.Acquire(t.Context(), decider.LeaseRequest{Key: "export:busy", N: 1}) // the fifth and later ones are refused
+	})
+	tab := browser.Open(t, r.URL+"/", 390, 1400)
+	tab.Until("the refused leases are there", has(tab, "denied-keys", "export:busy"))
+	for n := range 6 {
+		tab.Until("the key is there", has(tab, "denied-keys", key(n)))
+	}
+	tab.Until("no key is cut", func() bool {
+		return browser.Evaluate[bool](tab, `[...document.querySelectorAll("#denied-keys .key")].every(
+			(k) => k.scrollWidth <= k.clientWidth && k.scrollHeight <= k.clientHeight && k.clientWidth > 300)`)
+	})
+	tab.Until("the story has the numbers of the tiles", func() bool {
+		return browser.Evaluate[bool](tab, `(() => {
+			const tile = (id) => document.getElementById(id).firstChild.textContent;
+			return document.getElementById("story").textContent.includes(tile("denied") + " are denied and " + tile("refused") + " leases refused");
+		})()`)
+	})
+	for _, v := range []struct {
+		name  string
+		width int64
+		dark  bool
+	}{{"keys-narrow", 390, false}, {"keys-narrow-dark", 390, true}, {"keys-wide", 1280, false}} {
+		tab.View(v.width, 1400, v.dark)
+		tab.Until("the page is not too wide", func() bool {
+			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
+		})
+		tab.Screenshot(v.name)
+	}
+}
+
 // However many rules there are, and however long keys are, there is an end to
 // what the page shows.
 func TestPageBounded(t *testing.T) {

@@ -34,7 +34,10 @@ type Key struct {
 	Denied           uint64  `json:"denied"`
 	AllowedPerSecond float64 `json:"allowed_per_second"`
 	DeniedPerSecond  float64 `json:"denied_per_second"`
-	Waiting          int     `json:"waiting"`
+	// Refused leases: a lower bound, counted for keys that are refused often.
+	LeaseRefused          uint64  `json:"lease_refused"`
+	LeaseRefusedPerSecond float64 `json:"lease_refused_per_second"`
+	Waiting               int     `json:"waiting"`
 
 	ownWaiting int // Waiting, if a rule queues the key apart from other keys
 }
@@ -66,7 +69,7 @@ type scan struct {
 	keys map[string]keyCount
 }
 
-type keyCount struct{ allowed, denied uint64 }
+type keyCount struct{ allowed, denied, refused uint64 }
 
 // scan returns the keys with the most requests and the most denials, and the time
 // over which their rates are measured.
@@ -87,7 +90,7 @@ func (t *tracker) scan() ([]Key, time.Duration) {
 	this := scan{now, make(map[string]keyCount, len(seen))}
 	for i := range seen {
 		t.keys[i] = keyOf(&seen[i], past.keys[seen[i].Key], t.window)
-		this.keys[seen[i].Key] = keyCount{seen[i].Allowed, seen[i].Denied}
+		this.keys[seen[i].Key] = keyCount{seen[i].Allowed, seen[i].Denied, seen[i].LeasesRefused}
 	}
 	t.recent.add(now, this)
 	t.until = now.Add(max(minPause, rest(time.Since(now))))
@@ -95,13 +98,13 @@ func (t *tracker) scan() ([]Key, time.Duration) {
 }
 
 // most returns the keys with the most requests, and of the others the keys with the
-// most denials. seen is ordered by requests.
+// most rejections. seen is ordered by requests.
 func most(seen []decider.Seen) []decider.Seen {
 	if len(seen) <= tracked {
 		return seen
 	}
 	rest := seen[tracked:]
-	slices.SortStableFunc(rest, func(x, y decider.Seen) int { return cmp.Compare(y.Denied, x.Denied) })
+	slices.SortStableFunc(rest, func(x, y decider.Seen) int { return cmp.Compare(y.Denied+y.LeasesRefused, x.Denied+x.LeasesRefused) })
 	return slices.Clip(seen[:min(len(seen), 2*tracked)])
 }
 
@@ -122,11 +125,16 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, top)
 }
 
-// orders are the values to sort keys by. Keys with zero are left out.
+// orders are the values to sort keys by. Keys with zero are left out. Refused leases count
+// as denied.
 var orders = map[string]func(*Key) (now float64, ever uint64){
-	"denied":   func(k *Key) (float64, uint64) { return k.DeniedPerSecond, k.Denied },
-	"requests": func(k *Key) (float64, uint64) { return k.AllowedPerSecond + k.DeniedPerSecond, k.Allowed + k.Denied },
-	"waiting":  func(k *Key) (float64, uint64) { return 0, uint64(k.ownWaiting) },
+	"denied": func(k *Key) (float64, uint64) {
+		return k.DeniedPerSecond + k.LeaseRefusedPerSecond, k.Denied + k.LeaseRefused
+	},
+	"requests": func(k *Key) (float64, uint64) {
+		return k.AllowedPerSecond + k.DeniedPerSecond + k.LeaseRefusedPerSecond, k.Allowed + k.Denied + k.LeaseRefused
+	},
+	"waiting": func(k *Key) (float64, uint64) { return 0, uint64(k.ownWaiting) },
 }
 
 // top returns the keys in an order: by their recent rate, then by their count.
@@ -147,9 +155,10 @@ func (a *API) top(order func(*Key) (float64, uint64)) Top {
 }
 
 func keyOf(s *decider.Seen, was keyCount, window time.Duration) Key {
-	k := Key{Key: s.Key, Rules: make([]string, len(s.Rules)), Allowed: s.Allowed, Denied: s.Denied, Waiting: s.Waiting}
+	k := Key{Key: s.Key, Rules: make([]string, len(s.Rules)), Allowed: s.Allowed, Denied: s.Denied, LeaseRefused: s.LeasesRefused, Waiting: s.Waiting}
 	k.AllowedPerSecond = rate(since(k.Allowed, was.allowed), window)
 	k.DeniedPerSecond = rate(since(k.Denied, was.denied), window)
+	k.LeaseRefusedPerSecond = rate(since(k.LeaseRefused, was.refused), window)
 	for i, r := range s.Rules {
 		k.Rules[i] = r.Name
 		if r.Per != config.PerRule {

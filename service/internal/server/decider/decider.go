@@ -382,6 +382,10 @@ type RuleState struct {
 type Seen struct {
 	Key             string
 	Rules           []*config.Rule // that count for it
-	Allowed, Denied uint64         // requests since the node remembers the key
+	Allowed, Denied uint64         // requests for tokens since the node remembers the key
+	LeasesRefused   uint64         // a lower bound, counted for keys that are refused often
 	Waiting         int            // requests that wait for its tokens
 }
+
+// Requests returns the requests that are counted.
+func (s *Seen) Requests() uint64 { return s.Allowed + s.Denied + s.LeasesRefused }

@@ -1,6 +1,7 @@
 // The page receives a stream of states and samples, and sends changes of the settings.
 import { charts } from "./charts.js";
 import { showNumbers, showSettings, buildExperiments } from "./view.js";
+import { showTour } from "./story.js";
 
 const $ = (id) => document.getElementById(id);
 const draw = charts({
@@ -35,6 +36,7 @@ function connect() {
     state.changes ??= [];
     buildExperiments(state, steer);
     showSettings(state);
+    showTour(state);
     status("live");
     render();
   });
@@ -78,6 +80,7 @@ async function steer(change) {
 const more = (n) => (n < 20 ? 20 : n + 5);
 const fewer = (n) => (n > 20 ? n - 5 : n > 7 ? 7 : Math.max(1, n - 1));
 
+$("tour").onclick = () => steer({ tour: true });
 $("slow").onclick = () => state && steer({ service_seconds: Math.min(60, state.settings.service_seconds * 2) });
 $("restore").onclick = () => steer({ service_seconds: 1 });
 $("add-workers").onclick = () => state && steer({ workers: more(state.settings.workers) });

@@ -1,11 +1,18 @@
 // The four panels of the source.
 import { plot } from "./plot.js";
-import { kind } from "./view.js";
+import { kind } from "./text.js";
 
-const span = 120; // seconds shown
+const span = 150; // seconds shown: the tour
 
-const colors = { success: "--success", rejected: "--rejected", timeout: "--timeout", error: "--error" };
-const order = Object.keys(colors);
+// Each kind has a colour and a dash of its own: colour is not the only difference.
+const looks = {
+  success: { color: "--success", draw: ["filled"] },
+  rejected: { color: "--rejected", draw: [] },
+  origin_timeout: { color: "--origin-timeout", draw: ["dashed"] },
+  timeout: { color: "--timeout", draw: ["dotted"] },
+  error: { color: "--error", draw: ["dashdot"] },
+};
+const order = Object.keys(looks);
 
 // byStatus returns a series for each status in the samples.
 function byStatus(samples) {
@@ -14,31 +21,30 @@ function byStatus(samples) {
     for (const [status, rate] of Object.entries(s.by_status ?? {})) if (rate > 0) seen.add(status);
   }
   const statuses = [...seen].sort((a, b) => order.indexOf(kind(a)) - order.indexOf(kind(b)) || a.localeCompare(b));
-  return statuses.map((status, i) => ({
-    label: status.replaceAll("_", " "), color: colors[kind(status)], of: (s) => s.by_status?.[status] ?? 0,
-    // Another status of the same kind has the same colour, and is dotted.
-    draw: kind(status) === "success" ? ["filled"] : i > 0 && kind(statuses[i - 1]) === kind(status) ? ["dotted"] : [],
-  }));
+  return statuses.map((status) => ({ label: label(status), ...looks[kind(status)], of: (s) => s.by_status?.[status] ?? 0 }));
 }
 
-// Without a proxy, the second panel shows the origin.
+// label is the name of a status in a chart.
+const labels = { timeout: "client time-out", "504 origin_timeout": "504 proxy time-out" };
+const label = (status) => labels[status] ?? status.replaceAll("_", " ");
+
 const inflight = [
-  { label: "in flight", color: "--success", draw: ["filled"], digits: 0, of: (s) => (s.proxy ?? s.origin).inflight },
-  { label: "waiting", color: "--rejected", digits: 0, of: (s) => (s.proxy ?? s.origin).waiting },
-  { label: "abandoned", color: "--quiet", digits: 0, of: (s) => s.proxy?.abandoned },
+  { label: "in flight", color: "--success", draw: ["filled"], of: (s) => s.origin.inflight },
+  { label: "queued", color: "--rejected", draw: ["dashed"], of: (s) => s.origin.queued },
   { label: "limit", color: "--ink", draw: ["stepped"], digits: 0, of: (s) => s.proxy?.limit },
 ];
 
 const throughput = [
   { label: "finished", color: "--success", draw: ["filled"], of: (s) => s.origin.throughput_rps },
-  { label: "capacity", color: "--quiet", draw: ["stepped", "dashed"], of: (s) => s.origin.capacity_rps },
+  { label: "in time", color: "--good", draw: ["dotted"], of: (s) => s.goodput_rps },
+  { label: "workers ÷ service time", color: "--quiet", draw: ["stepped", "dashed"], of: (s) => s.origin.capacity_rps },
 ];
 
 const latency = (timeout) => [
-  { label: "average", color: "--quiet", digits: 2, of: (s) => s.origin.avg_seconds },
-  { label: "p50", color: "--success", digits: 2, of: (s) => s.origin.p50_seconds },
-  { label: "p99", color: "--rejected", digits: 2, of: (s) => s.origin.p99_seconds },
-  { label: "client time-out", color: "--timeout", draw: ["dashed"], of: () => timeout },
+  { label: "R = N ÷ X", color: "--success", digits: 2, of: (s) => s.origin.residence_seconds },
+  { label: "p50", color: "--good", draw: ["dotted"], digits: 2, of: (s) => s.origin.p50_seconds },
+  { label: "p99", color: "--rejected", draw: ["dashed"], digits: 2, of: (s) => s.origin.p99_seconds },
+  { label: "client time-out", color: "--timeout", draw: ["dotted"], of: () => timeout },
 ];
 
 // charts makes the panels, and returns a function that draws a state.

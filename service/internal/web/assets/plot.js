@@ -1,6 +1,7 @@
 // One panel: an uPlot with the series that have values.
+import { marker } from "./legend.js";
 
-const height = 230;
+const height = 216;
 const font = 'system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 // css returns the current value of a colour of the style sheet.
@@ -11,6 +12,7 @@ const draws = {
   stepped: () => ({ paths: uPlot.paths.stepped({ align: -1 }) }),
   dashed: () => ({ dash: [6, 5], width: 1.5 }),
   dotted: () => ({ dash: [2, 3] }),
+  dashdot: () => ({ dash: [8, 3, 2, 3] }),
 };
 
 // series converts one of our series for uPlot:
@@ -37,7 +39,7 @@ export function plot(box, least) {
     width: box.clientWidth, height,
     padding: [20, 14, 0, 0], // the labels of changes are above the lines
     cursor: { sync: { key: "weir" }, points: { size: 6 }, drag: { setScale: false } },
-    legend: { markers: { width: 0, fill: (u, i) => `var(${u.series[i].color})` } }, // follows dark and light
+    legend: { markers: { width: 0, fill: (u, i) => marker(u.series[i]) } }, // follows dark and light
     scales: { x: { time: false }, y: { range: (_, min, max) => [0, Math.max(least, (max ?? 0) * 1.08)] } },
     axes: [
       axis({ values: (_, ticks) => ticks.map((t) => t + " s"), size: 28, incrs: [1, 2, 5, 10, 20, 30, 60] }),
@@ -100,12 +102,13 @@ function mark(u, changes) {
   ctx.restore();
 }
 
-// fitting returns the part of the text that fits, or nothing if it is too short.
+// fitting returns the part of the text that fits: at least its number, if it has one, or
+// nothing.
 function fitting(ctx, text, room) {
   if (ctx.measureText(text).width <= room) return text;
   for (let n = text.length - 1; n >= 5; n--) {
     const cut = text.slice(0, n).trimEnd() + "…";
     if (ctx.measureText(cut).width <= room) return cut;
   }
-  return "";
+  return text.match(/^[①-⑤]/)?.[0] ?? "";
 }

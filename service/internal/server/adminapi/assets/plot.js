@@ -1,4 +1,5 @@
 // The plot of the last minutes.
+import { marker } from "./legend.js";
 
 const height = 240;
 const span = 300; // seconds
@@ -25,7 +26,7 @@ export function plot(box) {
   const u = new uPlot({
     width: box.clientWidth, height, padding: [20, 4, 0, 0],
     cursor: { points: { size: 6 }, drag: { setScale: false } },
-    legend: { markers: { width: 0, fill: (u, i) => `var(${u.series[i].color})` } }, // follows dark and light by itself
+    legend: { markers: { width: 0, fill: (u, i) => marker(u.series[i]) } }, // follows dark and light by itself
     scales: { x: { time: true }, y: { range: upTo(5) }, waiting: { range: upTo(5) } },
     axes: [
       axis({ size: 28, values: (_, ticks) => ticks.map(time), space: 90 }),
@@ -36,8 +37,8 @@ export function plot(box) {
       { label: "at", value: (_, t) => (t == null ? "" : time(t)) },
       series("allowed/s", "--allowed", { fill: () => css("--allowed") + "22" }),
       series("denied/s", "--denied", { width: 2.5 }),
-      series("shadow/s", "--denied", { dash: [2, 3], width: 1.5 }),
-      series("waiting (right)", "--waiting", { scale: "waiting", dash: [6, 4], width: 1.5 }),
+      series("shadow would deny/s", "--shadow", { dash: [8, 4] }),
+      series("waiting (right)", "--waiting", { scale: "waiting", dash: [2, 3] }),
     ],
     hooks: { draw: [(u) => mark(u, changes)], setLegend: [latest] },
   }, [[], [], [], [], []], box);

@@ -40,6 +40,7 @@ export function showNumbers(state) {
   put("reasons", reasons(f.denied_by_reason) || none);
   $("denied").parentElement.classList.toggle("some", f.denied > 0);
   say($("story"), state.words);
+  say($("window"), known ? `Rates are averages of the last ${ago(state.window_ms)}; the chart has each second.` : "");
 }
 
 // reasons says why, the most frequent reason first.

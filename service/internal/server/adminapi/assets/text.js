@@ -49,7 +49,11 @@ export const clock = (at) => new Date(at).toLocaleTimeString("en-GB");
 export const printable = (text) =>
   text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
-const longest = 120; // characters of a key that are shown
+// A long key is cut in the middle, because keys of a kind often begin alike.
+const longest = 160; // characters of a key that are shown
+const tail = 60; // of them at its end
+
+const cut = (text) => (text.length > longest ? text.slice(0, longest - tail - 1) + "…" + text.slice(-tail) : text);
 
 // keyButton shows a key, which is anybody's text, and asks about it.
 export function keyButton(key, ask) {
@@ -57,7 +61,7 @@ export function keyButton(key, ask) {
   const button = element("button", null, "key");
   button.type = "button";
   button.title = `Explain ${shown}`;
-  button.append(element("bdi", shown.length > longest ? shown.slice(0, longest) + "…" : shown));
+  button.append(element("bdi", cut(shown)));
   button.onclick = () => ask(key);
   return button;
 }
