@@ -91,6 +91,10 @@ func init() {
 // net/http's sends them on, at least in part: it has not received a small body before.
 var stricterStreams = map[string]string{"connect": "405", "length too large": "400"}
 
+// overrun are streams with more data than their length says, of which net/http makes an answer or
+// a reset, by the order of goroutines. None of the data may reach the origin.
+var overrun = map[string]bool{"bad length": true}
+
 // Over HTTP/2, too, this proxy makes of any fields what net/http makes of them.
 func TestSameVerdictsHTTP2(t *testing.T) {
 	for name, s := range streams {
@@ -104,6 +108,10 @@ func TestSameVerdictsHTTP2(t *testing.T) {
 				case status != "":
 					if !strings.Contains(got, ":status: "+status) || !strings.HasSuffix(got, "origin:\n") {
 						t.Errorf("this proxy: %s", got)
+					}
+				case overrun[name]:
+					if _, got, _ := strings.Cut(got, "\norigin:\n"); strings.Contains(got, "hello") {
+						t.Errorf("the origin gets %s", got)
 					}
 				case !sameStream(want, got):
 					t.Errorf("this proxy: %s\nnet/http: %s", got, want)
