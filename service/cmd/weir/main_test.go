@@ -3,14 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +46,24 @@ func TestBadFlags(t *testing.T) {
 		{"load grpc://192.0.2.1:1/d?k=v", "192.0.2.1 is not this machine"},
 		{"load tcp://127.0.0.1:1 --body x --header a:b", "tcp requests have no header"},
 		{"load udp://127.0.0.1:1 --body x --method PUT", "udp requests have no method"},
+		{"load " + to + " --rate 0", "--rate=0 sends nothing: give a rate, or --workers"},
+		{"load " + to + " --rate 0@10s", "--rate=0@10s sends nothing"},
+		{"load " + to + " -n=-1", "requests = -1: must be >= 0"},
+		{"load " + to + " --body @/no/such/file", "--body=@/no/such/file: open /no/such/file"},
+		{"load --targets /no/such/file", "--targets=/no/such/file: open /no/such/file"},
+		{"load --targets /dev/null", "--targets=/dev/null: there are none"},
+		{"load redis://127.0.0.1:1 --body PING --http2", "redis requests are not HTTP"},
+		{"load " + to + " --insecure --ca /dev/null", "--insecure and --ca exclude each other"},
+		{"load " + to + " --ca /dev/null", "--ca: /dev/null: there is no certificate in it"},
+		{"load " + to + " --cert /dev/null", "--cert and --key: give both, or none"},
+		{"load " + to + " --report r.txt", "--report=r.txt: the name must end in .json, .html or .hgrm"},
+		{"load " + to + " --metrics 9000", "--metrics=9000: want host:port"},
+		{"load " + to + " --max-failed 2", "want a share such as 1% or 0.01"},
+		{"load " + to + " --max-p99 fast", "fast"},
+		{"load " + to + " --min-goodput=-1", "--min-goodput=-1: must be >= 0"},
+		{"load compare a.json", `expected "<after>"`},
+		{"load compare /dev/null /dev/null", "/dev/null: it is not a report of weir load"},
+		{"load compare /no/such/file /dev/null", "open /no/such/file"},
 		{"load " + to + " --rate fast", "--rate: pace: \"fast\": want a rate"},
 		{"load " + to + " --arrivals never", "--arrivals"},
 		{"load " + to + " --workers=-1", "workers = -1"},
@@ -73,7 +83,7 @@ func TestBadFlags(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "serve --help", "check --help", "proxy --help", "origin --help", "load --help", "sim --help", "demo --help"} {
+	for _, args := range []string{"", "--help", "serve --help", "check --help", "proxy --help", "origin --help", "load --help", "load compare --help", "sim --help", "demo --help"} {
 		code, stdout, stderr := weir(t, strings.Fields(args)...)
 		if code != 0 || !strings.HasPrefix(stdout, "Usage: weir") || stderr != "" {
 			t.Errorf("weir %s: %d, %q, %q", args, code, stdout, stderr)
@@ -109,76 +119,6 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("WEIR_QUEUE", "-7")
 	if _, _, stderr := weir(t, "proxy", "--origin", "http://127.0.0.1:1"); !strings.Contains(stderr, "--queue=-7") {
 		t.Errorf("%q: want WEIR_QUEUE to count", stderr)
-	}
-}
-
-func TestLoadCommand(t *testing.T) {
-	srv := httptest.NewServer(http.NotFoundHandler())
-	defer srv.Close()
-	file := filepath.Join(t.TempDir(), "trace.csv")
-	args := []string{"load", srv.URL, "--rate", "200", "--duration", "200ms", "--trace", file}
-
-	code, stdout, stderr := weir(t, args...)
-	if code != 0 || !strings.Contains(stdout, "offered") || !strings.Contains(stdout, "404") {
-		t.Errorf("%d, %q, %q: want a table", code, stdout, stderr)
-	}
-	records, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(records), "\n"); n != 41 {
-		t.Errorf("%d lines in the trace: want a header and 40 records", n)
-	}
-
-	code, stdout, stderr = weir(t, append(args, "--json")...)
-	var report struct {
-		ByStatus map[string]int `json:"by_status"`
-	}
-	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != 0 || report.ByStatus["404"] != 40 {
-		t.Errorf("%d, %v, %+v, %q: want JSON", code, err, report, stderr)
-	}
-
-	if code, _, stderr := weir(t, "load", srv.URL, "--trace", t.TempDir(), "--duration", "10ms"); code != 1 || !strings.Contains(stderr, "--trace") {
-		t.Errorf("%d, %q: want an error of the trace", code, stderr)
-	}
-}
-
-// A load of lines prints the same table.
-func TestLoadLines(t *testing.T) {
-	target, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer target.Close()
-	code, stdout, stderr := weir(t, "load", "udp://"+target.LocalAddr().String(), "--body", "hits.{n}:1|c", "--rate", "200", "--duration", "50ms", "--quiet")
-	if code != 0 || stderr != "" || !strings.Contains(stdout, "sent") || !strings.Contains(stdout, "10 requests in 0.1 s") {
-		t.Errorf("%d, %q, %q: want a table", code, stdout, stderr)
-	}
-	var lines []string // several workers send them
-	for range 10 {
-		line := make([]byte, 100)
-		n, _, err := target.ReadFrom(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, string(line[:n]))
-	}
-	for n := range 10 {
-		if want := fmt.Sprintf("hits.%d:1|c\n", n+1); !slices.Contains(lines, want) {
-			t.Errorf("%q: want %q", lines, want)
-		}
-	}
-}
-
-// Ctrl-C ends a load and prints the results so far.
-func TestLoadInterrupted(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { interrupt() }))
-	defer srv.Close()
-	var out, err bytes.Buffer
-	code := run(ctx, []string{"load", srv.URL, "--quiet"}, &out, &err)
-	if code != 0 || !strings.Contains(out.String(), "goodput") || err.Len() > 0 {
-		t.Errorf("%d, %q, %q: want the table so far", code, out.String(), err.String())
 	}
 }
 

@@ -75,3 +75,27 @@ func TestSheetErrors(t *testing.T) {
 		t.Errorf("%v: want empty axes", err)
 	}
 }
+
+// An axis of percentiles gives each further nine the same width.
+func TestNines(t *testing.T) {
+	var points plotter.XYs
+	for _, percentile := range []float64{0, 50, 90, 99, 99.9, 99.99} {
+		points = append(points, plotter.XY{X: plot.Nines(percentile), Y: 1})
+	}
+	for i, want := range []float64{0, 0.30103, 1, 2, 3, 4} {
+		if got := points[i].X; math.Abs(got-want) > 1e-5 {
+			t.Errorf("%v: want %v", got, want)
+		}
+	}
+	p := plot.Panel{Title: "Latency", Unit: plot.Seconds}
+	p.Add("", plot.Plain(1, nil), points)
+	var svg bytes.Buffer
+	if err := plot.DrawSheet(&svg, plot.Sheet{Title: "A sheet", Nines: true, Wide: true, Panels: []plot.Panel{p}}, "svg"); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"} {
+		if !strings.Contains(svg.String(), ">"+text+"<") {
+			t.Errorf("no %q", text)
+		}
+	}
+}
