@@ -23,7 +23,7 @@ func TestBadFlags(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"nonsense", "unexpected argument nonsense"},
 		{"proxy", "missing flags: --origin=URL"},
-		{"proxy --origin a", `Origin = "a": must be an absolute http or https URL`},
+		{"proxy --origin a", `Origins = "a": must be an absolute http, https or h2c URL`},
 		{"proxy --origin " + to + " --limit five", `--limit: "five": must be auto, aimd, vegas, gradient2 or a whole number >= 0`},
 		{"proxy --origin " + to + " --limit=-1", `--limit: "-1": must be auto`},
 		{"proxy --origin " + to + " --queue=-1", "--queue=-1: must be >= 0"},

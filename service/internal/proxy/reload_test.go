@@ -115,6 +115,8 @@ func TestReloadWithRequests(t *testing.T) {
 		}
 		start("/x", 200)
 		start("/x", 200) // waits
+		p.reload("classes: [{name: x, routes: [/x, /y], limit: 1, queue: 1, max_wait: 0s, timeout: 9s}]\nrules: [{name: a, rate: 9/s}]")
+		start("/y", 503) // the limiter is the same
 		p.reload("mode: enforce")
 		if st := p.Stats(); st.Inflight != 1 || st.Waiting != 1 || p.Idle() {
 			t.Errorf("%+v: want the requests of the class that is gone", st.Stats)
