@@ -14,16 +14,13 @@ import (
 	"github.com/weir-go/weir/service/internal/inputfile"
 )
 
-// MaxSize bounds a file, in bytes.
-const MaxSize = 4 << 20
-
 // Pair loads a certificate with its chain, and its private key.
 func Pair(cert, key string) (*tls.Certificate, error) {
-	chain, err := inputfile.Read(cert, MaxSize)
+	chain, err := inputfile.Read(cert, inputfile.MaxPEM)
 	if err != nil {
 		return nil, err
 	}
-	private, err := inputfile.Read(key, MaxSize)
+	private, err := inputfile.Read(key, inputfile.MaxPEM)
 	if err != nil {
 		return nil, err
 	}
@@ -32,19 +29,6 @@ func Pair(cert, key string) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("%s, %s: %w", cert, key, err)
 	}
 	return &pair, nil
-}
-
-// Pool loads authorities.
-func Pool(path string) (*x509.CertPool, error) {
-	text, err := inputfile.Read(path, MaxSize)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: there is no certificate in it", path)
-	}
-	return pool, nil
 }
 
 // Files names the files of one side of TLS. An empty name stands for none.
@@ -73,7 +57,7 @@ func (f Files) load() (p pems, err error) {
 		p.cert, wrong[0] = Pair(f.Cert, f.Key)
 	}
 	if f.CA != "" {
-		p.ca, wrong[1] = Pool(f.CA)
+		p.ca, wrong[1] = inputfile.Authorities(f.CA)
 	}
 	return p, errors.Join(wrong[:]...)
 }
