@@ -213,3 +213,8 @@ func text(v *decider.Verdict) string {
 	}
 	return s
 }
+
+// A request for the rate of a key that only has leases is an error with a store, too.
+func TestSharedUnrated(t *testing.T) {
+	unrated(t, shared(t, leaseRules, "redis://"+redistest.Start(t, "redis-server").Addr, patient()))
+}

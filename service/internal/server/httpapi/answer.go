@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -37,6 +38,7 @@ var (
 	unknownPath = &fault{status: http.StatusNotFound, text: "unknown path; write a slash in a key as %2F"}
 	noGrant     = &fault{status: http.StatusNotFound, text: decider.ErrNoGrant.Error()}
 	noLease     = &fault{status: http.StatusNotFound, text: decider.ErrNoLease.Error()}
+	noRate      = &fault{status: http.StatusNotFound, text: decider.ErrNoRate.Error() + ": POST /lease/{key}"}
 	noLeasing   = &fault{status: http.StatusNotFound, text: decider.ErrNoLeasing.Error()}
 	// unavailable is the answer to an error of the Decider.
 	unavailable = &fault{status: http.StatusServiceUnavailable, text: "no decision is available; try again"}
@@ -56,6 +58,14 @@ var (
 // bad returns the fault of an invalid request.
 func bad(format string, args ...any) *fault {
 	return &fault{status: http.StatusBadRequest, text: fmt.Sprintf(format, args...)}
+}
+
+// undecided returns the fault for an error of a decision about tokens.
+func (c *call) undecided(err error) *fault {
+	if errors.Is(err, decider.ErrNoRate) {
+		return noRate
+	}
+	return c.failed()
 }
 
 // failed returns the fault for an error of the Decider.

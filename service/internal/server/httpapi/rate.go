@@ -25,7 +25,7 @@ func (c *call) ask() *fault {
 			return f
 		}
 	} else if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
-		return c.failed()
+		return c.undecided(err)
 	}
 	c.writeFields()
 	c.writeStep(c.verdict.Step)
@@ -80,7 +80,7 @@ func (c *call) wait() *fault {
 		v.OK, v.Reason, v.RetryAfter = false, weir.TooLate, 0
 		return nil
 	}
-	return c.failed()
+	return c.undecided(err)
 }
 
 // waitContext returns the context of a wait. It ends with the request or after the
