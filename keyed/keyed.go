@@ -5,7 +5,7 @@
 // an attacker fill memory with keys. A Limiter has a token bucket for each key in
 // a table of fixed size; Windows counts events in windows of time in such a table.
 //
-//	lim, err := keyed.New[string](gcra.Per(100, time.Minute, 20), keyed.Config{})
+//	lim, err := keyed.New[string](rate.Per(100, time.Minute, 20), keyed.Config{})
 //	...
 //	if !lim.Allow(user) {
 //		http.Error(w, "too many requests", http.StatusTooManyRequests)

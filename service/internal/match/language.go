@@ -12,7 +12,7 @@ import (
 type language struct{ *syntax.Prog }
 
 // compileLanguage returns the language of a pattern. Of a pattern of the kind Entries, it is
-// larger: the keys of all descriptors of the domain. The error is that of package syntax.
+// larger: the keys of all descriptors of the domain. An error is from package syntax.
 func compileLanguage(p Pattern) (language, error) {
 	expr := p.Text
 	switch p.Kind {

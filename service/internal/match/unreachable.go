@@ -25,7 +25,7 @@ const (
 // FindUnreachable returns the patterns, which must be valid, that never come first, in
 // ascending order. Keys are as decider.ParseKey returns them: not empty, UTF-8, without control
 // characters and surrounding space. With all set, every pattern that matches counts, and only
-// those that match no key are returned.
+// patterns that match no key are returned.
 //
 // It is sound but not complete: it compares pairs of patterns, and gives up on a pair, and at
 // last on the list, after a bounded number of steps.

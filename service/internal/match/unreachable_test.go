@@ -47,7 +47,7 @@ func TestFindUnreachable(t *testing.T) {
 	}
 }
 
-// The result for two patterns is that of trying all keys of a small alphabet.
+// For two patterns, the result is the same as from trying all keys of a small alphabet.
 func TestUnreachableOracle(t *testing.T) {
 	var keys []string
 	var grow func(key string)

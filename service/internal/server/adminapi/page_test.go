@@ -63,7 +63,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("%q: the key has become part of the page", title)
 	}
 
-	// An explanation is that of one moment. The key may just have a token then: ask again.
+	// An explanation describes one moment. The key may just have a token then: ask again.
 	explained := func(what, key, want string) {
 		t.Helper()
 		browser.Evaluate[string](tab, fmt.Sprintf(`document.getElementById("key").value = %q`, key))
