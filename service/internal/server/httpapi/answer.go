@@ -3,10 +3,7 @@ package httpapi
 import (
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -116,7 +113,14 @@ func (c *call) sendObject(b []byte) *fault {
 	return nil
 }
 
-// fail answers with a fault: as a problem (RFC 9457) if the client accepts that,
+// sendText answers with a text, as GoCC does.
+func (c *call) sendText(b []byte) *fault {
+	c.buf = b
+	c.send(textType)
+	return nil
+}
+
+// fail answers with a fault: as a problem (RFC 9457) or as text if the client asks for that,
 // else in the format of GoCC.
 func (c *call) fail(f *fault) {
 	c.status = f.status
@@ -124,15 +128,17 @@ func (c *call) fail(f *fault) {
 		c.w.WriteHeader(f.status)
 		return
 	}
-	contentType, b := jsonType, append(c.buf[:0], '{')
-	if asProblem(c.r.Header["Accept"]) {
-		contentType, b = problemType, f.appendProblem(b)
+	contentType := jsonType
+	switch accept := c.r.Header["Accept"]; {
+	case asProblem(accept):
+		contentType = problemType
+		c.buf = c.appendFault(f.appendProblem(append(c.buf[:0], '{')), f)
+	case asText(accept):
+		contentType = textType
+		c.buf = append(c.buf[:0], f.text...)
+	default:
+		c.buf = c.appendFault(append(c.buf[:0], '{'), f)
 	}
-	b = appendText(b, `"error":`, f.text)
-	if c.key != "" {
-		b = appendText(b, `,"key":`, c.key)
-	}
-	c.buf = append(f.appendDenial(b), "}\n"...)
 	if f.status == http.StatusUnauthorized {
 		c.w.Header()["Www-Authenticate"] = bearer // required by RFC 9110, section 11.6.1
 	}
@@ -141,6 +147,15 @@ func (c *call) fail(f *fault) {
 	}
 	c.retryAfter(f.retryAfter)
 	c.send(contentType)
+}
+
+// appendFault appends the members of a fault, and ends the object.
+func (c *call) appendFault(b []byte, f *fault) []byte {
+	b = appendText(b, `"error":`, f.text)
+	if c.key != "" {
+		b = appendText(b, `,"key":`, c.key)
+	}
+	return append(f.appendDenial(b), "}\n"...)
 }
 
 // retryAfter sets Retry-After on answers with the status 429 or 503.
@@ -190,20 +205,4 @@ func (f *fault) appendDenial(b []byte) []byte {
 		b = appendInt(b, `,"place":`, f.place)
 	}
 	return b
-}
-
-// asProblem reports whether an Accept names the type of problems, with a weight that
-// is not zero.
-func asProblem(accept []string) bool {
-	for _, line := range accept {
-		for item := range strings.SplitSeq(line, ",") {
-			kind, _, _ := strings.Cut(item, ";")
-			if strings.EqualFold(strings.TrimSpace(kind), problemType[0]) {
-				_, params, _ := mime.ParseMediaType(item)
-				q, err := strconv.ParseFloat(params["q"], 64)
-				return err != nil || q != 0
-			}
-		}
-	}
-	return false
 }

@@ -121,6 +121,9 @@ func (c *call) restoreDeadline() {
 
 // grant answers a request that is allowed.
 func (c *call) grant() *fault {
+	if asText(c.r.Header["Accept"]) {
+		return c.grantText()
+	}
 	v, b := &c.verdict, append(c.buf[:0], '{')
 	if c.request.N == 0 {
 		if remaining, ok := v.Remaining(); ok {
@@ -135,6 +138,18 @@ func (c *call) grant() *fault {
 		b = appendInt(b, `,"place":`, v.Place)
 	}
 	return c.sendObject(b)
+}
+
+// grantText answers a request that is allowed with its id alone, as GoCC does; without a cost, with
+// the remaining tokens.
+func (c *call) grantText() *fault {
+	b := c.buf[:0]
+	if c.request.N > 0 {
+		b = c.api.decider.AppendGrantID(b, c.verdict.Grant, c.key)
+	} else if remaining, ok := c.verdict.Remaining(); ok {
+		b = appendInt(b, "", remaining)
+	}
+	return c.sendText(b)
 }
 
 // denyRate returns the fault of a request that is denied.
