@@ -80,7 +80,7 @@ func (c otterCache) load(ctx context.Context, key string) int {
 	return v
 }
 
-// coalesced is a cache whose users put x/sync's singleflight beside it.
+// coalesced is a cache with x/sync's singleflight beside it.
 type coalesced struct {
 	group singleflight.Group
 	set   func(string, int)

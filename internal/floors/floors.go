@@ -51,7 +51,7 @@ var packages = map[string]floor{
 	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/grpcapi": service, "service/internal/server/respapi": service, "service/internal/server/rlqsapi": service, "service/internal/server/token": service, "service/internal/redisstore": service, "service/internal/peer": service, "service/internal/upstream": service,
 	"service/internal/connlimit": service, "service/internal/eventloop": service, "service/internal/httpserve": service, "service/internal/logqueue": service, "service/internal/terminal": service,
 	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/settings": service, "service/internal/web": service,
-	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab,
+	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/report": lab, "service/internal/lab/origin": lab,
 	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
 	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
 	"internal/floors": lab, "internal/redistest": lab,
@@ -127,6 +127,7 @@ var sideways = map[string][]string{
 	"service/internal/daemon": {"service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/inputfile", "service/internal/server/adminapi", "service/internal/server/grpcapi", "service/internal/server/httpapi", "service/internal/server/respapi", "service/internal/server/rlqsapi", "service/internal/server/token", "service/internal/servermetric",
 		"service/internal/connlimit", "service/internal/eventloop", "service/internal/httpserve"},
 	"service/internal/lab/load":     {"service/internal/lab/pace", "service/internal/lab/trace"},
+	"service/internal/lab/report":   {"service/internal/lab/plot"},
 	"service/internal/lab/origin":   {"service/internal/settings"},
 	"service/internal/lab/scenario": {"service/internal/lab/fleet", "service/internal/lab/sim", "service/internal/strictyaml"},
 	// The upstream of a simulated fleet is the server itself.

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 )
 
-// A bucket whose part of the burst is smaller than a request fills up to its cost.
+// A bucket with a part of the burst smaller than a request fills up to its cost.
 func TestCostAboveTheBurst(t *testing.T) {
 	s := started(t, leaf.Config{}, leaf.Policy{})
 	for s.now = time.Second; s.now < 3*time.Second; s.now += time.Second {

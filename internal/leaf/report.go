@@ -205,14 +205,14 @@ func (e *entry) silence(p *Pass) time.Duration {
 	return longest - longest/2*time.Duration(e.spread)/256
 }
 
-// Unsent takes back the reports of a Pass whose exchange has failed.
+// Unsent takes back the reports of a Pass after its exchange has failed.
 func (k *Keys) Unsent(p *Pass) {
 	for i := range p.Reports {
 		k.Return(&p.Reports[i])
 	}
 }
 
-// Return takes back a report whose exchange has failed. It does nothing if these Keys do not
+// Return takes back a report after its exchange has failed. It does nothing if these Keys do not
 // have the key.
 func (k *Keys) Return(r *Report) {
 	if e := k.entries.find(r.Key); e != nil {

@@ -30,7 +30,7 @@ func (t *table) find(key string) *entry {
 	return nil
 }
 
-// add adds an entry, whose key is not in the table.
+// add adds an entry. Its key must not be in the table.
 func (t *table) add(e *entry) {
 	if 2*(t.used+1) > len(t.slots) {
 		old := t.slots

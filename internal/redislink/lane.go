@@ -22,7 +22,7 @@ type Lane struct {
 	mu     sync.Mutex // guards what follows
 	calls  []*Call
 	flying bool // a goroutine sends
-	stuck  int  // goroutines that still wait for a pipeline whose time is over
+	stuck  int  // goroutines that still wait for an overdue pipeline
 }
 
 // Ask makes a call and waits for its answer. The error is ErrAway if the caller has to decide,
@@ -215,7 +215,7 @@ func (l *Lane) RetryAfter() time.Duration { return l.breaker.RetryAfter(time.Now
 func (l *Lane) Exchange(calls []*Call) error {
 	began := time.Now()
 	answers := l.pipeline(calls, false)
-	var unknown []int // calls whose script the server does not know
+	var unknown []int // calls with a script that the server does not know
 	for i, a := range answers {
 		if a.Err != nil && hasPrefix(a.Err, "NOSCRIPT") {
 			unknown = append(unknown, i)

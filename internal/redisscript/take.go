@@ -49,7 +49,7 @@ func (q *Quota) Args(args []any, t *Take) []any {
 }
 
 // most returns how many units a bucket may owe after the Take. A look does not ask for tokens,
-// so a limit of its own does not matter.
+// so a separate limit does not matter.
 func (q *Quota) most(t *Take) int64 {
 	limit := q.limit
 	if t.N == 0 && t.Least == 0 {

@@ -171,7 +171,7 @@ func sentinelFailover(t testing.TB, engine string) *Store {
 	return failover(StartPair(t, engine))
 }
 
-// skewedFailover goes from a server whose clock is ahead to one whose clock is behind.
+// skewedFailover goes from a server with a fast clock to one with a slow clock.
 func skewedFailover(t testing.TB, engine string) *Store {
 	ahead, behind := NewClock(t), NewClock(t)
 	ahead.Set(5)

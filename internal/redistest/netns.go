@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A Network is a network namespace of its own, with a link to the namespace of the test.
+// A Network is a network namespace with a link to the namespace of the test.
 type Network struct {
 	t    testing.TB
 	name string // of the namespace and, with a or b, of the ends of the link

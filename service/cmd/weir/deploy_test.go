@@ -94,7 +94,7 @@ func scrapedPeers(t *testing.T) string {
 	return text
 }
 
-// scrapedLeaf returns the metrics of a leaf whose upstream is away.
+// scrapedLeaf returns the metrics of a leaf without its upstream.
 func scrapedLeaf(t *testing.T) string {
 	t.Helper()
 	s := serving(t, "--rules", file(t, "rules.yaml", "rules: [{key: a, rate: 9/h}]"), "--upstream", nowhere)

@@ -34,6 +34,31 @@ func TestLabSLA(t *testing.T) {
 	}
 }
 
+// The flags set the upstream, the limits and the agreement.
+func TestLabSLASetting(t *testing.T) {
+	code, stdout, stderr := weir(t, "lab", "sla", "--sim", "--only", "Wait,tollbooth", "--rates", "10..30@10,200", "--mean", "100ms", "--deviation", "10ms",
+		"--distribution", "half-normal", "--concurrency", "2", "--call-timeout", "1s", "--rate", "20", "--burst", "2", "--wait", "100ms",
+		"--agreed-rate", "15", "--agreed-p95", "90ms", "--agreed-success", "99%", "--requests", "100", "--skip", "10%", "--point", "1s")
+	for _, want := range []string{
+		"rate.Wait, 100 ms", "The agreement: 15 requests a second, P95 90ms, 99 % success.", "rate.Wait, 100 ms: met at 0 of 4 rates; the lowest that breaks it is 10 (P95 116 ms)",
+	} {
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%d, %s%s: want %q", code, stdout, stderr, want)
+		}
+	}
+	if strings.Contains(stderr, "--quick") {
+		t.Errorf("%q: want no caveat", stderr)
+	}
+	if _, _, stderr = weir(t, "lab", "sla", "--sim", "--quick", "--rates", "30"); !strings.Contains(stderr, "--quick measures 1.5 s a point") {
+		t.Errorf("%q: want a caveat", stderr)
+	}
+	code, stdout, stderr = weir(t, "lab", "sla", "--article", "--sim", "--rates", "425", "--json")
+	var got sla.Result
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 || len(got.Points) != 6 || got.Points[0].Requests != 2125 || got.Agreed.Success != 0.9999 || len(got.Slow) > 0 {
+		t.Errorf("%d, %v, %s, %+v: want 2,125 requests that count", code, err, stderr, got)
+	}
+}
+
 // An early interruption prints no empty table.
 func TestLabSLAInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
@@ -57,9 +82,22 @@ func TestLabSLAErrors(t *testing.T) {
 	}{
 		{2, []string{"--rates", "0"}, "Rates[0] = 0: must be in (0, 2000]"},
 		{2, []string{"--rates", "fast"}, "fast"},
-		{2, []string{"--point", "1ms"}, "Point = 1ms: must be in [200ms, 10m0s]"},
+		{2, []string{"--point", "1ms"}, "Point = 1ms: must be in [200ms, 2h0m0s]"},
 		{2, []string{"--phase=-1s"}, "Phase = -1s"},
 		{2, []string{"--again=-1"}, "Again = -1"},
+		{2, []string{"--rates", "4..2@1"}, "--rates=4..2@1: want a rate such as 425, or a range such as 400..600@25"},
+		{2, []string{"--rates", "4..9"}, "--rates=4..9: want"},
+		{2, []string{"--rates", "4..9@1@2"}, "--rates=4..9@1@2: want"},
+		{2, []string{"--rates", "1..900@1"}, "of at most 100 rates"},
+		{2, []string{"--quick", "--article"}, "can't be used together"},
+		{2, []string{"--concurrency", "0"}, "Concurrency = 0: must be in [1, 10000]"},
+		{2, []string{"--mean", "0s"}, "--mean=0s: must be in (0s, 1h0m0s]"},
+		{2, []string{"--deviation=-1s"}, "--deviation=-1s: must be in"},
+		{2, []string{"--distribution", "constant", "--deviation", "1ms"}, "--deviation=1ms: the distribution constant has none to set"},
+		{2, []string{"--deviation", "20ms"}, "must be in (0, 0.3] if the distribution is normal"},
+		{2, []string{"--agreed-success", "101%"}, `want a share such as 1% or 0.01`},
+		{2, []string{"--skip", "95%"}, "Skip = 0.95: must be in [0, 0.9]"},
+		{2, []string{"--requests", "3000000"}, "Requests = 3000000: must be in"},
 		{2, []string{"--only", "best"}, "--only=best: must be part of one of no limit, ticker"},
 		{2, []string{"--arrivals", "bursts"}, "--arrivals"},
 		{2, []string{"--format", "gif"}, "--format"},

@@ -18,16 +18,17 @@ import (
 )
 
 type commands struct {
-	Serve  serveCmd  `cmd:"" help:"Run the decision service: rate limits and leases for any number of services, over HTTP."`
-	Top    topCmd    `cmd:"" help:"Watch weir serve in the terminal: which rules and keys are refused, and why."`
-	Check  checkCmd  `cmd:"" help:"Check a file of rules, and show which limits a key gets."`
-	Proxy  proxyCmd  `cmd:"" help:"Protect an HTTP service: a reverse proxy that limits the requests in flight."`
-	Origin originCmd `cmd:"" help:"Run a service to overload in experiments: a number of workers, a queue, and a service time."`
-	Load   loadCmd   `cmd:"" help:"Generate load at a given rate over HTTP, gRPC, the Redis protocol, TCP or UDP, and measure latency from the intended start of each request."`
-	Sim    simCmd    `cmd:"" help:"Simulate scenario files in virtual time; prints tables and draws plots."`
-	Arena  arenaCmd  `cmd:"" help:"Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map."`
-	Lab    labCmd    `cmd:"" help:"Repeat published experiments."`
-	Demo   demoCmd   `cmd:"" help:"Show on a web page how a service collapses under load, and how a proxy prevents it."`
+	Serve   serveCmd       `cmd:"" help:"Run the decision service: rate limits and leases for any number of services, over HTTP."`
+	Top     topCmd         `cmd:"" help:"Watch weir serve in the terminal: which rules and keys are refused, and why."`
+	Check   checkCmd       `cmd:"" help:"Check a file of rules, and show which limits a key gets."`
+	Proxy   proxyCmd       `cmd:"" help:"Protect an HTTP service: a reverse proxy that limits the requests in flight."`
+	Origin  originCmd      `cmd:"" help:"Run a service to overload in experiments: a number of workers, a queue, and a service time."`
+	Load    loadCmd        `cmd:"" help:"Generate load at a given rate over HTTP, gRPC, the Redis protocol, TCP or UDP, and measure latency from the intended start of each request."`
+	Compare loadCompareCmd `cmd:"" name:"load-compare" help:"Compare two results of weir load. It can be written as weir load compare, too."`
+	Sim     simCmd         `cmd:"" help:"Simulate scenario files in virtual time; prints tables and draws plots."`
+	Arena   arenaCmd       `cmd:"" help:"Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map."`
+	Lab     labCmd         `cmd:"" help:"Repeat published experiments."`
+	Demo    demoCmd        `cmd:"" help:"Show on a web page how a service collapses under load, and how a proxy prevents it."`
 
 	Version kong.VersionFlag `env:"-" help:"Print the version, the commit and the Go version."`
 }
@@ -58,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	command, err := parser.Parse(longFlags(parser.Model, args))
+	command, err := parser.Parse(longFlags(parser.Model, joined(args)))
 	if exit >= 0 { // --help or --version
 		return exit
 	}
@@ -88,6 +89,15 @@ func options() []kong.Option {
 		kong.Vars{"version": version(buildInfo()), "policies": policyNames(), "rows": rowNames(), "quiet": sla.Quiet.String()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
+}
+
+// joined turns "load compare" into the name of that command. A target is a URL, so it is
+// never "compare".
+func joined(args []string) []string {
+	if len(args) > 1 && args[0] == "load" && args[1] == "compare" {
+		return append([]string{"load-compare"}, args[2:]...)
+	}
+	return args
 }
 
 // longFlags turns -x=value, as GoCC's command lines have it, into --name=value. kong

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A process is a weir serve that is a process of its own.
+// A process is a weir serve in a separate process.
 type process struct {
 	*served
 	cmd *exec.Cmd

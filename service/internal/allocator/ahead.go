@@ -2,7 +2,7 @@ package allocator
 
 import "github.com/weir-go/weir/internal/prefetch"
 
-// maxAhead bounds the members whose memory is fetched ahead.
+// maxAhead bounds the members for which memory is fetched ahead.
 const maxAhead = 32
 
 // Prefetch has the processor fetch the memory for a Report that follows soon. That is for

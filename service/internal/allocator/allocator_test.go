@@ -15,7 +15,7 @@ import (
 
 const ttl = 10 * time.Second
 
-// A share is an Allocator whose members have names.
+// A share is an Allocator with named members.
 type share struct {
 	*allocator.Allocator
 	t       testing.TB
@@ -228,7 +228,7 @@ func keeping(leaf string, wants float64) report {
 	return report{leaf, allocator.Report{Wants: wants, Keep: .1}}
 }
 
-// A client is a leaf with a bucket, whose answers can be late or lost.
+// A client is a leaf with a bucket. Its answers can be late or lost.
 type client struct {
 	report
 	session     allocator.Session

@@ -66,7 +66,7 @@ func (a *Allocator) joined() {
 	}
 }
 
-// loses reports whether a member whose assignment has ended is lost, and something is kept for it.
+// loses reports whether a member is lost after the end of its assignment, and something is kept for it.
 func (a *Allocator) loses(now time.Duration, m *Member) bool {
 	s := m.Session
 	return a.cfg.Reserve > 0 && !a.off && s != nil && !s.over && s.until > 0 && s.until <= now && m.held > 0

@@ -38,7 +38,7 @@ type fleet struct {
 	began    time.Time
 }
 
-// openFleet is the secret of a fleet whose members have none.
+// openFleet is the secret of a fleet without a configured secret.
 const openFleet = "members without a secret"
 
 // newFleet makes the server of the rules, and its ring.

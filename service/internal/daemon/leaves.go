@@ -11,7 +11,7 @@ import (
 )
 
 // leafLinks serves the links of leaves, at peer.LeafPath. With tokens, a leaf needs one that
-// allows to decide and to lease for all keys. A link whose token is not valid any more ends.
+// allows to decide and to lease for all keys. A link ends with the validity of its token.
 type leafLinks struct {
 	*peer.Handler
 	guard *token.Guard
@@ -93,7 +93,7 @@ func (c *leafConn) Close() error {
 	return c.Conn.Close()
 }
 
-// recheck ends the links whose tokens are not valid any more, or all of them.
+// recheck ends the links with withdrawn tokens, or all links.
 func (l *leafLinks) recheck(all bool) {
 	l.mu.Lock()
 	var ended []*leafConn

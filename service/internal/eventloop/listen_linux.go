@@ -11,7 +11,7 @@ type listener struct {
 	loops []*loop
 }
 
-// Listen returns a listener whose TCP connections are a Conn. It must be closed. Its loops end
+// Listen returns a listener. Its TCP connections are a Conn. It must be closed. Its loops end
 // with the last connection that is attached.
 func Listen(ln net.Listener) (net.Listener, error) {
 	l := &listener{Listener: ln}

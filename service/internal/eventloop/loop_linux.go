@@ -124,7 +124,7 @@ func (l *loop) collect() {
 	}
 }
 
-// add adds a connection, whose function may be called before add returns.
+// add adds a connection. Its function may be called before add returns.
 func (l *loop) add(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

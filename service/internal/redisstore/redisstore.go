@@ -238,7 +238,7 @@ func (o *own) tls() (*tls.Config, error) {
 }
 
 // retries returns how often the client sends a call again: not at all unless the URL says so,
-// because a call whose answer was lost would count twice.
+// because a call with a lost answer would count twice.
 func (o *own) retries(n int) int {
 	if o.retry {
 		return n

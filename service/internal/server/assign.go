@@ -116,7 +116,7 @@ type exchange struct {
 	short  bool // an assignment is smaller than the leaf's share
 }
 
-// aheadReports is the number of reports whose memory is fetched at once: the processor then
+// aheadReports is the number of reports for which memory is fetched at once: the processor then
 // waits for all of it together.
 const aheadReports = 32
 

@@ -110,7 +110,7 @@ func (rs *rules) dropOverrides(reqs []decider.Request) {
 	}
 }
 
-// batch is Batch under some rules. With replaces set, requests whose rule is replaced by the
+// batch is Batch under some rules. With replaces set, requests with a rule that is replaced by the
 // rule of another take no tokens.
 func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, all bool, verdicts []decider.Verdict, replaces bool) (ok bool, err error) {
 	var few [16]found

@@ -30,7 +30,7 @@ type part struct {
 	next   *part
 }
 
-// A shareBucket is a bucket of a rule, whose rate leaves share.
+// A shareBucket is a bucket of a rule that leaves share.
 type shareBucket struct {
 	allocator.Allocator
 	in    *state

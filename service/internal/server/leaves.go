@@ -37,7 +37,7 @@ type leaves struct {
 
 	cfg       allocator.Config // of all allocators, but for their limits
 	unlimited *shareBucket     // of keys that no rule limits: a bound on how long they are held
-	ended     []*holding       // whose assignment has ended, in an Allocator
+	ended     []*holding       // ended assignments, in an Allocator
 	left      []*leafSession   // with assignments to take back
 	sessions                   // that may be lost
 	buckets   []*shareBucket   // to sweep: but for unlimited
@@ -115,7 +115,7 @@ func (ls *leaves) full(l *leafSession) bool {
 	return ls.held >= ls.most || l.keys.n >= (ls.most+1)/2
 }
 
-// leave ends a leaf, whose assignments are taken back by this call and the next ones.
+// leave ends a leaf. This call and the next ones take its assignments back.
 func (ls *leaves) leave(l *leafSession, now time.Duration) {
 	delete(ls.byName, l.name)
 	l.session.End()

@@ -132,7 +132,7 @@ type Server struct {
 	clock  *clock.Clock
 	learns time.Duration // until when Exchange learns what leaves have; set before any other use
 	leaves leaves
-	tier   *Tier // whose assignments the leaves share; nil if there is none
+	tier   *Tier // source of what the leaves share; nil without an upstream
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room

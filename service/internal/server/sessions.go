@@ -33,7 +33,7 @@ func (s *sessions) remove(l *leafSession) {
 	}
 }
 
-// look looks at assignments of leaves whose sessions have ended.
+// look visits assignments of leaves after their sessions have ended.
 func (s *sessions) look(now time.Duration) {
 	for s.ends.Len() > 0 && s.ends.Min().check <= now {
 		l := s.ends.Min()

@@ -47,7 +47,7 @@ type StoreConfig struct {
 // counts and leases are in Redis or Valkey. A decision is one call of a script there (package
 // redisscript), by the clock of the store.
 //
-// While the store does not answer, the Server decides, whose limits are shares: the limits of
+// While the store does not answer, the Server decides by shares: the limits of
 // the rules divided by the number of nodes. A Verdict tells the Step. When the store is back, it
 // is first charged for what was allowed meanwhile.
 type Shared struct {

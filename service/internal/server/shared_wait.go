@@ -92,7 +92,7 @@ func (w *sharedWait) try(v *decider.Verdict) (again bool, err error) {
 	return w.refused(a, v)
 }
 
-// turn waits for the turn of a request whose tokens are reserved.
+// turn waits for the turn of a request with reserved tokens.
 func (w *sharedWait) turn(a *asking, v *decider.Verdict) error {
 	s, wait := w.s, a.wait()
 	if wait > 0 {

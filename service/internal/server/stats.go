@@ -62,7 +62,7 @@ type Stats struct {
 type LeafStats struct {
 	Leaves      int    // present
 	Assignments int    // of keys, of all leaves
-	Buckets     int    // whose rates leaves share
+	Buckets     int    // buckets that leaves share
 	Exchanges   uint64 // received
 	Reports     uint64 // in them
 	Refused     uint64 // reports without an assignment, and exchanges of leaves beyond the bound

@@ -100,7 +100,7 @@ func (c *Client) Exchange(ctx context.Context, x *leaf.Exchange) (got leaf.Answe
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		c.http.CloseIdleConnections() // the next exchange has a connection of its own
+		c.http.CloseIdleConnections() // the next exchange opens a new connection
 		return got, fmt.Errorf("upstream: %w", err)
 	}
 	defer resp.Body.Close()

@@ -13,13 +13,14 @@ import (
 // ServiceTime is a distribution of service times. The zero value is always 0.
 type ServiceTime struct {
 	Mean time.Duration `yaml:"mean" json:"mean"`
-	// Distribution is "constant" (also if empty), "normal", "exponential" or
-	// "lognormal".
+	// Distribution is "constant" (also if empty), "normal", "half-normal", "exponential"
+	// or "lognormal". A half-normal is a least time plus the absolute value of a normal
+	// variable with the mean 0.
 	Distribution string `yaml:"distribution" json:"distribution,omitempty"`
 	// CV is the coefficient of variation, standard deviation / mean, of a
-	// normal (at most 0.3: beyond, too much of it is negative) or a lognormal
-	// (at most 10), which must be given. A constant has 0 and an exponential 1,
-	// also if this is 0.
+	// normal (at most 0.3: beyond, too much of it is negative), a half-normal (at most
+	// 0.75: beyond, the least time is negative) or a lognormal (at most 10), which must
+	// be given. A constant has 0 and an exponential 1, also if this is 0.
 	CV float64 `yaml:"cv" json:"cv,omitempty"`
 }
 
@@ -48,10 +49,12 @@ func (s ServiceTime) Validate() error {
 		ok, rule = s.CV == 0 || s.CV == 1, "must be 1, or left out,"
 	case "normal":
 		ok, rule = s.CV > 0 && s.CV <= 0.3, "must be in (0, 0.3]"
+	case "half-normal":
+		ok, rule = s.CV > 0 && s.CV <= 0.75, "must be in (0, 0.75]"
 	case "lognormal":
 		ok, rule = s.CV > 0 && s.CV <= 10, "must be in (0, 10]"
 	default:
-		return &FieldError{"distribution", strconv.Quote(s.Distribution), "must be constant, normal, exponential or lognormal"}
+		return &FieldError{"distribution", strconv.Quote(s.Distribution), "must be constant, normal, half-normal, exponential or lognormal"}
 	}
 	if !ok {
 		return &FieldError{"cv", s.CV, rule + " if the distribution is " + s.Name()}
@@ -70,7 +73,7 @@ func (s ServiceTime) Name() string { return cmp.Or(s.Distribution, "constant") }
 
 // Spreads reports whether the distribution has a configurable CV.
 func (s ServiceTime) Spreads() bool {
-	return s.Distribution == "normal" || s.Distribution == "lognormal"
+	return s.Distribution == "normal" || s.Distribution == "half-normal" || s.Distribution == "lognormal"
 }
 
 // Spread returns the coefficient of variation, including that of an exponential.
@@ -79,6 +82,20 @@ func (s ServiceTime) Spread() float64 {
 		return 1
 	}
 	return s.CV
+}
+
+// The mean and the standard deviation of |N|, where N is a standard normal variable:
+// √(2/π) and √(1 − 2/π).
+const (
+	meanAbs      = 0.7978845608028654
+	deviationAbs = 0.6028102749890869
+)
+
+// HalfNormal returns the distribution of least + |N|, where N is a normal variable with
+// the mean 0 and this standard deviation.
+func HalfNormal(least, deviation time.Duration) ServiceTime {
+	mean := float64(least) + meanAbs*float64(deviation)
+	return ServiceTime{Mean: time.Duration(mean), Distribution: "half-normal", CV: deviationAbs * float64(deviation) / mean}
 }
 
 // Draw returns a service time. The only source of randomness is rng.
@@ -93,6 +110,9 @@ func (s ServiceTime) Draw(rng *rand.Rand) time.Duration {
 		for factor = -1; factor < 0; {
 			factor = 1 + s.CV*rng.NormFloat64()
 		}
+	case "half-normal":
+		// 1 is the mean of least + σ|N|: least = 1 − σ·meanAbs, and σ follows from the CV.
+		factor = 1 + s.CV/deviationAbs*(math.Abs(rng.NormFloat64())-meanAbs)
 	case "lognormal":
 		// Of the logarithm: σ² = ln(1 + CV²), µ = −σ²/2, so that the mean is 1.
 		variance := math.Log1p(s.CV * s.CV)

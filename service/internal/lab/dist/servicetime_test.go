@@ -33,6 +33,8 @@ func TestDraw(t *testing.T) {
 		// Cut at α = -10/3, where λ = φ(α)/(1-Φ(α)) = 0.00154: the mean is
 		// 1 + 0.3 λ, the variance 0.09 (1 + αλ - λ²).
 		{"normal", 0.3, 1.00046, 0.29909, 3, normal(0.3)},
+		{"half-normal", 0.126, 1, 0.126, 3.87, halfNormal(0.126)}, // of the kurtosis 3 + 8(π-3)/(π-2)²
+		{"half-normal", 0.75, 1, 0.75, 3.87, halfNormal(0.75)},
 		{"lognormal", 0.5, 1, 0.5, 8.04, lognormal(0.5)}, // with w = 1 + CV²,
 		{"lognormal", 1, 1, 1, 41, lognormal(1)},         // κ = w⁴ + 2w³ + 3w² - 3
 	} {
@@ -47,6 +49,22 @@ func TestDraw(t *testing.T) {
 			p := tt.cdf(x)
 			near(t, s, fmt.Sprint("share up to ", x), shareUpTo(x, sample), p, five*math.Sqrt(p*(1-p))/root)
 		}
+	}
+}
+
+// 20 ms and the absolute value of a normal variable of 5 ms: 24 ms on average.
+func TestHalfNormal(t *testing.T) {
+	s := HalfNormal(20*time.Millisecond, 5*time.Millisecond)
+	if s.Validate() != nil || s.Mean.Round(time.Microsecond) != 23989*time.Microsecond || math.Abs(s.CV-0.12564) > 1e-5 {
+		t.Errorf("%+v: want 23.989 ms and 0.12564", s)
+	}
+	s.Mean, s.CV = 23989423*time.Nanosecond, 0.125641
+	rng, least := rand.New(rand.NewPCG(1, 0)), time.Hour
+	for range draws {
+		least = min(least, s.Draw(rng))
+	}
+	if least < 19999*time.Microsecond || least > 20001*time.Microsecond {
+		t.Errorf("the least of %d: %v: want 20 ms", draws, least)
 	}
 }
 
@@ -103,6 +121,12 @@ func exponential(x float64) float64 { return 1 - math.Exp(-x) }
 func normal(cv float64) func(float64) float64 { // of what is left above 0
 	cut := phi(-1 / cv)
 	return func(x float64) float64 { return (phi((x-1)/cv) - cut) / (1 - cut) }
+}
+
+func halfNormal(cv float64) func(float64) float64 {
+	sd := cv / math.Sqrt(1-2/math.Pi)
+	least := 1 - sd*math.Sqrt(2/math.Pi)
+	return func(x float64) float64 { return max(2*phi((x-least)/sd)-1, 0) }
 }
 
 func lognormal(cv float64) func(float64) float64 {

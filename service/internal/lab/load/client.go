@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -54,6 +55,9 @@ var protocols = map[string]protocol{
 // open returns a client for the target. The error is about a field that is not valid, or
 // that the protocol does not have.
 func (c Config) open(ctx context.Context) (client, error) {
+	if c.Target == "" && len(c.Targets) > 0 {
+		return newHTTPClient(ctx, c, nil)
+	}
 	u, err := url.Parse(c.Target)
 	if err != nil {
 		return nil, fmt.Errorf("load: target = %q: %w", c.Target, err)
@@ -64,7 +68,7 @@ func (c Config) open(ctx context.Context) (client, error) {
 		return nil, fmt.Errorf("load: target = %q: must be a URL with a host, and with one of the schemes %s", u.Redacted(), strings.Join(schemes, ", "))
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		if err := p.check(c, u); err != nil {
+		if err := errors.Join(c.checkHTTP(u.Scheme), p.check(c, u)); err != nil {
 			return nil, err
 		}
 	}

@@ -1,7 +1,9 @@
 package load
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,27 +12,47 @@ import (
 	"strings"
 )
 
-// An httpClient sends HTTP requests.
-type httpClient struct {
-	client       *http.Client
-	method       string
-	header       http.Header
-	target, body template
+// A Target is an HTTP request. {n} in its URL and Body is replaced by the number of the
+// request.
+type Target struct {
+	Method string // if empty, that of Config
+	URL    string // absolute, or relative to Config.Target
+	Header http.Header
+	Body   string
 }
 
-func newHTTPClient(_ context.Context, cfg Config, _ *url.URL) (client, error) {
-	c := &httpClient{method: cfg.Method, header: cfg.Header, target: newTemplate(cfg.Target), body: newTemplate(cfg.Body)}
-	if _, err := http.NewRequest(c.method, c.target.expand(1), nil); err != nil {
-		return nil, fmt.Errorf("load: %w", err)
+// An httpClient sends HTTP requests.
+type httpClient struct {
+	client  *http.Client
+	targets []httpTarget
+}
+
+// An httpTarget is a Target whose fields are complete.
+type httpTarget struct {
+	method    string
+	header    http.Header
+	url, body template
+}
+
+func newHTTPClient(_ context.Context, cfg Config, base *url.URL) (client, error) {
+	c := &httpClient{}
+	all := cfg.Targets
+	if len(all) == 0 {
+		all = []Target{{URL: cfg.Target}}
+	}
+	for i, t := range all {
+		target, err := t.complete(cfg, base)
+		if err != nil && len(cfg.Targets) > 0 {
+			return nil, fmt.Errorf("load: targets[%d]: %w", i, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("load: %w", err)
+		}
+		c.targets = append(c.targets, target)
 	}
 	transport := cfg.Transport
 	if transport == nil {
-		transport = &http.Transport{
-			DialContext:         cfg.Dial,
-			TLSClientConfig:     cfg.TLS,
-			MaxIdleConnsPerHost: max(cfg.Workers, cfg.MaxInflight),
-			DisableCompression:  true,
-		}
+		transport = newTransport(cfg)
 	}
 	c.client = &http.Client{
 		Transport:     transport,
@@ -39,16 +61,61 @@ func newHTTPClient(_ context.Context, cfg Config, _ *url.URL) (client, error) {
 	return c, nil
 }
 
+func newTransport(cfg Config) *http.Transport {
+	t := &http.Transport{
+		DialContext:         cfg.Dial,
+		TLSClientConfig:     cfg.TLS,
+		TLSHandshakeTimeout: cfg.Timeout,
+		MaxIdleConnsPerHost: max(cfg.Workers, cfg.MaxInflight),
+		DisableCompression:  true,
+		DisableKeepAlives:   cfg.NoKeepAlive,
+		Protocols:           new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(!cfg.HTTP2)
+	t.Protocols.SetHTTP2(cfg.HTTP2)
+	t.Protocols.SetUnencryptedHTTP2(cfg.HTTP2)
+	return t
+}
+
+// complete takes what the target does not have from the configuration.
+func (t Target) complete(cfg Config, base *url.URL) (c httpTarget, err error) {
+	u := t.URL
+	if base != nil && !strings.Contains(u, "://") {
+		ref, err := url.Parse(u)
+		if err != nil {
+			return c, err
+		}
+		// The mark stays as it is: url.URL would escape it.
+		u = strings.ReplaceAll(base.ResolveReference(ref).String(), "%7Bn%7D", numberMark)
+	}
+	body := cmp.Or(t.Body, cfg.Body)
+	c = httpTarget{method: cmp.Or(t.Method, cfg.Method), header: http.Header{}, url: newTemplate(u), body: newTemplate(body)}
+	if c.method == "" && body != "" {
+		c.method = http.MethodPost
+	}
+	maps.Copy(c.header, cfg.Header)
+	maps.Copy(c.header, t.Header)
+	req, err := http.NewRequest(c.method, c.url.expand(1), nil)
+	switch {
+	case err != nil:
+		return c, err
+	case req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Hostname() == "":
+		return c, fmt.Errorf("url = %q: must be an http or https URL with a host", u)
+	}
+	return c, nil
+}
+
 // reasonHeader is the field with which a weir proxy explains its own answers.
 const reasonHeader = "Weir-Reason"
 
 func (c *httpClient) exchange(ctx context.Context, n int) (status int, reason string, err error) {
-	req, err := http.NewRequestWithContext(ctx, c.method, c.target.expand(n), strings.NewReader(c.body.expand(n)))
+	t := &c.targets[(n-1)%len(c.targets)]
+	req, err := http.NewRequestWithContext(ctx, t.method, t.url.expand(n), strings.NewReader(t.body.expand(n)))
 	if err != nil {
 		return 0, "", err
 	}
-	maps.Copy(req.Header, c.header)
-	if host := c.header.Get("Host"); host != "" {
+	maps.Copy(req.Header, t.header)
+	if host := t.header.Get("Host"); host != "" {
 		req.Host = host
 	}
 	resp, err := c.client.Do(req)
@@ -63,3 +130,16 @@ func (c *httpClient) exchange(ctx context.Context, n int) (status int, reason st
 }
 
 func (c *httpClient) close() { c.client.CloseIdleConnections() }
+
+// checkHTTP returns an error about the first field that only HTTP requests have.
+func (c Config) checkHTTP(scheme string) error {
+	switch {
+	case len(c.Targets) > 0:
+		return fmt.Errorf("load: targets: must be empty: they are HTTP requests, and the target is %s", scheme)
+	case c.HTTP2:
+		return errors.New("load: http2 = true: must be false: " + scheme + " requests are not HTTP")
+	case c.NoKeepAlive:
+		return errors.New("load: no_keep_alive = true: must be false: " + scheme + " requests share connections")
+	}
+	return nil
+}

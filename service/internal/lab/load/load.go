@@ -6,12 +6,14 @@
 // measures latency from that instant. So a stall of the service does not hide the
 // requests that it delays (coordinated omission). The closed loop has a number of
 // workers, each of which waits for an answer before its next request. It shows the
-// latency of such clients, not that of independent users.
+// latency of such clients, not that of independent users. Without a Profile, workers send
+// as fast as the answers come.
 package load
 
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -39,11 +41,15 @@ type Config struct {
 	//	redis://:SECRET@HOST:PORT, rediss:    the command in Body; the secret can be left out
 	//	tcp://HOST:PORT, udp:                 Body as a line, recorded as trace.Sent
 	Target string
-	Method string      // of HTTP requests; if empty, GET
+	Method string      // of HTTP requests; if empty, GET, or POST if there is a Body
 	Header http.Header // of HTTP requests; the metadata of gRPC
 	Body   string      // of all but gRPC
+	// Targets are the HTTP requests to send, in turn, instead of one. Their URLs are
+	// relative to Target, which can be empty if they are absolute. Method, Header and Body
+	// count where a target has none.
+	Targets []Target
 
-	Profile pace.Profile // offered rate over time
+	Profile pace.Profile // offered rate over time; if it offers nothing, Workers do not pause
 	Poisson bool         // arrivals are independent of each other instead of evenly spaced
 	Seed    uint64       // of Poisson
 
@@ -52,17 +58,27 @@ type Config struct {
 	Workers int
 	// Timeout bounds the wait for a whole answer. If zero, DefaultTimeout.
 	Timeout time.Duration
-	// Duration ends the arrivals. If zero, they end with ctx.
+	// Duration ends the arrivals. If zero, they end with ctx, or after Requests.
 	Duration time.Duration
+	// Requests bounds the number of requests. If zero, it is unbounded.
+	Requests int
 	// MaxInflight bounds the requests in flight of an open loop. Further ones are
 	// not sent, and recorded as trace.Unsent. If zero, DefaultMaxInflight.
 	MaxInflight int
 
 	// Record is called for every request that has ended, by one goroutine at a time.
 	Record func(trace.Record)
-	// OnFailure, if not nil, is called with the error of the first request that is recorded
-	// as trace.Failed, which names no cause.
+	// OnFailure, if not nil, is called with the error of the first request whose reason
+	// does not tell all: trace.Failed, Untrusted, Unresolved or Exhausted.
 	OnFailure func(error)
+	// HTTP2 sends HTTP requests over HTTP/2 only: negotiated for https, with prior
+	// knowledge for http (h2c).
+	HTTP2 bool
+	// NoKeepAlive makes a connection for each HTTP request.
+	NoKeepAlive bool
+	// Counters, if not nil, counts what is sent while it is sent.
+	Counters *Counters
+
 	// Transport sends the HTTP requests. If nil, it is one with enough keep-alive
 	// connections and no proxy. Redirects are not followed.
 	Transport http.RoundTripper
@@ -84,13 +100,21 @@ func (c Config) Validate() error {
 		return fmt.Errorf("load: duration = %v: must be >= 0", c.Duration)
 	case c.MaxInflight < 0:
 		return fmt.Errorf("load: max_inflight = %d: must be >= 0", c.MaxInflight)
+	case c.Requests < 0:
+		return fmt.Errorf("load: requests = %d: must be >= 0", c.Requests)
+	}
+	if err := c.Profile.Validate(); err != nil {
+		return err
+	}
+	if c.Workers == 0 && !c.Profile.Offers() {
+		return errors.New("load: rate = 0: sends nothing: without workers, it must be > 0")
 	}
 	client, err := c.open(context.Background())
 	if err != nil {
 		return err
 	}
 	client.close()
-	return c.Profile.Validate()
+	return nil
 }
 
 const maxWorkers = 100_000
@@ -106,11 +130,15 @@ func Run(ctx context.Context, cfg Config) (offered time.Duration, err error) {
 		return 0, err
 	}
 	defer r.client.close()
-	r.send()
+	if cfg.Profile.Offers() {
+		r.send()
+	} else {
+		r.sendUnpaced()
+	}
 	if cfg.Workers > 0 {
 		r.requests.Wait()
 	}
-	offered = r.now()
+	offered = max(r.now(), r.until)
 	if cfg.Duration > 0 {
 		offered = min(offered, cfg.Duration)
 	}

@@ -3,7 +3,7 @@ package load_test
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/lab/load"
 	"github.com/weir-go/weir/service/internal/lab/pace"
+	"github.com/weir-go/weir/service/internal/lab/report"
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
@@ -45,21 +46,21 @@ func takes(d time.Duration) server {
 }
 
 // offer runs cfg in virtual time and returns the report.
-func offer(t *testing.T, cfg load.Config) (report load.Report, records []trace.Record) {
+func offer(t *testing.T, cfg load.Config) (r report.Report, records []trace.Record) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		report, records = run(t, t.Context(), cfg)
+		r, records = run(t, t.Context(), cfg)
 	})
-	return report, records
+	return r, records
 }
 
-func run(t *testing.T, ctx context.Context, cfg load.Config) (load.Report, []trace.Record) {
+func run(t *testing.T, ctx context.Context, cfg load.Config) (report.Report, []trace.Record) {
 	t.Helper()
 	cfg.Target = cmp.Or(cfg.Target, "http://service.test")
 	if cfg.Timeout == 0 {
 		cfg.Timeout = load.DefaultTimeout
 	}
-	c := load.NewCollector(cfg.Timeout)
+	c := report.NewCollector(cfg.Timeout)
 	var records []trace.Record
 	cfg.Record = func(r trace.Record) { c.Add(r); records = append(records, r) }
 	offered, err := load.Run(ctx, cfg)
@@ -120,17 +121,6 @@ func TestStallIsSeen(t *testing.T) {
 	})
 }
 
-// A client that could not send in time counts from when it should have.
-func TestLatencyIsFromTheIntendedStart(t *testing.T) {
-	c := load.NewCollector(2 * s)
-	c.Add(trace.Record{Intended: s, Start: 3 * s, End: 4 * s, Status: 200})
-	c.Add(trace.Record{Intended: 2 * s, Start: 3 * s, End: 4 * s, Status: 200})
-	r := c.Report(4 * s)
-	near(t, "max", r.Latency.Successes.Max, 3)
-	near(t, "throughput", r.Throughput, 0.5)
-	near(t, "goodput", r.Goodput, 0.25) // the first was too late
-}
-
 // 10 workers, 5 rps, 2.5 s time-out. If there is no answer, each worker sends once
 // in 2.5 s.
 func TestClosedLoop(t *testing.T) {
@@ -153,6 +143,64 @@ func TestClosedLoop(t *testing.T) {
 		if most := inflight(records); most > 10 {
 			t.Errorf("%s: %d at once: there are 10 workers", tt.name, most)
 		}
+	}
+}
+
+// Without a rate, workers send as fast as the answers come, until the end of the run or
+// the number of requests.
+func TestUnpaced(t *testing.T) {
+	for _, tt := range []struct {
+		cfg      load.Config
+		requests int
+		elapsed  float64
+	}{
+		{load.Config{Workers: 4, Duration: 10 * s}, 40, 10},
+		{load.Config{Workers: 4, Duration: 9500 * time.Millisecond}, 40, 9.5}, // the last ones are answered later
+		{load.Config{Workers: 4, Requests: 10}, 10, 3},
+		{load.Config{Workers: 4, Requests: 10, Profile: pace.Constant(0)}, 10, 3},
+		{load.Config{Workers: 4, Requests: 3}, 3, 1},
+	} {
+		tt.cfg.Transport = takes(s)
+		r, records := offer(t, tt.cfg)
+		if r.Requests != tt.requests || r.Elapsed != tt.elapsed || r.ByStatus["200"] != tt.requests {
+			t.Errorf("%v: %d requests in %v s: want %d in %v", tt.cfg, r.Requests, r.Elapsed, tt.requests, tt.elapsed)
+		}
+		if most := inflight(records); most > 4 {
+			t.Errorf("%v: %d at once: there are 4 workers", tt.cfg, most)
+		}
+		near(t, "p99", r.Latency.Successes.P99, 1)
+	}
+}
+
+func TestUnpacedIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		r, _ := run(t, ctx, load.Config{Workers: 3, Transport: takes(s)})
+		if r.ByStatus["200"] != 6 || r.ByStatus["canceled"] != 3 {
+			t.Errorf("%v: want 6 answers and 3 canceled", r.ByStatus)
+		}
+	})
+}
+
+// The number of requests bounds the run, and the rate counts until the next one would have
+// been sent.
+func TestRequests(t *testing.T) {
+	for _, cfg := range []load.Config{
+		{Requests: 20, Profile: pace.Constant(5)}, {Requests: 20, Profile: pace.Constant(5), Workers: 20}, {Requests: 20, Profile: pace.Constant(5), MaxInflight: 1},
+	} {
+		cfg.Transport = takes(s / 2)
+		r, _ := offer(t, cfg)
+		if r.Requests != 20 {
+			t.Errorf("%v: %d requests: want 20", cfg, r.Requests)
+		}
+		if cfg.Workers == 0 { // a closed loop lasts until the last answer
+			near(t, "offered", r.Offered, 5)
+		}
+	}
+	r, _ := offer(t, load.Config{Requests: 20, Profile: pace.Constant(5), Duration: 2 * s, Transport: takes(0)})
+	if r.Requests != 10 {
+		t.Errorf("%d requests: the duration ends first, with 10", r.Requests)
 	}
 }
 
@@ -234,6 +282,11 @@ func TestWhatCameBack(t *testing.T) {
 		"reset":          dial(syscall.ECONNRESET),
 		"failed":         dial(errors.New("a bug")),
 		"timeout":        takes(time.Hour),
+		"unresolved":     dial(&net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}),
+		"exhausted":      dial(syscall.EMFILE),
+		"untrusted": func(*http.Request) (*http.Response, error) {
+			return nil, &tls.CertificateVerificationError{Err: errors.New("unknown")}
+		},
 	} {
 		r, _ := offer(t, load.Config{Profile: pace.Constant(1), Duration: s, Transport: srv})
 		if r.ByStatus[want] != 1 {
@@ -291,7 +344,7 @@ func TestRealServer(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	c := load.NewCollector(10 * s)
+	c := report.NewCollector(10 * s)
 	_, err := load.Run(t.Context(), load.Config{
 		Target: srv.URL, Method: "PUT", Header: http.Header{"Who": {"me"}, "Host": {"shop.example"}}, Body: "hello",
 		Profile: pace.Constant(1000), Duration: 100 * time.Millisecond,
@@ -326,58 +379,6 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestCollectorIsBounded(t *testing.T) {
-	c := load.NewCollector(s)
-	for i := range 1000 {
-		c.Add(trace.Record{Status: 503, Reason: fmt.Sprint("reason ", i), End: -s})
-	}
-	r := c.Report(s)
-	if len(r.ByStatus) != 51 || r.ByStatus["other"] != 950 {
-		t.Errorf("%d labels, %d others: want 50 and 950", len(r.ByStatus), r.ByStatus["other"])
-	}
-	if r := load.NewCollector(s).Report(0); r.Offered != 0 || r.Latency.All != nil {
-		t.Errorf("%+v: of nothing", r)
-	}
-}
-
-func TestReport(t *testing.T) {
-	c := load.NewCollector(3 * s)
-	for i := range 100 {
-		c.Add(trace.Record{End: time.Duration(i+1) * 10 * time.Millisecond, Status: 200})
-	}
-	c.Add(trace.Record{End: 300 * time.Microsecond, Status: 503, Reason: "queue_full"})
-	r := c.Report(20 * s)
-	var b strings.Builder
-	if err := r.Table(&b); err != nil {
-		t.Fatal(err)
-	}
-	const want = `offered     5.05 rps  101 requests in 20.0 s
-throughput  5.00 rps  answered with success
-goodput     5.00 rps  answered with success and in time
-
-status          requests  share
-200             100       99.0 %
-503 queue_full  1         1.0 %
-
-latency     p50    p95      p99      max    of
-all         500ms  950ms    990ms    1s     101
-successes   500ms  950ms    990ms    1s     100
-rejections  300µs  300µs  300µs  300µs  1
-`
-	if got := b.String(); strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
-	data, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range []string{`"offered_rps":5.05`, `"goodput_rps":5`, `"by_status":{"200":100,"503 queue_full":1}`, `"rejections":{"count":1`} {
-		if !strings.Contains(string(data), field) {
-			t.Errorf("%s: want %s", data, field)
-		}
-	}
-}
-
 func TestConfigValidate(t *testing.T) {
 	good := load.Config{Target: "http://a", Profile: pace.Constant(1)}
 	for want, spoil := range map[string]func(*load.Config){
@@ -395,19 +396,6 @@ func TestConfigValidate(t *testing.T) {
 		spoil(&cfg)
 		if _, err := load.Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
-		}
-	}
-}
-
-func TestLoopback(t *testing.T) {
-	for target, ok := range map[string]bool{
-		"http://127.0.0.1:8000": true, "http://127.9.9.9": true, "http://[::1]:80/x": true, "http://localhost": true,
-		"http://[::ffff:127.0.0.1]": true, "http://192.0.2.1": false, "http://0.0.0.0": false, "http://[2001:db8::1]": false,
-		"grpc://127.0.0.1:1/d?k=v": true, "redis://:s@127.0.0.1:1": true, "udp://192.0.2.1:8125": false, "redis://:s@192.0.2.1:1": false,
-		"http://": false, "http://no.such.host.invalid": false,
-	} {
-		if err := load.Loopback(t.Context(), target); (err == nil) != ok {
-			t.Errorf("%s: %v: want it to be ours: %v", target, err, ok)
 		}
 	}
 }

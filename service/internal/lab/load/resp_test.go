@@ -242,7 +242,7 @@ func TestRedisTLS(t *testing.T) {
 		}
 	}()
 	cfg := load.Config{Target: "rediss://" + ln.Addr().String(), Body: "PING", Profile: pace.Constant(100), Duration: 100 * time.Millisecond}
-	if r, _ := run(t, t.Context(), cfg); r.ByStatus["failed"] != 10 {
+	if r, _ := run(t, t.Context(), cfg); r.ByStatus["untrusted"] != 10 {
 		t.Errorf("%v: want that an unknown authority does not count", r.ByStatus)
 	}
 	cfg.TLS = client

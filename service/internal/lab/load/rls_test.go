@@ -187,7 +187,7 @@ func TestRateLimitServiceTLS(t *testing.T) {
 		return rlsv3.RateLimitResponse_OK, nil
 	}).serve(t, ln, grpc.Creds(credentials.NewTLS(server)))
 	cfg := load.Config{Target: "grpcs://" + ln.Addr().String() + "/d?k=v", Profile: pace.Constant(100), Duration: 100 * time.Millisecond}
-	if r, _ := run(t, t.Context(), cfg); r.ByStatus["failed"] != 10 {
+	if r, _ := run(t, t.Context(), cfg); r.ByStatus["untrusted"] != 10 {
 		t.Errorf("%v: want that an unknown authority does not count", r.ByStatus)
 	}
 	cfg.TLS = client

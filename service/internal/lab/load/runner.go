@@ -3,11 +3,15 @@ package load
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +27,7 @@ type runner struct {
 	epoch    time.Time
 	arrivals *pace.Arrivals
 	requests sync.WaitGroup
+	until    time.Duration // when the first request beyond Config.Requests was due
 
 	recording sync.Mutex // one call of cfg.Record at a time
 	failed    sync.Once  // calls cfg.OnFailure
@@ -34,6 +39,10 @@ func newRunner(ctx context.Context, cfg Config) (*runner, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{Timeout: cfg.Timeout}).DialContext
 	}
+	if cfg.Counters == nil {
+		cfg.Counters = &Counters{}
+	}
+	cfg.Dial = cfg.Counters.dial(cfg.Dial)
 	client, err := cfg.open(ctx)
 	if err != nil {
 		return nil, err
@@ -51,14 +60,19 @@ func (r *runner) now() time.Duration { return time.Since(r.epoch) }
 // waits for, or one of MaxInflight.
 func (r *runner) send() {
 	places := make(chan struct{}, cmp.Or(r.cfg.Workers, r.cfg.MaxInflight))
-	n := 0 // requests so far
+	n, unsent := 0, 0 // requests so far
 	at, more := r.arrivals.Next()
 	for more && r.sleepUntil(at) {
+		if r.cfg.Requests > 0 && n+unsent == r.cfg.Requests {
+			r.until = at
+			return
+		}
 		skipped := time.Duration(-1) // arrivals up to this instant are skipped
 		select {
 		case places <- struct{}{}:
 		default:
 			if now := r.now(); r.cfg.Workers == 0 {
+				unsent++
 				r.record(trace.Record{Intended: at, Start: now, End: now, Reason: trace.Unsent})
 				at, more = r.arrivals.Next()
 				continue
@@ -82,6 +96,26 @@ func (r *runner) send() {
 		for at, more = r.arrivals.Next(); more && at <= skipped; {
 			at, more = r.arrivals.Next()
 		}
+	}
+}
+
+// sendUnpaced lets each worker send its next request as soon as it has the answer.
+func (r *runner) sendUnpaced() {
+	var n atomic.Int64
+	for range r.cfg.Workers {
+		r.requests.Go(func() {
+			for r.ctx.Err() == nil {
+				now := r.now()
+				if r.cfg.Duration > 0 && now >= r.cfg.Duration {
+					return
+				}
+				number := int(n.Add(1))
+				if r.cfg.Requests > 0 && number > r.cfg.Requests {
+					return
+				}
+				r.request(now, number)
+			}
+		})
 	}
 }
 
@@ -110,25 +144,37 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // request sends request n and records the outcome.
 func (r *runner) request(intended time.Duration, n int) {
 	start := r.now()
+	r.cfg.Counters.Started.Add(1)
+	defer r.cfg.Counters.Ended.Add(1)
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
 	defer cancel()
 	status, reason, err := r.client.exchange(ctx, n)
 	if err != nil {
 		reason = r.reasonOf(err)
 	}
-	if reason == trace.Failed && r.cfg.OnFailure != nil {
+	if err != nil && r.cfg.OnFailure != nil && slices.Contains(unexplained, reason) {
 		r.failed.Do(func() { r.cfg.OnFailure(err) })
 	}
 	r.record(trace.Record{Intended: intended, Start: start, End: r.now(), Status: status, Reason: reason})
 }
 
+// unexplained are the reasons of which OnFailure gets the error.
+var unexplained = []string{trace.Failed, trace.Untrusted, trace.Unresolved, trace.Exhausted}
+
 func (r *runner) reasonOf(err error) string {
 	t, isNet := errors.AsType[net.Error](err)
+	_, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case r.ctx.Err() != nil:
 		return trace.Canceled
 	case isNet && t.Timeout():
 		return trace.Timeout
+	case isDNS:
+		return trace.Unresolved
+	case untrusted(err):
+		return trace.Untrusted
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.ENOBUFS):
+		return trace.Exhausted
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return trace.Refused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
@@ -137,6 +183,14 @@ func (r *runner) reasonOf(err error) string {
 	default:
 		return trace.Failed
 	}
+}
+
+// untrusted reports whether the TLS handshake has failed.
+func untrusted(err error) bool {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	return certificate || alert || record || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 func (r *runner) record(rec trace.Record) {

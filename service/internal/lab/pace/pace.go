@@ -11,6 +11,7 @@ package pace
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,11 @@ type Profile struct{ segments []segment }
 
 // Constant offers a rate for ever.
 func Constant(rate float64) Profile { return Profile{[]segment{{from: rate, to: rate}}} }
+
+// Offers reports whether the profile offers anything at all.
+func (p Profile) Offers() bool {
+	return slices.ContainsFunc(p.segments, func(s segment) bool { return s.from > 0 || s.to > 0 })
+}
 
 // maxRate bounds a rate, in requests per second: an arrival each nanosecond.
 const maxRate = 1e9
@@ -62,6 +68,22 @@ func (p Profile) Rate(at time.Duration) float64 {
 		at -= s.length
 	}
 	return 0
+}
+
+// String formats the profile as Parse reads it.
+func (p Profile) String() string {
+	var segments []string
+	for _, s := range p.segments {
+		text := strconv.FormatFloat(s.from, 'g', -1, 64)
+		if s.to != s.from {
+			text += ".." + strconv.FormatFloat(s.to, 'g', -1, 64)
+		}
+		if s.length > 0 {
+			text += "@" + s.length.String()
+		}
+		segments = append(segments, text)
+	}
+	return strings.Join(segments, ",")
 }
 
 // Parse reads a profile: segments RATE or RATE..RATE, each with @DURATION except the

@@ -82,6 +82,20 @@ func moments(most float64) plot.ConstantTicks {
 	})
 }
 
+// Nines returns the place of a percentile below 100 on an axis where each further nine has
+// the same width: 0 for 0, 1 for 90, 2 for 99, 3 for 99.9.
+func Nines(percentile float64) float64 { return -math.Log10(1 - percentile/100) }
+
+// nines returns ticks at 0, 50, 90, 99, 99.9 and so on.
+func nines(most float64) plot.ConstantTicks {
+	ticks := plot.ConstantTicks{{Value: 0, Label: "0 %"}, {Value: Nines(50), Label: "50 %"}}
+	for n := 1.0; n <= most*(1+1e-9); n++ {
+		percentile := rounded(100-math.Pow(10, 2-n), 12)
+		ticks = append(ticks, plot.Tick{Value: n, Label: decimal(percentile) + " %"})
+	}
+	return ticks
+}
+
 // linear returns ticks at the multiples of step.
 func linear(step, lo, hi float64, label func(float64) string) (ticks plot.ConstantTicks) {
 	for i := math.Ceil(lo / step); i*step <= hi*(1+1e-9); i++ {

@@ -19,6 +19,7 @@ type Sheet struct {
 	Notes  []string // below the title, smaller
 	Across string   // title of the horizontal axis
 	Time   bool     // the horizontal axis is a time from 0, in seconds
+	Nines  bool     // the horizontal axis is a percentile p, as Nines(p)
 	Keys   []Key    // the meanings of the colours
 	Wide   bool     // one panel in a row, instead of two
 	Panels []Panel  // at least one
@@ -148,7 +149,7 @@ func (s *Sheet) across() (least, most float64) {
 			}
 		}
 	}
-	if s.Time || !(least < most) {
+	if s.Time || s.Nines || !(least < most) {
 		least = 0
 	}
 	if !(least < most) {
@@ -161,8 +162,11 @@ func (s *Sheet) across() (least, most float64) {
 func (s *Sheet) axis(x *plot.Axis, least, most float64, last bool) {
 	x.Min, x.Max = least, most
 	ticks := linear(nice((most-least)/10), least, most, decimal)
-	if s.Time {
+	switch {
+	case s.Time:
 		ticks = moments(most)
+	case s.Nines:
+		ticks = nines(most)
 	}
 	if !last {
 		for i := range ticks {

@@ -29,7 +29,7 @@ func (c Config) drive(t *testing.T, o offer) (a answers) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	h := o.row.protect(ctx, service(NewUpstream(c.Seed, c.Abandoned, o.slow)))
+	h := o.row.protect(ctx, service(c.upstream(o.slow)))
 	epoch := time.Now()
 	var mu sync.Mutex // guards a.client
 	var requests sync.WaitGroup
@@ -89,8 +89,8 @@ func TestHandlersAgreeWithSimulation(t *testing.T) {
 					}
 				}
 			}
-			acceptable(t, driven)
-			acceptable(t, simulated)
+			acceptable(t, cfg, driven)
+			acceptable(t, cfg, simulated)
 		})
 	}
 }
@@ -99,7 +99,7 @@ func (c Config) driveAll(t *testing.T) (r Result) {
 	for _, rate := range c.Rates {
 		for _, row := range c.Rows {
 			synctest.Test(t, func(t *testing.T) {
-				o := offer{row: row, rate: rate, duration: c.point(rate)}
+				o := offer{row: row, rate: rate, duration: c.point(rate), skip: c.Skip}
 				r.Points = append(r.Points, c.drive(t, o).point(o))
 			})
 		}
@@ -115,18 +115,19 @@ func (c Config) driveAll(t *testing.T) (r Result) {
 // least 97 % of the goodput of the best tuned row, keeps the agreed P95, refuses at
 // once, and withstands the slow-down; the tuned rate keeps the agreement until the
 // slow-down.
-func acceptable(t *testing.T, r Result) {
+func acceptable(t *testing.T, c Config, r Result) {
 	t.Helper()
 	for _, p := range r.Points {
-		if p.Row == Auto && (p.OfBest < 0.97 || p.Successes.P95 > AgreedP95 || p.Refusals.P99 > ms) {
-			t.Errorf("%+v: want 97 %% of the best, p95 within %v, refusals within 1ms", p, AgreedP95)
+		if p.Row == Auto && (p.OfBest < 0.97 || p.Successes.P95 > c.Agreed.P95 || p.Refusals.P99 > ms) {
+			t.Errorf("%+v: want 97 %% of the best, p95 within %v, refusals within 1ms", p, c.Agreed.P95)
 		}
-		if p.Row == "rate.Wait, 75 ms" && (p.Success < 0.7 || p.Successes.P95 > AgreedP95 || p.Refusals.P99 > ms) {
-			t.Errorf("%+v: want 70 %%, p95 within %v, refusals within 1ms", p, AgreedP95)
+		if p.Row == "rate.Wait, 75 ms" && (p.Success < 0.7 || p.Successes.P95 > c.Agreed.P95 || p.Refusals.P99 > ms) {
+			t.Errorf("%+v: want 70 %%, p95 within %v, refusals within 1ms", p, c.Agreed.P95)
 		}
 	}
+	half := c.Setting.Capacity() / 2
 	for _, c := range r.Slow {
-		if slow := c.Goodput(1); c.Row == Auto && slow < 0.9*Capacity/2 || c.Row != Auto && slow > 0.3*Capacity/2 {
+		if slow := c.Goodput(1); c.Row == Auto && slow < 0.9*half || c.Row != Auto && slow > 0.3*half {
 			t.Errorf("%s: want Auto at nine tenths of what can be done, and the tuned rate collapsed", c)
 		}
 	}
@@ -141,7 +142,7 @@ func TestScenarioFiles(t *testing.T) {
 	full, points := Full(), 0
 	for i, runs := range f.Figures {
 		for k, got := range runs {
-			row, rate := Rows()[k], full.Rates[i]
+			row, rate := full.Rows[k], full.Rates[i]
 			points++
 			want := full.scenario(offer{row: row, rate: rate, duration: time.Second})
 			if got.Name != row.Name || !reflect.DeepEqual(got.Layers, want.Layers) {

@@ -10,10 +10,10 @@ import (
 // answers are the ends of the requests of an offer, as the client and the server saw them.
 type answers struct{ client, server []trace.Record }
 
-// point counts the requests with an intended start after the first fifth of an offer and,
+// point counts the requests with an intended start after the first part of an offer and,
 // for the goodput, the requests that ended in that time.
 func (a answers) point(o offer) Point {
-	from := o.duration / 5
+	from := time.Duration(o.skip * float64(o.duration))
 	within := func(at time.Duration) bool { return at >= from && at < o.duration }
 	var all, successes, failures, refusals, refusing, sending []time.Duration
 	served := 0
@@ -55,6 +55,6 @@ func quantiles(all []time.Duration) Latency {
 	}
 	slices.Sort(all)
 	// The nearest rank.
-	at := func(percent int) time.Duration { return all[(len(all)*percent+99)/100-1] }
-	return Latency{Count: len(all), P50: at(50), P95: at(95), P99: at(99), Max: at(100)}
+	at := func(parts int) time.Duration { return all[(len(all)*parts+9999)/10_000-1] }
+	return Latency{Count: len(all), P50: at(5000), P95: at(9500), P99: at(9900), P999: at(9990), P9999: at(9999), Max: at(10_000)}
 }

@@ -36,26 +36,27 @@ func (r Row) in(style plot.Style) plot.Style {
 
 func (r Row) key() plot.Key { return plot.Key{Label: r.Name, Style: r.in(plot.Plain(3, nil))} }
 
-// Draw writes the source's four panels as a picture, in one of plot.Formats.
-func (r Result) Draw(w io.Writer, format string) error {
+// Draw writes the source's four panels as a picture, in one of plot.Formats. The result is
+// one of the setting.
+func (r Result) Draw(s Setting, w io.Writer, format string) error {
 	sheet := plot.Sheet{
 		Title: "What keeps a service within its agreement",
 		Notes: []string{
-			fmt.Sprintf("a service calls %d workers, %v each, and gives up after %v · %s", Workers, Mean, Timeout, r.how()),
+			fmt.Sprintf("a service calls %d workers, %v each, and gives up after %v · %s", s.Concurrency, s.Work.Mean.Round(10*time.Microsecond), s.Timeout, r.how()),
 			source,
 		},
 		Across: "offered, requests per second",
 		Panels: []plot.Panel{{Title: "Success", Unit: plot.Shares, Marks: []plot.Mark{
-			{Label: fmt.Sprintf("agreed: %d rps, P95 %v", AgreedRate, AgreedP95), Vertical: true, At: AgreedRate},
+			{Label: fmt.Sprintf("agreed: %g rps, P95 %v", r.Agreed.Rate, r.Agreed.P95), Vertical: true, At: r.Agreed.Rate},
 		}}},
 	}
 	for _, title := range []string{"Latency of all", "Latency of successes", "Latency of failures, at least 50 µs"} {
 		sheet.Panels = append(sheet.Panels, plot.Panel{
-			Title: title, Unit: plot.Seconds, Marks: []plot.Mark{{Vertical: true, At: AgreedRate}, {At: AgreedP95.Seconds()}},
+			Title: title, Unit: plot.Seconds, Marks: []plot.Mark{{Vertical: true, At: r.Agreed.Rate}, {At: r.Agreed.P95.Seconds()}},
 			Keys: []plot.Key{{Label: "P50", Style: dotted}, {Label: "P95", Style: solid}},
 		})
 	}
-	for _, row := range Rows() {
+	for _, row := range s.Rows() {
 		var success plotter.XYs
 		var p50, p95 [3]plotter.XYs
 		for _, p := range r.Points {
@@ -90,13 +91,13 @@ func (l Latency) shown(d time.Duration) float64 {
 }
 
 // DrawSlow writes the slow-down as a picture, in one of plot.Formats.
-func (r Result) DrawSlow(w io.Writer, format string) error {
-	goodput := plot.Panel{Title: "Goodput, requests per second", Marks: []plot.Mark{{Label: "offered", At: AgreedRate}}}
+func (r Result) DrawSlow(s Setting, w io.Writer, format string) error {
+	goodput := plot.Panel{Title: "Goodput, requests per second", Marks: []plot.Mark{{Label: "offered", At: r.Agreed.Rate}}}
 	latency := plot.Panel{Title: "Latency of successes, P95", Unit: plot.Seconds,
-		Marks: []plot.Mark{{Label: fmt.Sprintf("agreed: %v", AgreedP95), At: AgreedP95.Seconds()}}}
+		Marks: []plot.Mark{{Label: fmt.Sprintf("agreed: %v", r.Agreed.P95), At: r.Agreed.P95.Seconds()}}}
 	var keys []plot.Key
 	phase := time.Duration(0)
-	for _, row := range Rows() {
+	for _, row := range s.Rows() {
 		for _, c := range r.Slow {
 			if c.Row != row.Name {
 				continue
@@ -119,8 +120,8 @@ func (r Result) DrawSlow(w io.Writer, format string) error {
 	slow := []plot.Mark{{Vertical: true, At: phase.Seconds()}, {Vertical: true, At: 2 * phase.Seconds()}}
 	goodput.Marks, latency.Marks = append(goodput.Marks, slow...), append(latency.Marks, slow...)
 	return plot.DrawSheet(w, plot.Sheet{
-		Title: fmt.Sprintf("%d requests per second, and the upstream takes twice as long from %v to %v",
-			AgreedRate, phase, 2*phase),
+		Title: fmt.Sprintf("%g requests per second, and the upstream takes twice as long from %v to %v",
+			r.Agreed.Rate, phase, 2*phase),
 		Notes: []string{r.how(), source}, Keys: keys, Across: "time", Time: true, Panels: []plot.Panel{goodput, latency},
 	}, format)
 }

@@ -2,12 +2,16 @@ package sla
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"net/http"
 	"time"
 
+	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
@@ -18,32 +22,35 @@ const Auto = "Auto"
 // A Row is a way to limit the requests of the service.
 type Row struct {
 	Name   string
-	colour int // in pictures
+	colour int  // in pictures
+	slowed bool // also measured while the upstream is slow
 	// protect puts the limit in front of a handler. It ends with ctx.
 	protect func(ctx context.Context, next http.Handler) http.Handler
 	guard   func() *sim.Guard // the same in virtual time
 }
 
 // Rows returns the rows of the source, and Auto.
-func Rows() []Row {
-	tuned := sim.Rate{PerSecond: Tuned, Burst: Burst}
-	limited, mute := tuned, tuned
-	limited.MaxWait, mute.MaxWait, mute.Mute = Patience, Patience, true
+func (s Setting) Rows() []Row {
+	tuned := sim.Rate{PerSecond: s.Rate, Burst: s.Burst}
+	limited, mute, atOnce := tuned, tuned, tuned
+	limited.MaxWait, mute.MaxWait, mute.Mute, atOnce.MaxWait = s.Wait, s.Wait, true, 1
 	paced := func(r sim.Rate) func() *sim.Guard { return func() *sim.Guard { return &sim.Guard{Rate: &r} } }
+	wait := fmt.Sprintf("%g ms", s.Wait.Seconds()*1000)
 	return []Row{
-		{"no limit", 0, func(_ context.Context, next http.Handler) http.Handler { return next }, func() *sim.Guard { return nil }},
-		{"ticker", 4, ticking(time.Hour), paced(tuned)},
-		{"ticker + 75 ms", 3, ticking(Patience), paced(mute)},
-		{"rate.Wait, 75 ms", 1, waiting, paced(limited)},
-		{Auto, 2, func(_ context.Context, next http.Handler) http.Handler { return httplimit.Handler(next) }, autoGuard},
+		{"no limit", 0, false, func(_ context.Context, next http.Handler) http.Handler { return next }, func() *sim.Guard { return nil }},
+		{"ticker", 4, false, s.ticking(MaxTime), paced(tuned)},
+		{"ticker + " + wait, 3, false, s.ticking(s.Wait), paced(mute)},
+		{"tollbooth", 5, false, s.perAddress, paced(atOnce)},
+		{"rate.Wait, " + wait, 1, true, s.waiting, paced(limited)},
+		{Auto, 2, true, func(_ context.Context, next http.Handler) http.Handler { return httplimit.Handler(next) }, autoGuard},
 	}
 }
 
 // ticking lets each request wait for a tick. A request that gets none within patience is
 // refused.
-func ticking(patience time.Duration) func(context.Context, http.Handler) http.Handler {
+func (s Setting) ticking(patience time.Duration) func(context.Context, http.Handler) http.Handler {
 	return func(ctx context.Context, next http.Handler) http.Handler {
-		ticks := ticks(ctx)
+		ticks := s.ticks(ctx)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-ticks:
@@ -58,13 +65,13 @@ func ticking(patience time.Duration) func(context.Context, http.Handler) http.Ha
 
 // ticks returns a channel of ticks that keeps up to Burst of them. If the machine is
 // late, ticks are lost, as documented by time.Ticker.
-func ticks(ctx context.Context) <-chan time.Time {
-	c := make(chan time.Time, Burst)
-	for range Burst {
+func (s Setting) ticks(ctx context.Context) <-chan time.Time {
+	c := make(chan time.Time, s.Burst)
+	for range s.Burst {
 		c <- time.Time{}
 	}
 	go func() {
-		ticker := time.NewTicker(time.Second / Tuned)
+		ticker := time.NewTicker(time.Duration(float64(time.Second) / s.Rate))
 		defer ticker.Stop()
 		for {
 			select {
@@ -81,11 +88,28 @@ func ticks(ctx context.Context) <-chan time.Time {
 	return c
 }
 
-// waiting refuses a request at once if it would get no token within Patience.
-func waiting(_ context.Context, next http.Handler) http.Handler {
-	lim := rate.NewLimiter(Tuned, Burst)
+// perAddress refuses a request at once if its client has no token, as tollbooth in the
+// source: there is a token bucket for each address, and requests do not wait.
+func (s Setting) perAddress(_ context.Context, next http.Handler) http.Handler {
+	lim, err := keyed.New[string](gcra.PerSecond(s.Rate, s.Burst), keyed.Config{})
+	if err != nil {
+		panic("sla: " + err.Error()) // the zero Config is valid
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), Patience)
+		address, _, _ := net.SplitHostPort(r.RemoteAddr)
+		if !lim.Allow(address) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// waiting refuses a request at once if it would get no token within Wait.
+func (s Setting) waiting(_ context.Context, next http.Handler) http.Handler {
+	lim := rate.NewLimiter(rate.Limit(s.Rate), s.Burst)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), s.Wait)
 		defer cancel()
 		if err := lim.Wait(ctx); err != nil {
 			w.WriteHeader(http.StatusTooManyRequests)

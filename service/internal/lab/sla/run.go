@@ -17,7 +17,7 @@ import (
 // with each part of Duration that has passed. If ctx ends, Run returns the complete
 // points and the error of ctx.
 func Run(ctx context.Context, cfg Config, done func(time.Duration)) (Result, error) {
-	r := Result{Seed: cfg.Seed}
+	r := Result{Agreed: cfg.Agreed, Seed: cfg.Seed}
 	return r.measureAll(cfg, func(o offer) (answers, error) { return cfg.serve(ctx, o) }, done)
 }
 
@@ -26,6 +26,7 @@ type offer struct {
 	row      Row
 	rate     float64
 	duration time.Duration
+	skip     float64  // share of the duration, at its beginning, that does not count
 	slow     Slowdown // of the upstream
 }
 
@@ -37,10 +38,11 @@ func (r Result) measureAll(cfg Config, run func(offer) (answers, error), done fu
 	defer r.compare()
 	for _, rate := range cfg.Rates {
 		for _, row := range cfg.Rows {
-			p, err := cfg.measure(offer{row: row, rate: rate, duration: cfg.point(rate)}, run)
+			p, err := cfg.measure(offer{row: row, rate: rate, duration: cfg.point(rate), skip: cfg.Skip}, run)
 			if err != nil {
 				return r, err
 			}
+			p.Verdict = cfg.Agreed.judge(p)
 			r.Points = append(r.Points, p)
 			done(cfg.point(rate))
 		}
@@ -77,7 +79,7 @@ func (c Config) measure(o offer, run func(offer) (answers, error)) (best Point, 
 func (c Config) serve(ctx context.Context, o offer) (a answers, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	h := o.row.protect(ctx, service(NewUpstream(c.Seed, c.Abandoned, o.slow)))
+	h := o.row.protect(ctx, service(c.upstream(o.slow)))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return a, err

@@ -3,56 +3,36 @@
 // rate.Limiter" (rodaine.com, 2017; program github.com/rodaine/x-files-rate), with an
 // additional limit.
 //
-// A handler makes one call of an Upstream, which processes ten calls at once for
-// 23 ms each, and queues the others. A call that takes longer than 500 ms, including
-// its wait, times out, and the handler answers 504. The agreement is 425 requests a
-// second with a 95th percentile of 275 ms. The handler has no limit, or one of four
-// (Rows).
+// A handler makes one call of an Upstream, which processes ten calls at once, and queues
+// the others. A call that takes longer than 500 ms, including its wait, times out, and
+// the handler answers 504. The agreement is 425 requests a second with a 95th percentile
+// of 275 ms. The handler has no limit, or one of several (Setting.Rows).
 //
 // Run measures them over real HTTP, Simulate in virtual time. Requests come in an open
 // loop, and latencies count from their intended start.
 package sla
 
 import (
+	"errors"
 	"fmt"
 	"time"
-
-	"github.com/weir-go/weir/service/internal/lab/dist"
 )
 
-// The parameters of the source. Its calls take 20 ms plus the absolute value of a
-// normal variable with a standard deviation of 5 ms: a mean of 24 ms, and a coefficient
-// of variation of 0.13. Here the mean is 23 ms, which allows 425 calls a second.
-const (
-	Workers = 10
-	Mean    = 23 * time.Millisecond
-	CV      = 0.13
-	Timeout = 500 * time.Millisecond // of a call
-
-	Tuned    = 425                   // requests a second of the rate limits
-	Burst    = 10                    // of the rate limits
-	Patience = 75 * time.Millisecond // for a token
-
-	AgreedRate = 425
-	AgreedP95  = 275 * time.Millisecond
-)
-
-// Capacity is the highest throughput of the Upstream, in calls a second.
-const Capacity = float64(Workers) * float64(time.Second) / float64(Mean)
-
-func serviceTime() dist.ServiceTime {
-	return dist.ServiceTime{Mean: Mean, Distribution: "normal", CV: CV}
-}
-
-// Config configures the experiment. Full and Quick return useful ones.
+// Config configures the experiment. Full, Quick and Article return useful ones.
 type Config struct {
-	Rates []float64 // offered, requests a second, in (0, MaxRate]
-	Rows  []Row     // the limits to measure
+	Setting Setting
+	Agreed  SLA
+	Rates   []float64 // offered, requests a second, in (0, MaxRate]
+	Rows    []Row     // the limits to measure, of Setting.Rows
 
 	// Point is the time for each row at each rate, at least MinPoint; a third of it
-	// at rates below 0.9 Capacity, which do not queue. The first fifth is not
-	// counted.
+	// at rates below 0.9 of the capacity, which do not queue.
 	Point time.Duration
+	// Requests is the least number of requests that count at a point, which lasts longer
+	// if need be. If zero, Point decides.
+	Requests int
+	// Skip is the share of a point, at its beginning, that does not count, in [0, 0.9].
+	Skip float64
 	// Phase is a third of the slow-down experiment: the upstream is normal, twice as
 	// slow, and normal again. If zero, that experiment is left out.
 	Phase time.Duration
@@ -78,24 +58,40 @@ const (
 	MaxRate  = 2000
 	MaxRates = 100
 	MinPoint = 200 * time.Millisecond
-	MaxTime  = 10 * time.Minute // of a Point, and of a Phase
+	MaxTime  = 2 * time.Hour // of a point, of a Phase, and of the times of a Setting
+	// MaxRequests bounds the requests of a point, which are kept in memory.
+	MaxRequests = 2_000_000
 )
 
-// Full returns the experiment of the source. It takes about five minutes.
+// Full returns the experiment of docs/sla.md. It takes about seven minutes.
 func Full() Config {
-	c := Config{Rows: Rows(), Point: 4500 * time.Millisecond, Phase: 5 * time.Second, Again: 2, Seed: 1}
+	c := Config{Setting: Tuned(), Agreed: Agreed(), Point: 4500 * time.Millisecond, Skip: 0.2, Phase: 5 * time.Second, Again: 2, Seed: 1}
 	for rate := 25.0; rate <= 600; rate += 25 {
 		c.Rates = append(c.Rates, rate)
 	}
+	c.Rows = c.Setting.Rows()
 	return c
 }
 
-// Quick returns a shorter experiment, of about a minute.
+// Quick returns a shorter experiment, of about a minute. Its queues have less time to grow.
 func Quick() Config {
-	return Config{
-		Rates: []float64{100, 300, 400, 425, 450, 500, 600}, Rows: Rows(),
-		Point: 1500 * time.Millisecond, Phase: 2 * time.Second, Seed: 1,
+	c := Full()
+	c.Rates = []float64{100, 300, 400, 425, 450, 500, 600}
+	c.Point, c.Phase, c.Again = 1500*time.Millisecond, 1500*time.Millisecond, 0
+	return c
+}
+
+// Article returns the experiment with the parameters and the rates of the source, which
+// counts all requests of five seconds. It takes about 20 minutes.
+func Article() Config {
+	c := Full()
+	c.Setting, c.Point, c.Skip, c.Phase = Source(), 5*time.Second, 0, 0
+	c.Rates = nil
+	for rate := 400.0; rate <= 600; rate += 5 {
+		c.Rates = append(c.Rates, rate)
 	}
+	c.Rows = c.Setting.Rows()
+	return c
 }
 
 // Validate returns an error about the first field that is not valid, or nil.
@@ -109,10 +105,20 @@ func (c Config) Validate() error {
 		return fmt.Errorf("sla: Again = %d: must be in [0, %d]", c.Again, MaxAgain)
 	case c.Phase < 0 || c.Phase > MaxTime:
 		return fmt.Errorf("sla: Phase = %v: must be in [0, %v]", c.Phase, MaxTime)
+	case c.Requests < 0 || c.Requests > MaxRequests:
+		return fmt.Errorf("sla: Requests = %d: must be in [0, %d]", c.Requests, MaxRequests)
+	case !(c.Skip >= 0 && c.Skip <= 0.9):
+		return fmt.Errorf("sla: Skip = %v: must be in [0, 0.9]", c.Skip)
+	}
+	if err := errors.Join(c.Setting.validate(), c.Agreed.validate()); err != nil {
+		return err
 	}
 	for i, rate := range c.Rates {
 		if !(rate > 0 && rate <= MaxRate) {
 			return fmt.Errorf("sla: Rates[%d] = %v: must be in (0, %d]", i, rate, MaxRate)
+		}
+		if d := c.point(rate); d > MaxTime || rate*d.Seconds() > MaxRequests {
+			return fmt.Errorf("sla: Rates[%d] = %v: a point would last %v and have %.0f requests: must be at most %v and %d", i, rate, d.Round(time.Second), rate*d.Seconds(), MaxTime, MaxRequests)
 		}
 	}
 	return nil
@@ -120,10 +126,11 @@ func (c Config) Validate() error {
 
 // point returns the time for a rate.
 func (c Config) point(rate float64) time.Duration {
-	if rate < 0.9*Capacity {
-		return c.Point / 3
+	d := c.Point
+	if rate < 0.9*c.Setting.Capacity() {
+		d = c.Point / 3
 	}
-	return c.Point
+	return max(d, time.Duration(float64(c.Requests)/(rate*(1-c.Skip))*float64(time.Second)))
 }
 
 // Points returns the number of points.
@@ -141,6 +148,7 @@ func (c Config) Duration() time.Duration {
 // A Result has the points of all rows, in the order of the rates.
 type Result struct {
 	Simulated bool     `json:"simulated"`
+	Agreed    SLA      `json:"agreed"`
 	Seed      uint64   `json:"seed"`
 	Points    []Point  `json:"points"`
 	Slow      []Course `json:"slow,omitempty"`
@@ -155,6 +163,7 @@ type Point struct {
 	Success  float64 `json:"success"`  // share of them
 	Goodput  float64 `json:"goodput"`  // successes during that time, per second
 	OfBest   float64 `json:"of_best"`  // Goodput / that of the best row besides Auto, each at most Rate
+	Verdict  Verdict `json:"verdict"`
 
 	All       Latency `json:"all"`       // from the intended start
 	Successes Latency `json:"successes"` // likewise
@@ -174,6 +183,8 @@ type Latency struct {
 	P50   time.Duration `json:"p50"`
 	P95   time.Duration `json:"p95"`
 	P99   time.Duration `json:"p99"`
+	P999  time.Duration `json:"p99.9"`
+	P9999 time.Duration `json:"p99.99"`
 	Max   time.Duration `json:"max"`
 }
 

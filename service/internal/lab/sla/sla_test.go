@@ -16,13 +16,31 @@ func TestConfig(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"":                                   func(*Config) {},
 		"sla: Rates: there must be 1 to 100": func(c *Config) { c.Rates = nil },
-		"sla: Rates[1] = 0: must be in (0, 2000]":        func(c *Config) { c.Rates[1] = 0 },
-		"sla: Rates[0] = NaN: must be in (0, 2000]":      func(c *Config) { c.Rates[0] = math.NaN() },
-		"sla: Rates[2] = 2001: must be in (0, 2000]":     func(c *Config) { c.Rates[2] = 2001 },
-		"sla: Point = 100ms: must be in [200ms, 10m0s]":  func(c *Config) { c.Point = 100 * ms },
-		"sla: Point = 1h0m0s: must be in [200ms, 10m0s]": func(c *Config) { c.Point = time.Hour },
-		"sla: Again = -1: must be in [0, 100]":           func(c *Config) { c.Again = -1 },
-		"sla: Phase = -1ns: must be in [0, 10m0s]":       func(c *Config) { c.Phase = -1 },
+		"sla: Rates[1] = 0: must be in (0, 2000]":         func(c *Config) { c.Rates[1] = 0 },
+		"sla: Rates[0] = NaN: must be in (0, 2000]":       func(c *Config) { c.Rates[0] = math.NaN() },
+		"sla: Rates[2] = 2001: must be in (0, 2000]":      func(c *Config) { c.Rates[2] = 2001 },
+		"sla: Point = 100ms: must be in [200ms, 2h0m0s]":  func(c *Config) { c.Point = 100 * ms },
+		"sla: Point = 3h0m0s: must be in [200ms, 2h0m0s]": func(c *Config) { c.Point = 3 * time.Hour },
+		"sla: Again = -1: must be in [0, 100]":            func(c *Config) { c.Again = -1 },
+		"sla: Phase = -1ns: must be in [0, 2h0m0s]":       func(c *Config) { c.Phase = -1 },
+		"sla: Requests = -1: must be in [0, 2000000]":     func(c *Config) { c.Requests = -1 },
+		"sla: Skip = 0.95: must be in [0, 0.9]":           func(c *Config) { c.Skip = 0.95 },
+		"sla: Rates[0] = 0.1: a point would last 34h43m20s and have 12500 requests: must be at most 2h0m0s and 2000000": func(c *Config) {
+			c.Rates, c.Requests = []float64{0.1}, 10_000
+		},
+		"sla: Rates[0] = 2000: a point would last 1h0m0s and have 7200000 requests: must be at most 2h0m0s and 2000000": func(c *Config) {
+			c.Rates, c.Point = []float64{2000}, time.Hour
+		},
+		"sla: Concurrency = 0: must be in [1, 10000]":                            func(c *Config) { c.Setting.Concurrency = 0 },
+		"sla: Work: cv = 0.5: must be in (0, 0.3] if the distribution is normal": func(c *Config) { c.Setting.Work.CV = 0.5 },
+		"sla: Work: mean = 1ns: must be >= 1µs":                                  func(c *Config) { c.Setting.Work.Mean = 1 },
+		"sla: Timeout = 0s: must be in (0s, 2h0m0s]":                             func(c *Config) { c.Setting.Timeout = 0 },
+		"sla: Rate = NaN: must be in (0, 2000]":                                  func(c *Config) { c.Setting.Rate = math.NaN() },
+		"sla: Burst = 0: must be in [1, 10000]":                                  func(c *Config) { c.Setting.Burst = 0 },
+		"sla: Wait = 0s: must be in [1ms, 2h0m0s]":                               func(c *Config) { c.Setting.Wait = 0 },
+		"sla: Agreed.Rate = 0: must be in (0, 2000]":                             func(c *Config) { c.Agreed.Rate = 0 },
+		"sla: Agreed.P95 = 0s: must be in (0s, 2h0m0s]":                          func(c *Config) { c.Agreed.P95 = 0 },
+		"sla: Agreed.Success = 2: must be in (0, 1]":                             func(c *Config) { c.Agreed.Success = 2 },
 	} {
 		c := Quick()
 		change(&c)
@@ -42,8 +60,8 @@ func TestConfig(t *testing.T) {
 			}
 		}
 	}
-	if d := Full().Duration(); d > 6*time.Minute {
-		t.Errorf("all takes %v: want six minutes at most", d)
+	if d := Full().Duration(); d > 7*time.Minute {
+		t.Errorf("all takes %v: want seven minutes at most", d)
 	}
 	if d := Quick().Duration(); d > time.Minute {
 		t.Errorf("quick takes %v: want a minute at most", d)
@@ -65,7 +83,7 @@ func TestPoint(t *testing.T) {
 		{Start: 100 * ms, End: 102 * ms, Status: http.StatusTooManyRequests},
 		{Start: 100 * ms, End: 103 * ms, Status: http.StatusOK},
 	}}
-	got := a.point(offer{row: Row{Name: "row"}, rate: 7, duration: 500 * ms})
+	got := a.point(offer{row: Row{Name: "row"}, rate: 7, duration: 500 * ms, skip: 0.2})
 	near := func(d, want time.Duration) bool { return math.Abs(float64(d-want)) <= 0.001*float64(want) }
 	if got.Row != "row" || got.Rate != 7 || got.Requests != 6 || got.Success != 2.0/6 || got.Goodput != 5 ||
 		got.All.Count != 6 || got.Successes.Count != 2 || got.Failures.Count != 4 || !near(got.Failures.Max, 500*ms) ||
@@ -86,7 +104,7 @@ func TestCourse(t *testing.T) {
 			d = append(d, trace.Record{Intended: at - 10*ms, Start: at, End: at, Status: 200})
 		}
 		d = append(d, trace.Record{Intended: at, Start: at, End: at, Status: http.StatusServiceUnavailable})
-		d = append(d, trace.Record{Intended: at - Timeout, Start: at - Timeout, End: at, Status: http.StatusGatewayTimeout})
+		d = append(d, trace.Record{Intended: at - timeout, Start: at - timeout, End: at, Status: http.StatusGatewayTimeout})
 	}
 	c := course(offer{row: Row{Name: "row"}, duration: 3 * time.Second}, d)
 	if len(c.Steps) != 30 || c.Step != 100*ms || c.Steps[4].Goodput != 10 || c.Steps[5].Goodput != 20 || c.Steps[6].P95 != 0 ||
@@ -119,11 +137,12 @@ func TestCompare(t *testing.T) {
 
 // A short run over HTTP, and its output in every format.
 func TestRun(t *testing.T) {
-	cfg := Config{Rows: Rows(), Rates: []float64{40, 700}, Point: 400 * ms, Phase: 100 * ms, Seed: 1}
+	cfg := Quick()
+	cfg.Rates, cfg.Point, cfg.Phase = []float64{40, 700}, 400*ms, 100*ms
 	passed := time.Duration(0)
 	r, err := Run(t.Context(), cfg, func(d time.Duration) { passed += d })
-	if err != nil || len(r.Points) != 10 || len(r.Points) != cfg.Points() || len(r.Slow) != 2 || passed != cfg.Duration() {
-		t.Fatalf("%v: %d points, %d courses, %v: want 10, 2, %v", err, len(r.Points), len(r.Slow), passed, cfg.Duration())
+	if err != nil || len(r.Points) != 12 || len(r.Points) != cfg.Points() || len(r.Slow) != 2 || passed != cfg.Duration() {
+		t.Fatalf("%v: %d points, %d courses, %v: want 12, 2, %v", err, len(r.Points), len(r.Slow), passed, cfg.Duration())
 	}
 	for _, p := range r.Points {
 		if p.Requests == 0 || p.All.Count != p.Requests || p.Successes.Count+p.Failures.Count != p.All.Count {
@@ -133,7 +152,7 @@ func TestRun(t *testing.T) {
 	var b bytes.Buffer
 	for _, write := range []func() error{
 		func() error { return r.Table(&b) }, func() error { return r.Markdown(&b) }, func() error { return r.CSV(&b) },
-		func() error { return r.Draw(&b, "svg") }, func() error { return r.DrawSlow(&b, "svg") },
+		func() error { return r.Draw(cfg.Setting, &b, "svg") }, func() error { return r.DrawSlow(cfg.Setting, &b, "svg") },
 	} {
 		b.Reset()
 		if err := write(); err != nil || !strings.Contains(b.String(), "rate.Wait, 75 ms") || !strings.Contains(b.String(), Auto) {
@@ -146,7 +165,8 @@ func TestRun(t *testing.T) {
 func TestRunIsBrokenOff(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	cfg := Config{Rows: Rows(), Rates: []float64{40, 80}, Point: 300 * ms, Phase: time.Minute, Seed: 1}
+	cfg := Quick()
+	cfg.Rates, cfg.Point, cfg.Phase = []float64{40, 80}, 300*ms, time.Minute
 	passed := time.Duration(0)
 	r, err := Run(ctx, cfg, func(d time.Duration) {
 		if passed += d; passed > 300*ms {

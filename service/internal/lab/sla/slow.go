@@ -11,14 +11,11 @@ import (
 // The slow-down experiment: at the agreed rate, which is near the capacity, the
 // upstream becomes twice as slow for a Phase.
 
-// slowed are its rows: the best tuned one, and Auto.
-var slowed = []string{"rate.Wait, 75 ms", Auto}
-
-// slowOffers returns an offer to each of those rows.
+// slowOffers returns an offer to each of its rows: the best tuned one, and Auto.
 func (c Config) slowOffers() (offers []offer) {
 	for _, row := range c.Rows {
-		if c.Phase > 0 && slices.Contains(slowed, row.Name) {
-			offers = append(offers, offer{row, AgreedRate, 3 * c.Phase, Slowdown{c.Phase, 2 * c.Phase}})
+		if c.Phase > 0 && row.slowed {
+			offers = append(offers, offer{row: row, rate: c.Agreed.Rate, duration: 3 * c.Phase, slow: Slowdown{c.Phase, 2 * c.Phase}})
 		}
 	}
 	return offers
@@ -27,6 +24,7 @@ func (c Config) slowOffers() (offers []offer) {
 // A Course is the result of a row in the slow-down, over time.
 type Course struct {
 	Row   string        `json:"row"`
+	Rate  float64       `json:"rate"`
 	Phase time.Duration `json:"phase"`
 	Step  time.Duration `json:"step"`  // a tenth of it
 	Steps []Step        `json:"steps"` // 30
@@ -63,7 +61,7 @@ func (c Course) P95(phase int) time.Duration {
 // course counts the answers to an offer in each step.
 func course(o offer, answers []trace.Record) Course {
 	phase := o.duration / 3
-	c := Course{Row: o.row.Name, Phase: phase, Step: phase / stepsInPhase, Steps: make([]Step, 3*stepsInPhase)}
+	c := Course{Row: o.row.Name, Rate: o.rate, Phase: phase, Step: phase / stepsInPhase, Steps: make([]Step, 3*stepsInPhase)}
 	latencies := make([][]time.Duration, len(c.Steps)) // of successes
 	rate := 1 / c.Step.Seconds()
 	for _, r := range answers {

@@ -13,7 +13,7 @@ import (
 
 // columns are the columns of the table of points.
 var columns = []string{"offered", "row", "success", "goodput", "of best", "p50", "p95", "successes p50", "p95",
-	"failures p50", "p95", "refusals p99", "at server"}
+	"failures p50", "p95", "refusals p99", "at server", "verdict"}
 
 func (p Point) cells() []string {
 	return []string{
@@ -21,7 +21,7 @@ func (p Point) cells() []string {
 		fmt.Sprintf("%.3f", p.OfBest), p.All.show(p.All.P50), p.All.show(p.All.P95),
 		p.Successes.show(p.Successes.P50), p.Successes.show(p.Successes.P95),
 		p.Failures.show(p.Failures.P50), p.Failures.show(p.Failures.P95),
-		p.Refusals.show(p.Refusals.P99), p.Refusing.show(p.Refusing.P99),
+		p.Refusals.show(p.Refusals.P99), p.Refusing.show(p.Refusing.P99), p.Verdict.String(),
 	}
 }
 
@@ -64,6 +64,10 @@ func (r Result) Table(w io.Writer) error {
 		}
 	}
 	_ = tw.Flush() // out keeps the error
+	fmt.Fprintln(out)
+	for _, line := range r.summary() {
+		fmt.Fprintln(out, line)
+	}
 	if busy > 0 {
 		fmt.Fprintf(out, "\nThe machine was busy with something else at %d of %d points: requests were sent more than %v late.\n",
 			busy, len(r.Points), Quiet)
@@ -79,7 +83,7 @@ func (r Result) Table(w io.Writer) error {
 
 // String describes a Course in a line.
 func (c Course) String() string {
-	s := fmt.Sprintf("%d a second, and the upstream takes twice as long for %v; %s: goodput", AgreedRate, c.Phase, c.Row)
+	s := fmt.Sprintf("%g a second, and the upstream takes twice as long for %v; %s: goodput", c.Rate, c.Phase, c.Row)
 	for phase, when := range []string{"before", "then", "after"} {
 		s += fmt.Sprintf(" %.0f %s (p95 %s ms)", c.Goodput(phase), when, milliseconds(c.P95(phase)))
 	}
@@ -100,20 +104,20 @@ func (r Result) Markdown(w io.Writer) error {
 // requests.
 func (r Result) CSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	head := []string{"offered_rps", "row", "times", "requests", "success", "goodput_rps", "of_best"}
+	head := []string{"offered_rps", "row", "times", "requests", "success", "goodput_rps", "of_best", "verdict"}
 	for _, what := range []string{"all", "successes", "failures", "refusals", "refusing", "sending"} {
-		head = append(head, what+"_count", what+"_p50", what+"_p95", what+"_p99", what+"_max")
+		head = append(head, what+"_count", what+"_p50", what+"_p95", what+"_p99", what+"_p99.9", what+"_p99.99", what+"_max")
 	}
 	_ = out.Write(head) // Flush keeps the error
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 	for _, p := range r.Points {
 		line := []string{
 			number(p.Rate), p.Row, strconv.Itoa(p.Times), strconv.Itoa(p.Requests),
-			number(p.Success), number(p.Goodput), number(p.OfBest),
+			number(p.Success), number(p.Goodput), number(p.OfBest), p.Verdict.String(),
 		}
 		for _, l := range []Latency{p.All, p.Successes, p.Failures, p.Refusals, p.Refusing, p.Sending} {
 			line = append(line, strconv.Itoa(l.Count))
-			for _, d := range []time.Duration{l.P50, l.P95, l.P99, l.Max} {
+			for _, d := range []time.Duration{l.P50, l.P95, l.P99, l.P999, l.P9999, l.Max} {
 				cell := ""
 				if l.Count > 0 {
 					cell = number(d.Seconds())

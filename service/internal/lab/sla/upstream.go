@@ -7,13 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/lab/dist"
 	"github.com/weir-go/weir/service/internal/lab/load"
 )
 
-// ErrTimeout reports that a call took longer than Timeout.
+// ErrTimeout reports that a call took longer than Setting.Timeout.
 var ErrTimeout = errors.New("the upstream took too long")
 
-// An Upstream is the service behind the service: a number of Workers, each of which
+// An Upstream is the service behind the service: a number of workers, each of which
 // processes one call at a time, and an unbounded FIFO queue. It is safe for concurrent
 // use.
 //
@@ -21,21 +22,23 @@ var ErrTimeout = errors.New("the upstream took too long")
 // on the accuracy of timers.
 type Upstream struct {
 	epoch     time.Time
+	work      dist.ServiceTime
+	timeout   time.Duration
 	abandoned bool
 	slow      Slowdown
 
 	mu   sync.Mutex // guards what follows
 	rng  *rand.Rand
-	free [Workers]time.Duration // when each worker becomes free
+	free []time.Duration // when each worker becomes free
 }
 
 // A Slowdown makes work that begins between two instants take twice as long.
 type Slowdown struct{ From, To time.Duration }
 
-// NewUpstream returns an idle Upstream. If abandoned is set, it continues to process
-// calls after their callers have given up.
-func NewUpstream(seed uint64, abandoned bool, slow Slowdown) *Upstream {
-	return &Upstream{epoch: time.Now(), abandoned: abandoned, slow: slow, rng: rand.New(rand.NewPCG(seed, 0))}
+// upstream returns an idle Upstream.
+func (c Config) upstream(slow Slowdown) *Upstream {
+	return &Upstream{epoch: time.Now(), work: c.Setting.Work, timeout: c.Setting.Timeout, abandoned: c.Abandoned, slow: slow,
+		rng: rand.New(rand.NewPCG(c.Seed, 0)), free: make([]time.Duration, c.Setting.Concurrency)}
 }
 
 // Call returns when the work is done. The error is ErrTimeout, or that of ctx. The
@@ -43,10 +46,10 @@ func NewUpstream(seed uint64, abandoned bool, slow Slowdown) *Upstream {
 func (u *Upstream) Call(ctx context.Context) error {
 	now := time.Since(u.epoch)
 	end := u.plan(now)
-	if err := load.Sleep(ctx, min(end-now, Timeout)); err != nil {
+	if err := load.Sleep(ctx, min(end-now, u.timeout)); err != nil {
 		return err
 	}
-	if end > now+Timeout {
+	if end > now+u.timeout {
 		return ErrTimeout
 	}
 	return nil
@@ -63,17 +66,17 @@ func (u *Upstream) plan(now time.Duration) (end time.Duration) {
 		}
 	}
 	begin := max(u.free[first], now)
-	if !u.abandoned && begin >= now+Timeout {
+	if !u.abandoned && begin >= now+u.timeout {
 		return begin + 1 // it leaves the queue before
 	}
-	work := serviceTime().Draw(u.rng)
+	work := u.work.Draw(u.rng)
 	if begin >= u.slow.From && begin < u.slow.To {
 		work *= 2
 	}
 	end = begin + work
 	u.free[first] = end
 	if !u.abandoned {
-		u.free[first] = min(end, now+Timeout)
+		u.free[first] = min(end, now+u.timeout)
 	}
 	return end
 }

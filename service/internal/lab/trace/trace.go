@@ -21,13 +21,16 @@ type Record struct {
 
 // Reasons of a Record without an answer.
 const (
-	Timeout  = "timeout"  // the client gave up
-	Refused  = "refused"  // the connection was refused
-	Reset    = "reset"    // the connection broke
-	Canceled = "canceled" // the run ended
-	Unsent   = "unsent"   // the client had too many requests in flight
-	Failed   = "failed"   // anything else
-	Sent     = "sent"     // the client expects no answer
+	Timeout    = "timeout"    // the client gave up
+	Refused    = "refused"    // the connection was refused
+	Reset      = "reset"      // the connection broke
+	Unresolved = "unresolved" // the name of the host has no address
+	Untrusted  = "untrusted"  // the TLS handshake failed, such as for a certificate of an unknown authority
+	Exhausted  = "exhausted"  // the machine of the client has no more ports, files or buffers
+	Canceled   = "canceled"   // the run ended
+	Unsent     = "unsent"     // the client had too many requests in flight
+	Failed     = "failed"     // anything else
+	Sent       = "sent"       // the client expects no answer
 )
 
 // Latency returns the time from the intended start to the end: the delay for a user that
@@ -39,6 +42,12 @@ func (r Record) Success() bool { return r.Status == 101 || r.Status >= 200 && r.
 
 // Rejected reports whether the status means a rejection because of load.
 func (r Record) Rejected() bool { return r.Status == 429 || r.Status == 503 }
+
+// Failed reports whether the request was neither answered with success nor canceled. A
+// request without an answer to expect has not failed once it is sent.
+func (r Record) Failed() bool {
+	return !r.Success() && (r.Status != 0 || r.Reason != Sent && r.Reason != Canceled)
+}
 
 // Label returns the status and the reason, if there are any: "200", "503 queue_full",
 // "timeout".

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/grpcapi"
 )
 
-// A degrader is a Decider whose decisions about the first descriptor are on a step.
+// A degrader is a Decider that decides about the first descriptor on a step.
 type degrader struct {
 	decider.Decider
 	step decider.Step

@@ -51,7 +51,7 @@ type Sender struct {
 	chunks  atomic.Uint64
 }
 
-// NewSender returns a Sender whose IDs no other has. Members of a fleet share the secret.
+// NewSender returns a Sender with unique IDs. Members of a fleet share the secret.
 func NewSender(secret siphash.Key) *Sender {
 	s := &Sender{secret: secret}
 	rand.Read(s.process[:]) // never fails

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
-// A degrader is a Decider whose decisions are on a step. On the step ByRule, it denies.
+// A degrader is a Decider that decides on a step. On the step ByRule, it denies.
 type degrader struct {
 	decider.Decider
 	step decider.Step

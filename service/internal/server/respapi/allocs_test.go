@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/respapi"
 )
 
-// A loop is a connection whose client sends the same bytes again and again, and discards
+// A loop is a connection. Its client sends the same bytes again and again, and discards
 // the replies.
 type loop struct {
 	net.Conn

@@ -29,7 +29,7 @@ type proxy struct {
 	buckets map[string]*bucket // by key; guarded by API.mu
 }
 
-// enter returns the leaf of a stream: one of its address whose stream has ended, or a new one.
+// enter returns the leaf of a stream: a leaf of its address without a stream, or a new one.
 func (a *API) enter(ctx context.Context) *proxy {
 	address := ""
 	if p, ok := peer.FromContext(ctx); ok {
@@ -115,7 +115,7 @@ func (a *API) full(h *host) bool {
 	return a.buckets >= a.cfg.MaxBuckets || h.buckets >= (a.cfg.MaxBuckets+1)/2
 }
 
-// clean removes the buckets and leaves whose assignments have ended, once in cleanEvery.
+// clean removes the buckets and leaves without an assignment, once in cleanEvery.
 func (a *API) clean(now time.Time) {
 	if now.Sub(a.cleaned) < cleanEvery {
 		return

@@ -182,8 +182,8 @@ func (a *API) identify(ctx context.Context) (*token.Session, error) {
 	return a.cfg.Identify(ctx)
 }
 
-// errLate ends a stream whose first report does not come.
+// errLate ends a stream without a first report.
 var errLate = status.Error(codes.DeadlineExceeded, "no report has come")
 
-// errUnknown ends the stream of a client whose token is not known, or not any more.
+// errUnknown ends the stream of a client with an unknown or withdrawn token.
 var errUnknown = status.Error(codes.Unauthenticated, token.ErrUnknown.Error())

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/dist"
+	"github.com/weir-go/weir/service/internal/lab/sla"
+)
+
+// slaSetting are the flags for the upstream, the tuned limits and the agreement.
+type slaSetting struct {
+	Mean         *time.Duration `placeholder:"TIME" help:"Upstream: mean time to process a call; with --distribution half-normal the least time (23ms; with --article 20ms)."`
+	Deviation    *time.Duration `placeholder:"TIME" help:"Upstream: standard deviation of that time; with half-normal, of the normal variable (2.99ms; with --article 5ms)."`
+	Distribution string         `enum:",constant,normal,half-normal,exponential" default:"" placeholder:"KIND" help:"Upstream: distribution of that time: constant, normal, exponential, or half-normal, which is --mean plus the absolute value of a normal variable, as in the article (normal; with --article half-normal)."`
+	Concurrency  *int           `placeholder:"N" help:"Upstream: calls processed at once (10)."`
+	CallTimeout  *time.Duration `placeholder:"TIME" help:"Upstream: time after which the service gives up a call (500ms)."`
+
+	Rate  *float64       `placeholder:"RPS" help:"Limits: requests per second of the tuned ones (425)."`
+	Burst *int           `placeholder:"N" help:"Limits: burst of the tuned ones (10)."`
+	Wait  *time.Duration `placeholder:"TIME" help:"Limits: longest wait for a token (75ms)."`
+
+	AgreedRate    *float64       `placeholder:"RPS" help:"Agreement: requests per second that the service has to bear (425)."`
+	AgreedP95     *time.Duration `name:"agreed-p95" env:"WEIR_AGREED_P95" placeholder:"TIME" help:"Agreement: P95 of the answers with success (275ms)."`
+	AgreedSuccess *share         `placeholder:"SHARE" help:"Agreement: share of the requests that succeed (99.99%)."`
+}
+
+// set overrides a parameter if its flag is given.
+func set[T any](parameter *T, flag *T) {
+	if flag != nil {
+		*parameter = *flag
+	}
+}
+
+// apply sets the parameters whose flags are given.
+func (f slaSetting) apply(cfg *sla.Config) error {
+	s := &cfg.Setting
+	set(&s.Concurrency, f.Concurrency)
+	set(&s.Timeout, f.CallTimeout)
+	set(&s.Rate, f.Rate)
+	set(&s.Burst, f.Burst)
+	set(&s.Wait, f.Wait)
+	set(&cfg.Agreed.Rate, f.AgreedRate)
+	set(&cfg.Agreed.P95, f.AgreedP95)
+	set(&cfg.Agreed.Success, (*float64)(f.AgreedSuccess))
+	return f.applyWork(&s.Work)
+}
+
+// applyWork sets the time to process a call.
+func (f slaSetting) applyWork(work *dist.ServiceTime) error {
+	kind := cmp.Or(f.Distribution, work.Name())
+	mean, deviation := work.Mean, time.Duration(work.Spread()*float64(work.Mean))
+	if kind == "half-normal" { // of the article
+		mean, deviation = 20*time.Millisecond, 5*time.Millisecond
+	}
+	if f.Deviation == nil && (kind == "constant" || kind == "exponential") {
+		deviation = 0
+	}
+	set(&mean, f.Mean)
+	set(&deviation, f.Deviation)
+	switch {
+	case mean <= 0 || mean > dist.MaxMean:
+		return usagef("--mean=%v: must be in (0s, %v]", mean, dist.MaxMean)
+	case deviation < 0 || deviation > dist.MaxMean:
+		return usagef("--deviation=%v: must be in [0s, %v]", deviation, dist.MaxMean)
+	case kind == "constant" || kind == "exponential":
+		if deviation != 0 {
+			return usagef("--deviation=%v: the distribution %s has none to set", deviation, kind)
+		}
+		*work = dist.ServiceTime{Mean: mean, Distribution: kind}
+	case deviation == 0:
+		*work = dist.ServiceTime{Mean: mean}
+	case kind == "half-normal":
+		*work = dist.HalfNormal(mean, deviation)
+	default:
+		*work = dist.ServiceTime{Mean: mean, Distribution: kind, CV: deviation.Seconds() / mean.Seconds()}
+	}
+	return nil
+}
