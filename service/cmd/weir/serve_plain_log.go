@@ -15,7 +15,7 @@ type plainHandler struct {
 	attributes slog.Handler // writes the attributes to plainLines.buf
 }
 
-// plainLines is what a plainHandler shares with handlers that have more attributes.
+// plainLines is the output of a plainHandler and of handlers with more attributes.
 type plainLines struct {
 	mu  sync.Mutex // guards buf and out
 	buf bytes.Buffer

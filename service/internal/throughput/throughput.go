@@ -30,7 +30,7 @@ func Loads() (all []Load) {
 	return all
 }
 
-// A Result is what was measured.
+// A Result is a measurement of a Load.
 type Result struct {
 	Load
 	Decisions, Allowed uint64

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
-// Clients that prefer text/plain get ids and errors alone, as from GoCC. The ids are those of the
-// grants and leases.
+// Clients that prefer text/plain get ids and errors alone, as from GoCC. The ids are valid for the
+// grants and leases that they name.
 func TestText(t *testing.T) {
 	overBoth(t, httpapi.Config{}, time.Hour, 2, 0, func(t *testing.T, g *gocc) {
 		want := func(a *answer, body string) string {
