@@ -101,6 +101,15 @@ var (
 	ErrQuota     = errors.New("the quota must have a count, a period and a burst > 0, a nanosecond or more for each token, and refill within ten years")
 )
 
+// ErrResetUpstream is the error of a reset at a node that decides by assignments.
+var ErrResetUpstream = errors.New("the limits of this key belong to the upstream: reset it there")
+
+// A Reset tells what was returned to the bucket of a key under a rule.
+type Reset struct {
+	Rule     string `json:"rule"`
+	Returned int    `json:"returned"` // tokens, debts included
+}
+
 // Errors of ParseKey.
 var (
 	errEmptyKey = errors.New("the key is empty")
