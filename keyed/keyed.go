@@ -127,6 +127,10 @@ func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key) }
 // nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision { return l.buckets.Take(key, n) }
 
+// AllowAtMost reports how many of n events of the key may happen now, and counts these. It panics
+// if n < 0.
+func (l *Limiter[K]) AllowAtMost(key K, n int) int { return l.buckets.TakeAtMost(key, n) }
+
 // Settle changes the cost of work of the key to n events; was is the number of events that
 // were taken for it. If n is less, the difference is given back. If n is more, the
 // difference is taken without a wait and may leave the bucket in debt, up to Config.MaxDebt;

@@ -20,9 +20,16 @@ func (c *call) ask() *fault {
 		return f
 	}
 	c.request = decider.Request{Key: c.key, N: c.cost(), Limit: p.maxRequests, Queue: p.maxQueue, OwnQueue: p.valued&paramMaxRequestsInQueue != 0, WantID: c.cost() > 0}
+	if p.atMost && p.canWait {
+		return bad("atMost and canWait exclude each other")
+	}
 	if p.canWait {
 		if f := c.wait(); f != nil {
 			return f
+		}
+	} else if p.atMost {
+		if err := c.decideAtMost(); err != nil {
+			return c.undecided(err)
 		}
 	} else if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
 		return c.undecided(err)
@@ -33,6 +40,30 @@ func (c *call) ask() *fault {
 		return c.denyRate()
 	}
 	return c.grant()
+}
+
+// maxParts bounds the requests for a part of the cost. Another is needed only if other requests take
+// tokens meanwhile.
+const maxParts = 4
+
+// decideAtMost asks for as many of the tokens as there are.
+func (c *call) decideAtMost() error {
+	req, v, most := &c.request, &c.verdict, c.request.N
+	for range maxParts {
+		req.N, req.WantID = 0, false
+		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || most == 0 {
+			return err
+		}
+		req.N, req.WantID = most, true
+		some := v.OK
+		if remaining, ok := v.Remaining(); ok && some {
+			req.N = min(most, max(remaining, 1))
+		}
+		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || v.OK || !some {
+			return err
+		}
+	}
+	return nil
 }
 
 // cost returns the number of tokens or units that the request asks for.
@@ -133,6 +164,9 @@ func (c *call) grant() *fault {
 	}
 	b = append(b, `"request_id":"`...)
 	b = append(c.api.decider.AppendGrantID(b, v.Grant, c.key), '"')
+	if c.params.atMost {
+		b = appendInt(b, `,"granted":`, c.request.N)
+	}
 	if v.Waited > 0 {
 		b = appendMillis(b, `,"waited_ms":`, v.Waited)
 		b = appendInt(b, `,"place":`, v.Place)
