@@ -3,7 +3,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # every module but the library, which is the root
-MODULES = grpclimit metric redislimit service service/bench bench examples deploy internal/tools
+MODULES = grpclimit metric redislimit weirotel service service/bench bench examples deploy internal/tools
 
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
@@ -49,7 +49,7 @@ bench: ## benchmarks, side by side with the obvious alternatives, and a table of
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz, redis-cli, redis-py, ioredis
+need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz, redis-cli, redis-py, ioredis
 	@internal/tools/need cc gcc libc6-dev
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
@@ -57,6 +57,8 @@ need: # what the tests need beside Go: a C compiler for the race detector, promt
 	@internal/tools/need h2load nghttp2-client
 	@internal/tools/need wrk wrk
 	@internal/tools/need promtool prometheus
+	@internal/tools/need nginx nginx
+	@internal/tools/need haproxy haproxy
 	@internal/tools/need redis-server redis-server
 	@internal/tools/goneed service_cmd github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
 	@internal/tools/need redis-cli redis-tools

@@ -59,7 +59,8 @@ const MaxFairQueues = gate.MaxQueues
 // these rules takes its place, and the last one is rejected as QueueFull.
 type Config struct {
 	// Algorithm sets the limit. The Limiter owns it from then on. If nil,
-	// limit.NewAuto.
+	// limit.NewAuto. limit.NewSlowStart makes the limit begin low after an idle
+	// time.
 	Algorithm limit.Algorithm
 	// Queue is the largest number of waiting requests. If zero, DefaultQueue;
 	// if negative, no request waits.

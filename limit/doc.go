@@ -7,8 +7,9 @@
 //	NewAIMD       grows until work is dropped
 //	NewVegas      compares latency with the least ever seen
 //	NewGradient2  compares latency with its long-term average
+//	NewSlowStart  lets work in gradually at first, under the limit of any of these
 //
-// The last three are comparators, kept for the laboratory: use Auto. AIMD needs drops,
+// AIMD, Vegas and Gradient2 are comparators, kept for the laboratory: use Auto. AIMD needs drops,
 // or a MaxHealthyLatency, to tell it when to stop. Vegas and Gradient2 are Netflix's, by
 // their published formulas.
 //

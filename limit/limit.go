@@ -25,6 +25,7 @@ type Sample struct {
 //	SetEpoch(time.Duration)          // before all else: the time since the Unix epoch at instant zero
 //	Deadline() (time.Duration, bool) // the instant at which Expire is due, if there is one
 //	Expire(now time.Duration) Cause  // may change the limit without a sample; returns why
+//	Tick() (time.Duration, bool)     // the instant at which Expire is due even if no request waits
 //	Evidence() map[string]float64    // the measurements behind the last change, times in seconds
 //	Sparse() bool                    // true: a random part of thousands of samples a second is enough
 type Algorithm interface {

@@ -1,25 +1,36 @@
 package metric
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-go/weir/grpclimit"
+	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/measure"
+)
 
 // A maker returns a collector of Stats made up by a test.
 type maker[S any] func(name string, stats func() S) prometheus.Collector
 
-func makes[S any](families []*Family, send func(Scrape, S)) maker[S] {
-	return func(name string, stats func() S) prometheus.Collector {
-		return newCollector(name, families, stats, send)
-	}
+func makes[S any](source *measure.Source[S]) maker[S] {
+	return func(name string, stats func() S) prometheus.Collector { return newCollector(name, source, stats) }
 }
 
 var (
-	HTTP       = makes(serverFamilies, Scrape.http)
-	GRPC       = makes(serverFamilies, Scrape.grpc)
-	Limiter    = makes(limiterFamilies, Scrape.limiter)
-	Keyed      = makes(keyedFamilies, Scrape.keyed)
-	Throttle   = makes(throttleFamilies, Scrape.throttle)
-	Retries    = makes(retryFamilies, Scrape.retries)
-	Cache      = makes(cacheFamilies, Scrape.cache)
-	HTTPCache  = makes(httpCacheFamilies, Scrape.httpCache)
-	Transport  = makes(transportFamilies, Scrape.transport)
-	GRPCClient = makes(grpcClientFamilies, Scrape.grpcClient)
+	HTTP      = makes(&measure.HTTP)
+	Limiter   = makes(&measure.Limiter)
+	Keyed     = makes(&measure.Keyed)
+	Throttle  = makes(&measure.Throttle)
+	Retries   = makes(&measure.Retries)
+	Cache     = makes(&measure.Cache)
+	HTTPCache = makes(&measure.HTTPCache)
+	Transport = makes(&measure.Transport)
+	Pressure  = makes(&measure.Pressure)
 )
+
+func GRPC(name string, stats func() grpclimit.Stats) prometheus.Collector {
+	return newCollector(name, &measure.GRPC, func() admission.Stats { return admission.Stats(stats()) })
+}
+
+func GRPCClient(name string, stats func() grpclimit.ClientStats) prometheus.Collector {
+	return newCollector(name, &measure.GRPCClient, func() measure.Client { return measure.Client(stats()) })
+}

@@ -3,14 +3,12 @@ package metric
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/measure"
 )
 
 // A Family describes the metrics of one name, for NewCollector.
@@ -69,7 +67,7 @@ type Scrape struct {
 // Send sends a counter or a gauge. Texts that are not UTF-8 are sent quoted, so
 // that clients can be the source of labels.
 func (s Scrape) Send(f *Family, v float64, labels ...string) {
-	s.ch <- prometheus.MustNewConstMetric(s.descs[f], f.kind, v, quote(labels)...)
+	s.ch <- prometheus.MustNewConstMetric(s.descs[f], f.kind, v, measure.Quote(labels)...)
 }
 
 // SendHistogram sends a histogram of durations, in seconds. There is one more count
@@ -81,7 +79,7 @@ func (s Scrape) SendHistogram(f *Family, bounds []time.Duration, counts []uint64
 		buckets[bound.Seconds()] = n
 	}
 	n += counts[len(bounds)]
-	s.ch <- prometheus.MustNewConstHistogram(s.descs[f], n, sum.Seconds(), buckets, quote(labels)...)
+	s.ch <- prometheus.MustNewConstHistogram(s.descs[f], n, sum.Seconds(), buckets, measure.Quote(labels)...)
 }
 
 // SendDecisions sends the decisions of an inflight.Limiter to a counter with the
@@ -110,16 +108,3 @@ func sendEach[K interface {
 }
 
 func (s Scrape) count(f *Family, n uint64, labels ...string) { s.Send(f, float64(n), labels...) }
-func (s Scrape) gauge(f *Family, n int, labels ...string)    { s.Send(f, float64(n), labels...) }
-
-// quote replaces, in place, texts that Prometheus does not take, which must be
-// UTF-8. Texts that begin with a quote are quoted as well, so that different texts
-// stay different.
-func quote(labels []string) []string {
-	for i, s := range labels {
-		if !utf8.ValidString(s) || strings.HasPrefix(s, `"`) {
-			labels[i] = strconv.QuoteToASCII(s)
-		}
-	}
-	return labels
-}

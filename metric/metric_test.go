@@ -2,6 +2,7 @@ package metric_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +27,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -42,6 +44,7 @@ var (
 	aHTTP     = httpcache.Stats{Stats: cache.Stats{Lookups: lookups(7), Evicted: 8, Entries: 9, Bytes: 10}, Passed: 5, Rejected: 6}
 	aClient   = grpclimit.ClientStats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, outcome.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Limiter: &aLimiter}
+	aPressure  = pressure.Stats{Pressure: 0.5, Shed: 0.25, Rejected: map[weir.Priority]uint64{weir.Sheddable: 3, weir.Critical: 1}, Err: errors.New("gone")}
 	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6,
 		Refused: map[string]uint64{"paced": 8, "throttled": 9, "limited": 10}, Evicted: 11, Shared: 12,
 		Waits: [14]uint64{0: 1, 3: 4, 13: 2}, Waited: 90 * time.Second}
@@ -102,7 +105,7 @@ func TestGolden(t *testing.T) {
 		metric.Keyed("keyed", value(aKeyed)), metric.Throttle("throttle", value(aThrottle)), metric.Retries("budget", value(aBudget)),
 		metric.Cache("cache", value(aCache)), metric.HTTPCache("httpcache", value(aHTTP)),
 		metric.Transport("transport", value(aTransport)), metric.GRPCClient("client", value(aClient)),
-		metric.GRPCClient("bare-client", value(grpclimit.ClientStats{})),
+		metric.Pressure("cpu", value(aPressure)), metric.GRPCClient("bare-client", value(grpclimit.ClientStats{})),
 	)
 	got := scrape(t, reg)
 	if problems, err := promlint.New(bytes.NewReader(got)).Lint(); err != nil || len(problems) > 0 {

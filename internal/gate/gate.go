@@ -91,7 +91,8 @@ type Stats struct {
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm
-	timed   timed // alg; nil if its limit does not change with time
+	timed   timed                                     // alg; nil if its limit does not change with time
+	ticking interface{ Tick() (time.Duration, bool) } // alg; nil unless its limit changes while no request waits
 	now     time.Duration
 	closed  bool
 	line    list[W] // the waiters by arrival, without the evicted ones
@@ -222,6 +223,7 @@ func (g *Gate[W]) Close() { g.closed = true }
 func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
 	g.alg = alg
 	g.timed, _ = alg.(timed)
+	g.ticking, _ = alg.(interface{ Tick() (time.Duration, bool) })
 	g.pause.lowered = false
 }
 

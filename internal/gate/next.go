@@ -146,5 +146,10 @@ func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 	if g.holds.Len() > 0 {
 		at = min(at, g.holds.Min().until)
 	}
+	if g.ticking != nil {
+		if end, ok := g.ticking.Tick(); ok {
+			at = min(at, end)
+		}
+	}
 	return at, at < never
 }

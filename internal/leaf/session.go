@@ -53,10 +53,10 @@ func NewSession(cfg Config) *Session {
 func (s *Session) Lease() Lease { return s.lease }
 
 // Due returns when the next exchange is due: weir.Never while one is under way, and while a
-// leaf without keys has nothing to tell. urgent tells that a key is to be reported early.
+// leaf without keys has nothing to tell, unless Config.Idle is set. urgent tells that a key is to be reported early.
 func (s *Session) Due(urgent bool, keys int) time.Duration {
 	switch {
-	case s.flying || keys == 0 && !urgent:
+	case s.flying || keys == 0 && !urgent && !s.cfg.Idle:
 		return weir.Never
 	case !s.connected:
 		return 0

@@ -69,7 +69,7 @@ type shard struct {
 	_       [64]byte // so that no two shards share a cache line
 }
 
-// New returns a Set. It does not contact the upstream until the first decision.
+// New returns a Set. Without Config.Idle, it does not contact the upstream until the first decision.
 func New(cfg Config) (*Set, error) {
 	switch {
 	case cfg.Name == "":
@@ -177,19 +177,13 @@ func (s *Set) tell() {
 
 // Refund gives back n tokens of a key that were taken. n must not be negative.
 func (s *Set) Refund(key string, n int) {
-	sh := s.shard(key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.keys.Refund(s.now(), key, n)
+	s.change(key, func(k *leaf.Keys) { k.Refund(s.now(), key, n) })
 }
 
 // Charge takes n more tokens of a key, for work that cost more than its estimate: see
 // leaf.Keys.Charge. n must not be negative.
 func (s *Set) Charge(key string, n int) {
-	sh := s.shard(key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.keys.Charge(s.now(), key, n)
+	s.change(key, func(k *leaf.Keys) { k.Charge(s.now(), key, n) })
 }
 
 // Stats are the state of a Set, and its counts since New.

@@ -12,24 +12,14 @@ func (s *Set) Pass(key string, p leaf.Passed) {
 }
 
 // Whole returns what may be used of a key, with the part that is passed on: see leaf.Keys.Whole.
-func (s *Set) Whole(key string, p *leaf.Policy) leaf.Whole {
-	sh := s.shard(key)
-	sh.mu.Lock()
-	w := sh.keys.Whole(s.now(), key, p)
-	tell := sh.tellLocked()
-	sh.mu.Unlock()
-	if tell {
-		s.tell()
-	}
+func (s *Set) Whole(key string, p *leaf.Policy) (w leaf.Whole) {
+	s.change(key, func(k *leaf.Keys) { w = k.Whole(s.now(), key, p) })
 	return w
 }
 
 // Spend counts tokens that were used of the part of a key that is passed on.
 func (s *Set) Spend(key string, n int) {
-	sh := s.shard(key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.keys.Spend(key, n)
+	s.change(key, func(k *leaf.Keys) { k.Spend(key, n) })
 }
 
 // Left returns how long the assignments are still valid; 0 if they have ended.

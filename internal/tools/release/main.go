@@ -28,7 +28,7 @@ import (
 const root = "github.com/weir-go/weir"
 
 // modules lists the modules of a release, each after the modules it requires.
-var modules = []string{"", "grpclimit", "metric", "redislimit", "service"}
+var modules = []string{"", "grpclimit", "metric", "redislimit", "weirotel", "service"}
 
 func main() {
 	log.SetFlags(0)
@@ -162,6 +162,7 @@ var programs = []struct {
 	{"", "import _ \"" + root + "/rate\"\n", 2},
 	{"grpclimit", "import _ \"" + root + "/grpclimit\"\n", 0},
 	{"metric", "import _ \"" + root + "/metric\"\n", 0},
+	{"weirotel", "import _ \"" + root + "/weirotel\"\n", 0},
 	{"redislimit", "import _ \"" + root + "/redislimit/redis_rate\"\n", 0},
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +34,40 @@ x
 `
 	if code != 0 || stderr != "" || told != want {
 		t.Errorf("%d, %s, %s: want %s", code, stdout, stderr, want)
+	}
+}
+
+// The options of a rule about fleets are shown: with a key, without one, and as JSON.
+func TestCheckFleetRules(t *testing.T) {
+	rules := file(t, "rules.yaml", `rules: [{name: pages, glob: "page*", rate: 200/s, unassigned: share, away: deny}, {name: jobs, glob: "job*", rate: 9/s, away: allow}, {name: rest, glob: "*", rate: 1/s}]`)
+	for _, c := range []struct {
+		key, want string
+	}{
+		{"page", "\npage\n  pages (glob \"page*\"): 200/s, 200 at once (gcra), 100 may wait, for at most 3600000 ms; unassigned: share, away: deny\n"},
+		{"job", "\njob\n  jobs (glob \"job*\"): 9/s, 9 at once (gcra), 100 may wait, for at most 3600000 ms; away: allow\n"},
+		{"", "  pages: unassigned: share, away: deny\n  jobs: away: allow\n"},
+	} {
+		args := []string{"check", rules}
+		if c.key != "" {
+			args = append(args, c.key)
+		}
+		code, stdout, stderr := weir(t, args...)
+		if _, told, _ := strings.Cut(stdout, "\n"); code != 0 || told != c.want {
+			t.Errorf("%q: %d, %s, %s: want %s", c.key, code, told, stderr, c.want)
+		}
+	}
+	_, stdout, _ := weir(t, "check", "--json", rules, "page")
+	var report rulecheck.Report
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || len(report.Fleet) != 2 || report.Fleet[0] != (rulecheck.Fleet{Rule: "pages", Unassigned: "share", Away: "deny"}) || report.Keys[0].Rules[0].Away != "deny" {
+		t.Errorf("%v, %s", err, stdout)
+	}
+	var many strings.Builder
+	for i := range 25 {
+		fmt.Fprintf(&many, "  - {name: r%d, key: k%d, rate: 1/s, away: deny}\n", i, i)
+	}
+	_, stdout, _ = weir(t, "check", file(t, "many.yaml", "rules:\n"+many.String()))
+	if n := strings.Count(stdout, "away: deny"); n != 20 || !strings.HasSuffix(stdout, "  and 5 more rules with unassigned or away: see --json\n") {
+		t.Errorf("%d rules: %s", n, stdout)
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
@@ -75,6 +77,9 @@ func (c *servePeers) peers() (*daemon.Peers, error) {
 	self := c.Self
 	if u, err := url.Parse(c.Self); err == nil && u.Host != "" {
 		self = discover.Normal(u)
+	}
+	if known := members.Fixed(); self != "" && known != nil && !slices.Contains(known, self) {
+		return nil, usagef("--self=%s is none of --peers, which all instances need the same: %s", c.Self, strings.Join(known, ", "))
 	}
 	secret := []byte(c.PeerSecret)
 	if c.PeerSecretFile != "" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"strings"
 	"time"
 
@@ -100,22 +99,13 @@ func (c *serveUpstream) dial() (*daemon.Upstream, error) {
 	return to, nil
 }
 
-// maxUpstreamPEM bounds a file of certificates or of a key, in bytes.
-const maxUpstreamPEM = 4 << 20
-
 // tls returns the configuration of https.
 func (c *serveUpstream) tls() (*tls.Config, error) {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.UpstreamCA != "" {
-		text, err := inputfile.Read(c.UpstreamCA, maxUpstreamPEM)
-		if err != nil {
-			return nil, usagef("--upstream-ca: %v", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(text) {
-			return nil, usagef("--upstream-ca: %s: there is no certificate in it", c.UpstreamCA)
-		}
+	roots, err := inputfile.Authorities(c.UpstreamCA)
+	if err != nil {
+		return nil, usagef("--upstream-ca: %v", err)
 	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	if c.UpstreamCert != "" {
 		cert, err := tls.LoadX509KeyPair(c.UpstreamCert, c.UpstreamKey)
 		if err != nil {

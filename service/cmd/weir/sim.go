@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/figure"
 	"github.com/weir-go/weir/service/internal/lab/trace"
@@ -100,5 +102,25 @@ func (c *simCmd) simulate(ctx context.Context, stderr io.Writer, figures []*figu
 	var done atomic.Int64
 	stop := terminal.TerminalProgress(stderr, "simulated", figure.Duration(figures), &done)
 	defer stop()
-	return figure.Simulate(ctx, figures, record, &done)
+	return figure.Simulate(ctx, figures, record, &done, finishedFleets(stderr, figures))
+}
+
+// finishedFleets returns a function that prints that the run of a fleet has ended, if there are several,
+// which may take minutes. It is nil on a terminal, which shows the progress.
+func finishedFleets(stderr io.Writer, figures []*figure.Figure) func(name string) {
+	all := 0
+	for _, f := range figures {
+		all += len(f.Fleets)
+	}
+	if all < 2 || terminal.Is(stderr) {
+		return nil
+	}
+	var mu sync.Mutex // guards n, and the order of the lines
+	n, began := 0, time.Now()
+	return func(name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		fmt.Fprintf(stderr, "simulated: %s, %d of %d, after %v\n", name, n, all, time.Since(began).Round(time.Second))
+	}
 }

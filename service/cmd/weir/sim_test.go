@@ -154,3 +154,25 @@ func TestSimInterruptedWithin(t *testing.T) {
 		}
 	}
 }
+
+// A line tells the end of the run of each fleet, if there are several and no terminal.
+func TestSimFleetProgress(t *testing.T) {
+	scenario := file(t, "fleets.yaml", `
+name: fleets
+duration: 2s
+seed: 1
+fleet: {leaves: 2}
+keys: [{name: api, rate: 100, burst: 100}]
+demand: [{name: api, rate: 200}]
+variants:
+  - {name: two leaves}
+  - {name: three leaves, set: {fleet.leaves: 3}}
+`)
+	code, _, stderr := weir(t, "sim", scenario)
+	if code != 0 || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "simulated: two leaves, ") || !strings.Contains(stderr, "simulated: three leaves, ") || !strings.Contains(stderr, ", 2 of 2, after ") {
+		t.Errorf("%d, %q", code, stderr)
+	}
+	if _, _, stderr := weir(t, "sim", "--variant", "two leaves", scenario); stderr != "" {
+		t.Errorf("%q, want nothing about a single run", stderr)
+	}
+}

@@ -376,6 +376,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 	if d.fleet != nil {
 		d.fleet.start(ctx, d)
 	}
+	go d.tier.watchTiers(ctx, d)
 	d.serving.Store(true)
 	select {
 	case err := <-failed:

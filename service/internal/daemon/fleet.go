@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
@@ -53,17 +55,17 @@ func (d *Daemon) newFleet() (err error) {
 	if f.fallback, err = server.NewFallback(alone, p.Away); err != nil {
 		return err
 	}
-	roots, err := p.roots()
+	roots, err := inputfile.Authorities(p.CA)
 	if err != nil {
-		return err
+		return fmt.Errorf("--peer-ca: %w", err)
 	}
-	self := peer.Info{Node: d.node, Version: d.cfg.Version}
+	self, log := peer.Info{Node: d.node, Version: d.cfg.Version}, newMemberLog(d.log)
 	f.ring = ring.New(ring.Config{
-		Local: d.server, Fallback: f.fallback, Node: self.Node, Self: p.Self, Timeout: p.Timeout, OnChange: d.logMember,
+		Local: d.server, Fallback: f.fallback, Node: self.Node, Self: p.Self, Timeout: p.Timeout, OnChange: log.note,
 		Dial: func(m ring.Member, onState func(peer.State)) (ring.Link, error) {
 			return peer.New(peer.Config{
 				URL: m.URL, Self: self, Secret: p.Secret, TLS: d.peerTLS(m, roots), Rules: d.server.Rules, Now: d.server.Now,
-				OnState: d.logLink(m, onState),
+				OnState: log.link(m, onState),
 			})
 		},
 		OnDegraded: func(key string, v *decider.Verdict) {
@@ -83,22 +85,6 @@ func (d *Daemon) newFleet() (err error) {
 	return nil
 }
 
-// roots loads the authorities of the members' certificates; nil for those of the system.
-func (p *Peers) roots() (*x509.CertPool, error) {
-	if p.CA == "" {
-		return nil, nil
-	}
-	text, err := inputfile.Read(p.CA, maxPEM)
-	if err != nil {
-		return nil, fmt.Errorf("--peer-ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--peer-ca: %s: there is no certificate in it", p.CA)
-	}
-	return pool, nil
-}
-
 // peerTLS returns the configuration for links to a member. This member shows its certificate, if it has one.
 func (d *Daemon) peerTLS(m ring.Member, roots *x509.CertPool) *tls.Config {
 	return &tls.Config{
@@ -112,53 +98,38 @@ func (d *Daemon) peerTLS(m ring.Member, roots *x509.CertPool) *tls.Config {
 	}
 }
 
-// logMember logs a change of a member.
-func (d *Daemon) logMember(c ring.Change) {
-	facts := []any{"members", c.Members}
-	switch {
-	case c.Member == "" && c.Quorum:
-		d.log.Info("this instance sees more than half of its peers", facts...)
-	case c.Member == "":
-		d.log.Warn("this instance sees half of its peers or less: it decides by its share of the limits", facts...)
-	case c.Gone:
-		d.log.Info("a peer is not listed any more", append(facts, "peer", c.Member)...)
-	case c.Status == ring.Live || c.Status == ring.Left || !c.Known:
-		d.log.Info("peer", append(facts, "peer", c.Member, "status", c.Status.String())...)
-	default:
-		d.log.Warn("peer", append(facts, "peer", c.Member, "status", c.Status.String())...)
-	}
-}
-
-// logLink returns a function that logs why a link does not work, and calls onState.
-func (d *Daemon) logLink(m ring.Member, onState func(peer.State)) func(peer.State) {
-	last := ""
-	return func(s peer.State) {
-		text := ""
-		if s.Err != nil {
-			text = s.Err.Error()
-		}
-		if text != last && errors.Is(s.Err, peer.ErrSecret) {
-			d.log.Error("a peer cannot be used", "peer", m.Name, "error", s.Err)
-		}
-		last = text
-		onState(s)
-	}
-}
-
 // start finds members until ctx ends.
 func (f *fleet) start(ctx context.Context, d *Daemon) {
-	listed := 0
+	var listed []ring.Member
 	go d.cfg.Peers.Members.Watch(ctx, func(all []ring.Member) {
-		if len(all) == 2 && listed != 2 {
-			d.log.Warn("there are two peers: if one dies, the other cannot tell that from a broken network, and decides by half of each limit: use three or more")
-		}
-		listed = len(all)
+		d.logListed(listed, all)
+		listed = all
 		if err := f.ring.Use(all); err != nil {
 			d.log.Error("a peer cannot be used", "error", err)
 		}
 	}, func(source string, err error) {
 		d.log.Warn("peers cannot be looked up: the known peers stay", "source", source, "error", err)
 	})
+}
+
+// logListed logs what is notable about the members that are listed now.
+func (d *Daemon) logListed(was, all []ring.Member) {
+	switch {
+	case len(all) == len(was):
+	case len(all) == 1:
+		d.log.Info("the fleet has one member, which owns all keys", "peer", all[0].Name)
+	case len(all) == 2:
+		d.log.Warn("there are two peers: if one dies, the other cannot tell that from a broken network, and decides by half of each limit: use three or more")
+	}
+	self := d.cfg.Peers.Self
+	is := func(m ring.Member) bool { return m.Name == self }
+	if self != "" && !slices.ContainsFunc(all, is) && (was == nil || slices.ContainsFunc(was, is)) {
+		var names []string
+		for _, m := range all {
+			names = append(names, m.Name)
+		}
+		d.log.Error("--self is none of the peers that were found: this instance owns no keys", "self", self, "found", strings.Join(names, ","))
+	}
 }
 
 // joinTime is for how long an instance is not ready because it does not see its peers.
@@ -191,11 +162,12 @@ func (f *fleet) leave(d *Daemon) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	start := time.Now()
-	if err := f.ring.Leave(ctx); err != nil {
+	switch moved, err := f.ring.Leave(ctx); {
+	case err != nil:
 		d.log.Warn("not all keys were handed over to peers: these have full buckets there", "error", err)
-		return
+	case moved:
+		d.log.Info("the keys of this instance have moved to its peers", "took", time.Since(start).Round(time.Millisecond))
 	}
-	d.log.Info("the keys of this instance have moved to its peers", "took", time.Since(start).Round(time.Millisecond))
 }
 
 // shutdown ends the links of peers to this instance, and its links to them.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -34,6 +35,7 @@ func (d *Daemon) newLeafLinks() (*leafLinks, error) {
 	l.Handler, err = peer.NewHandler(peer.HandlerConfig{
 		Decider: d.decider, Blocking: d.blocking(), Self: peer.Info{Node: d.node, Version: d.cfg.Version}, Others: true,
 		Rules: d.server.Rules, Now: d.server.Now, MaxConns: max(d.most/2, 1),
+		Calls: map[string]func(context.Context, peer.Info, []byte) ([]byte, error){tiersCall: d.onTiers},
 		Allow: func(r *http.Request) error {
 			secret, _ := token.Bearer(r.Header.Get("Authorization"))
 			return l.allow(secret)

@@ -28,18 +28,15 @@ type TLS struct {
 	ClientCA string `name:"client-ca" placeholder:"FILE" help:"Accept only clients with a certificate that this authority has signed."`
 }
 
-// maxPEM bounds a file of certificates or of a key.
-const maxPEM = 4 << 20
-
 // certificate loads the certificate of the server; nil if it has none.
 func (t *TLS) certificate() (*tls.Certificate, error) {
 	if t.Cert == "" {
 		return nil, nil
 	}
-	chain, err := inputfile.Read(t.Cert, maxPEM)
+	chain, err := inputfile.Read(t.Cert, inputfile.MaxPEM)
 	var key []byte
 	if err == nil {
-		key, err = inputfile.Read(t.Key, maxPEM)
+		key, err = inputfile.Read(t.Key, inputfile.MaxPEM)
 	}
 	var cert tls.Certificate
 	if err == nil {
@@ -53,16 +50,9 @@ func (t *TLS) certificate() (*tls.Certificate, error) {
 
 // clients loads the authorities of the clients; nil if there are none.
 func (t *TLS) clients() (*x509.CertPool, error) {
-	if t.ClientCA == "" {
-		return nil, nil
-	}
-	text, err := inputfile.Read(t.ClientCA, maxPEM)
+	pool, err := inputfile.Authorities(t.ClientCA)
 	if err != nil {
 		return nil, fmt.Errorf("--client-ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--client-ca: %s: there is no certificate in it", t.ClientCA)
 	}
 	return pool, nil
 }

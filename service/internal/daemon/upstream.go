@@ -27,6 +27,9 @@ type tier struct {
 	url       string // of the upstream
 	exchanges *upstream.Client
 	link      *peer.Client
+
+	above   atomic.Pointer[[]tierInfo] // the upstream, and the tiers above it
+	refused string                     // why the upstream is not used; empty if it is. Only watchTiers uses it.
 }
 
 // farewell bounds the time in which the assignments are given back at the end.
@@ -61,10 +64,10 @@ func (d *Daemon) newTier() (err error) {
 		return err
 	}
 	cfg := to.Config
-	cfg.Name, cfg.Upstream, cfg.Assigner = rand.Text(), t.link, t.exchanges
+	cfg.Name, cfg.Upstream, cfg.Assigner, cfg.Idle = rand.Text(), t.link, t.exchanges, true
 	away := &awayLog{log: func(err error) {
 		if err != nil {
-			d.log.Error("the upstream does not answer: decisions are degraded", url, "error", err)
+			d.log.Error("the upstream does not answer: decisions are degraded", url, "meanwhile", meanwhile(cmp.Or(cfg.Away, config.AwayShare)), "error", err)
 		} else {
 			d.log.Info("the upstream answers again", url)
 		}
@@ -81,6 +84,12 @@ func (d *Daemon) newTier() (err error) {
 	t.awaitLink()
 	d.tier, d.server, d.decider = t, t.Server, t.Tier
 	return nil
+}
+
+// meanwhile says how an instance decides without its upstream.
+func meanwhile(away config.Away) string {
+	then := map[config.Away]string{config.AwayShare: "by its share of each limit", config.AwayAllow: "allows", config.AwayDeny: "denies"}[away]
+	return "it decides by its last assignments, then " + then + ", unless a rule says otherwise (away)"
 }
 
 // firstLink bounds the time for the first connection to the upstream. An instance that has none
@@ -100,7 +109,8 @@ func (t *tier) awaitLink() {
 func (t *tier) disconnect(log *slog.Logger) {
 	ctx, stop := context.WithTimeout(context.Background(), farewell)
 	defer stop()
-	if err := t.Disconnect(ctx); err != nil {
+	assigned := t.TierStats().Assigned
+	if err := t.Disconnect(ctx); err != nil && assigned > 0 {
 		log.Warn("the upstream has not taken the assignments back: they end with their time to live", "error", err)
 	}
 	if t.link != nil {

@@ -65,7 +65,12 @@ func Parse(urls []string, cfg Config) (*List, error) {
 			return nil, fmt.Errorf("%q must be like http://host:port, without a path", text)
 		case u.Scheme == "http" || u.Scheme == "https":
 			member := Normal(u)
+			if slices.ContainsFunc(static, func(m ring.Member) bool { return m.Name == member }) {
+				return nil, fmt.Errorf("%q is listed twice: a member counts once", text)
+			}
 			static = append(static, ring.Member{Name: member, URL: member})
+		case u.Port() == "" && (found || strings.HasPrefix(u.Scheme, "kubernetes")):
+			return nil, fmt.Errorf("%q has no port: give that of --listen at the members, such as %s:8080", text, text)
 		case found && (scheme == "http" || scheme == "https"):
 			lookup := cfg.LookupNetIP
 			if lookup == nil {
@@ -86,6 +91,20 @@ func Parse(urls []string, cfg Config) (*List, error) {
 		l.sources = append(l.sources, static)
 	}
 	return l, nil
+}
+
+// Fixed returns the names of the members, if these are known without a lookup; else nil.
+func (l *List) Fixed() (names []string) {
+	for _, s := range l.sources {
+		list, is := s.(fixed)
+		if !is {
+			return nil
+		}
+		for _, m := range list {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // String returns the sources, for logs.
@@ -113,7 +132,7 @@ func (l *List) Watch(ctx context.Context, use func([]ring.Member), failed func(s
 	known := make([][]ring.Member, len(l.sources))
 	failing := make([]bool, len(l.sources))
 	var last []ring.Member
-	fixedOnly := !slices.ContainsFunc(l.sources, func(s source) bool { _, is := s.(fixed); return !is })
+	fixedOnly := l.Fixed() != nil
 	for first := true; ; first = false {
 		var looking sync.WaitGroup
 		for i, s := range l.sources {

@@ -20,7 +20,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	l, err := Parse([]string{"http://B:8080/", " http://a", "https://a", "http://[::1]:9", "http://b:8080"}, Config{})
+	l, err := Parse([]string{"http://B:8080/", " http://a", "https://a", "http://[::1]:9"}, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,6 +32,15 @@ func TestParse(t *testing.T) {
 	}, nil)
 	if want := []string{"http://[::1]:9", "http://a:80", "http://b:8080", "https://a:443"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	for text, want := range map[string]string{
+		"http://b:8080,http://B:8080/": `"http://B:8080/" is listed twice`, "http://a,http://a:80": `"http://a:80" is listed twice`,
+		"dns+http://b":   `"dns+http://b" has no port: give that of --listen at the members, such as dns+http://b:8080`,
+		"kubernetes://b": `"kubernetes://b" has no port`,
+	} {
+		if _, err := Parse(strings.Split(text, ","), Config{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 	for _, bad := range []string{"", "b:8080", "http://", "http://:80", "http://b/path", "http://u@b", "ftp://b", "dns+ftp://b", "http://b?x", "kubernetes://b:80", "http://b:x"} {
 		if _, err := Parse([]string{bad}, Config{}); err == nil || !strings.Contains(err.Error(), bad) {

@@ -41,9 +41,6 @@ func newKubernetes(u *url.URL, cfg Config) (*kubernetes, error) {
 	if u.Scheme == "kubernetes+https" {
 		k.scheme = "https"
 	}
-	if k.port == "" {
-		return nil, errors.New("the port is missing")
-	}
 	if k.api == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {

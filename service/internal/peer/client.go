@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/mismatch"
 )
 
 // A Client is a decider.Decider whose decisions another instance makes. It is safe for
@@ -233,13 +235,13 @@ func (c *Client) greet(ctx context.Context, conn net.Conn) (*link, Info, error) 
 	return newLink(c, conn, s.in, s.out), peer.Info, nil
 }
 
-// explain counts handshakes that were refused.
+// explain counts handshakes that were refused, and returns an error that says what is wrong.
 func (c *Client) explain(err error) error {
 	status, refused := errors.AsType[*statusError](err)
 	if errors.Is(err, ErrSecret) || refused && status.status != http.StatusServiceUnavailable {
 		c.refused.Add(1)
 	}
-	return err
+	return mismatch.Explain(c.url, err)
 }
 
 // address returns the host and the port of a URL.

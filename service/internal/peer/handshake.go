@@ -12,8 +12,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/mismatch"
 )
 
 const (
@@ -213,15 +216,46 @@ func upgrade(c net.Conn, host, path, token string) (*bufio.Reader, error) {
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-	return nil, &statusError{resp.StatusCode, path, strings.TrimSpace(string(text))}
+	return nil, &statusError{resp.StatusCode, path, mismatch.Text(string(text)), resp.Header.Get("Server")}
 }
 
 // A statusError is the answer of a server that does not upgrade the connection.
 type statusError struct {
 	status     int
 	path, text string
+	server     string // the program, if the answer tells
 }
 
+// Unusable reports whether an error of a State says that there is a server, but that it cannot be used:
+// with another secret, certificate or version, or another program.
+func Unusable(err error) bool {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return e.status != http.StatusServiceUnavailable
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op != "remote error" { // that is an alert of TLS
+		return false
+	}
+	for _, passing := range []error{nil, ErrUnavailable, errMany, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, passing) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownStatuses are the answers of a Handler, whose texts say what is wrong.
+var ownStatuses = []int{http.StatusForbidden, http.StatusUpgradeRequired, http.StatusServiceUnavailable}
+
 func (e *statusError) Error() string {
-	return fmt.Sprintf("status %d to GET %s: %q", e.status, e.path, e.text)
+	text := fmt.Sprintf("it answers status %d to GET %s: %q", e.status, e.path, e.text)
+	if slices.Contains(ownStatuses, e.status) {
+		return text
+	}
+	if e.server != "" {
+		text += fmt.Sprintf(" (Server: %.40q)", e.server)
+	}
+	return text + map[string]string{
+		Path:     ": it is no weir serve with --peers",
+		LeafPath: ": it is no weir serve that can be an upstream",
+	}[e.path]
 }

@@ -26,6 +26,15 @@ func slow() config.Rule {
 	return r
 }
 
+// newSlowSite returns a server with the rule slow, of which the first token of key a is taken, and a Client.
+func newSlowSite(t *testing.T) (*server.Server, *site, *peer.Client) {
+	owner := newServer(t, server.Config{}, slow())
+	s := newSite(t, peer.HandlerConfig{Decider: owner})
+	c := s.dial(peer.Config{})
+	decide(c, "a", 1)
+	return owner, s, c
+}
+
 // waiters begins to wait for tokens of a key, one after another. The results come in the order in
 // which the waits end.
 func waiters(t *testing.T, ctx context.Context, c *peer.Client, key string, n int) <-chan error {
@@ -48,10 +57,8 @@ func waiters(t *testing.T, ctx context.Context, c *peer.Client, key string, n in
 // A caller that leaves while its request waits leaves the queue of the owner.
 func TestCancel(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		owner := newServer(t, server.Config{}, slow())
-		c := newSite(t, peer.HandlerConfig{Decider: owner}).dial(peer.Config{})
+		owner, _, c := newSlowSite(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		decide(c, "a", 1)
 		if _, err := c.Acquire(ctx, decider.LeaseRequest{Key: "a", N: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -189,10 +196,7 @@ func TestBreak(t *testing.T) {
 // silent.
 func TestSilence(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		owner := newServer(t, server.Config{}, slow())
-		s := newSite(t, peer.HandlerConfig{Decider: owner})
-		c := s.dial(peer.Config{})
-		decide(c, "a", 1)
+		_, s, c := newSlowSite(t)
 		time.Sleep(time.Minute) // pings keep the connection
 		if st := c.Stats(); !st.State.Up || st.Connects != 1 || st.Latency == 0 {
 			t.Errorf("%+v", st)
@@ -217,9 +221,7 @@ func TestSilence(t *testing.T) {
 // Requests of a connection wait in the order in which they were made, also if they come at once.
 func TestOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newSite(t, peer.HandlerConfig{Decider: newServer(t, server.Config{}, slow())})
-		c := s.dial(peer.Config{})
-		decide(c, "a", 1)
+		_, s, c := newSlowSite(t)
 		first, err := c.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -273,10 +275,7 @@ func TestOrder(t *testing.T) {
 // A Handler that leaves ends what has begun, and Clients send it nothing more.
 func TestLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		owner := newServer(t, server.Config{}, slow())
-		s := newSite(t, peer.HandlerConfig{Decider: owner})
-		c := s.dial(peer.Config{})
-		decide(c, "a", 1)
+		_, s, c := newSlowSite(t)
 		results := waiters(t, t.Context(), c, "a", 2)
 		ended := make(chan error, 1)
 		go func() {

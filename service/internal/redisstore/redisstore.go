@@ -12,11 +12,9 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/internal/redislink"
+	"github.com/weir-go/weir/service/internal/inputfile"
 )
 
 // A Client is a connection pool to a server, Sentinels or a Cluster. It connects when it is
@@ -218,14 +217,9 @@ func (o *own) tls() (*tls.Config, error) {
 		return nil, nil
 	}
 	cfg := new(tls.Config)
-	if o.ca != "" {
-		pem, err := os.ReadFile(o.ca)
-		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
-		}
-		if cfg.RootCAs = x509.NewCertPool(); !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s has no certificate in PEM", o.ca)
-		}
+	var err error
+	if cfg.RootCAs, err = inputfile.Authorities(o.ca); err != nil {
+		return nil, fmt.Errorf("ca: %w", err)
 	}
 	if o.cert != "" {
 		pair, err := tls.LoadX509KeyPair(o.cert, o.key)

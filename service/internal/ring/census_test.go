@@ -113,6 +113,9 @@ func TestCrash(t *testing.T) {
 // dead.
 func FuzzNoTwoMajorities(f *testing.F) {
 	f.Add(uint16(0x1234), uint8(3))
+	f.Add(uint16(0x01), uint8(0)) // two that are cut off from each other
+	f.Add(uint16(0x1e), uint8(2)) // two sides of two
+	f.Add(uint16(0x01), uint8(3)) // two of five that the other three see
 	f.Fuzz(func(t *testing.T, broken uint16, n uint8) {
 		names := []string{"a", "b", "c", "d", "e", "f"}[:2+n%5]
 		cut := func(i, j int) bool { // links work in both directions or in none

@@ -108,6 +108,26 @@ func TestMinority(t *testing.T) {
 	})
 }
 
+// Members of a minority that reach each other give one share each: they do not ask each other.
+func TestMinorityOfSeveral(t *testing.T) {
+	inFleet(t, 5, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
+		key := f.ownedBy("b")
+		for _, far := range []string{"c", "d", "e"} {
+			f.cut("a", far, true)
+			f.cut("b", far, true)
+		}
+		time.Sleep(5 * time.Second)
+		for _, at := range []string{"a", "b"} {
+			if n, step := f.take(at, key, limit); n != limit/5 || step != decider.Share {
+				t.Errorf("%s gives %d tokens, %v, want %d", at, n, step, limit/5)
+			}
+		}
+		if n, step := f.take("c", key, limit); n != limit || step != decider.Exact {
+			t.Errorf("%d tokens, %v, of the majority", n, step)
+		}
+	})
+}
+
 // Without a majority anywhere, the sides give no more than the limit together.
 func TestEqualSides(t *testing.T) {
 	inFleet(t, 2, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {

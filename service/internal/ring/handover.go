@@ -252,8 +252,9 @@ type leave struct {
 
 // Leave tells the other members that this one is shutting down. They claim its keys, and this node
 // forwards all requests from then on. Requests that wait here for tokens or leases wait at the next
-// owner. Leave returns when all keys have moved, or ctx ends.
-func (r *Ring) Leave(ctx context.Context) error {
+// owner. Leave returns when all keys have moved, or ctx ends: moved is false if there were none, or no
+// member to take them.
+func (r *Ring) Leave(ctx context.Context) (moved bool, err error) {
 	r.mu.Lock()
 	r.census.leaving = true
 	l := &leave{rest: *r.view.Load().decides(), done: make(chan struct{})}
@@ -267,13 +268,13 @@ func (r *Ring) Leave(ctx context.Context) error {
 	nothing := !heirs || l.rest.Len() == 0
 	r.mu.Unlock()
 	if nothing {
-		return nil
+		return false, nil
 	}
 	select {
 	case <-l.done:
-		return nil
+		return true, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }
 

@@ -175,7 +175,7 @@ func TestLeavesOfSeveralOwners(t *testing.T) {
 		r.want("with a new member", phase, .9, nil)
 		r.run(phase)
 		assigned("with three members")
-		if err := f.nodes["c"].Leave(context.Background()); err != nil {
+		if _, err := f.nodes["c"].Leave(context.Background()); err != nil {
 			t.Error(err)
 		}
 		r.run(phase)

@@ -32,7 +32,7 @@ func TestLeave(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		began := time.Now()
-		if err := f.nodes["c"].Leave(ctx); err != nil || time.Since(began) > time.Second {
+		if moved, err := f.nodes["c"].Leave(ctx); err != nil || !moved || time.Since(began) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		f.want(map[string]string{"a": "live live left", "b": "live live left", "c": "live live left"})
@@ -70,7 +70,7 @@ func TestPeersAreFoundLate(t *testing.T) {
 				keys = append(keys, key)
 			}
 		}
-		if err := f.nodes["c"].Leave(context.Background()); err != nil {
+		if _, err := f.nodes["c"].Leave(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		f.kill("c")
@@ -126,5 +126,29 @@ func TestStateComesLate(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// While the counts of a key move, requests for it are held: none is decided by a full bucket.
+func TestRequestsAreHeldWhileCountsMove(t *testing.T) {
+	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
+		key := f.ownedBy("c")
+		if n, _ := f.take("c", key, limit); n != limit {
+			t.Fatalf("%d tokens", n)
+		}
+		var asking sync.WaitGroup
+		for range 200 { // one request each 100 µs, at both others
+			for _, at := range []string{"a", "b"} {
+				asking.Go(func() {
+					if n, step := f.take(at, key, 1); n > 0 || step != decider.Exact {
+						t.Errorf("%s gives %d tokens, %v", at, n, step)
+					}
+				})
+			}
+			if time.Sleep(100 * time.Microsecond); f.nodes["c"].view.Load().status["c"] != Left {
+				asking.Go(func() { _, _ = f.nodes["c"].Leave(context.Background()) })
+			}
+		}
+		asking.Wait()
 	})
 }

@@ -24,6 +24,15 @@ type Report struct {
 	Warnings []string `json:"warnings,omitempty"`
 	More     int      `json:"more_warnings,omitempty"`
 	Keys     []Key    `json:"keys,omitempty"`
+	// Fleet has the rules that say how an instance decides without an upstream, a store or a peer.
+	Fleet []Fleet `json:"fleet,omitempty"`
+}
+
+// A Fleet says how instances of a fleet decide under a rule. Fields are empty where it does not say.
+type Fleet struct {
+	Rule       string            `json:"rule,omitempty"`
+	Unassigned config.Unassigned `json:"unassigned,omitempty"` // by a leaf without an assignment
+	Away       config.Away       `json:"away,omitempty"`       // while the process that decides does not answer
 }
 
 // A Key is a key with the rules that apply to it.
@@ -45,7 +54,8 @@ type Rule struct {
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
 	Candidate   *Quota       `json:"candidate,omitempty"`
 	Unlimited   bool         `json:"unlimited,omitempty"`
-	ReplacedBy  string       `json:"replaced_by,omitempty"` // the rule of another of the keys, if both are descriptors of a request
+	Fleet
+	ReplacedBy string `json:"replaced_by,omitempty"` // the rule of another of the keys, if both are descriptors of a request
 }
 
 // A Quota is a rate limit.
@@ -84,6 +94,12 @@ func Load(path string, cfg server.Config, o config.RateLimitOptions, keys []stri
 		report.Keys = append(report.Keys, lookUp(s, key))
 	}
 	report.replace(rules)
+	for i := range rules.Rules {
+		if f := fleet(&rules.Rules[i]); f != (Fleet{}) {
+			f.Rule = rules.Rules[i].Name
+			report.Fleet = append(report.Fleet, f)
+		}
+	}
 	return report, nil
 }
 
@@ -129,6 +145,7 @@ func describe(r *config.Rule) Rule {
 	report := Rule{
 		Name: r.Name, Pattern: kind + " " + strconv.Quote(pattern), Per: cmp.Or(r.Per, config.PerKey), Mode: cmp.Or(r.Mode, config.Enforce),
 	}
+	report.Fleet = fleet(r)
 	report.Unlimited = r.Descriptor != nil && r.Descriptor.Unlimited
 	if r.Rated() {
 		report.Quota = describeQuota(&r.Quota)
@@ -145,11 +162,28 @@ func describe(r *config.Rule) Rule {
 	return report
 }
 
+func fleet(r *config.Rule) Fleet { return Fleet{Unassigned: r.Unassigned, Away: r.Away} }
+
+// text returns what a rule says, as a list.
+func (f Fleet) text() string {
+	var all []string
+	if f.Unassigned != "" {
+		all = append(all, "unassigned: "+string(f.Unassigned))
+	}
+	if f.Away != "" {
+		all = append(all, "away: "+string(f.Away))
+	}
+	return strings.Join(all, ", ")
+}
+
 func describeQuota(q *config.Quota) *Quota {
 	return &Quota{q.Rate.String(), cmp.Or(q.Burst, q.Rate.Count), cmp.Or(q.Algorithm, config.GCRA)}
 }
 
-// Print writes the report as text.
+// maxFleet bounds the rules that Print lists without keys.
+const maxFleet = 20
+
+// Print writes the report as text. Without keys, it lists the rules that say how instances of a fleet decide.
 func (report *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d rules, hash %s\n", report.Path, report.Rules, report.Hash)
@@ -158,6 +192,14 @@ func (report *Report) Print(w io.Writer) error {
 	}
 	if report.More > 0 {
 		fmt.Fprintf(&b, "%d more warnings\n", report.More)
+	}
+	if len(report.Keys) == 0 {
+		for _, f := range report.Fleet[:min(len(report.Fleet), maxFleet)] {
+			fmt.Fprintf(&b, "  %s: %s\n", f.Rule, f.text())
+		}
+		if more := len(report.Fleet) - maxFleet; more > 0 {
+			fmt.Fprintf(&b, "  and %d more rules with unassigned or away: see --json\n", more)
+		}
 	}
 	for _, k := range report.Keys {
 		fmt.Fprintf(&b, "\n%s\n", terminal.Escape(k.Key))
@@ -198,6 +240,9 @@ func (r *Rule) text() string {
 	}
 	if r.ReplacedBy != "" {
 		add("; replaced by %s in a request with both", r.ReplacedBy)
+	}
+	if text := r.Fleet.text(); text != "" {
+		add("; %s", text)
 	}
 	if q := r.Candidate; q != nil {
 		add("; candidate %s, %d at once (%s)", q.Rate, q.Burst, q.Algorithm)

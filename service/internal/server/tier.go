@@ -45,6 +45,9 @@ type TierConfig struct {
 	AssignFrom float64
 	// MaxKeys bounds the keys with assignments. If zero, 100,000.
 	MaxKeys int
+	// Idle has the node exchange with the upstream from the beginning, and also while it has no
+	// keys, so that OnAway is called before the first request.
+	Idle bool
 	// OnAway, if not nil, is called with the reason when the upstream does not answer any more,
 	// and with nil when it answers again. It must not block.
 	OnAway func(error)
@@ -84,6 +87,7 @@ type Tier struct {
 	leaves leafCount
 
 	ladder
+	made      chan struct{}   // closed by NewTier: exchanges begin before it has set leaf
 	dropped   atomic.Uint64   // costs that could not be reported to the upstream
 	dismissed context.Context // ends when requests must not wait any longer
 	dismiss   context.CancelFunc
@@ -99,7 +103,7 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 	}
 	tier.Timeout, tier.Away = cmp.Or(tier.Timeout, DefaultTierTimeout), cmp.Or(tier.Away, config.AwayShare)
 	tier.Leaves, tier.AssignFrom = max(tier.Leaves, 1), cmp.Or(tier.AssignFrom, DefaultAssignFrom)
-	t := &Tier{cfg: tier, held: newTierLeases(), ladder: ladder{onDegraded: tier.OnDegraded}, link: tierLink{onAway: tier.OnAway}}
+	t := &Tier{cfg: tier, held: newTierLeases(), ladder: ladder{onDegraded: tier.OnDegraded}, link: tierLink{onAway: tier.OnAway}, made: make(chan struct{})}
 	cfg.Instances, cfg.alone = tier.Leaves, true
 	var err error
 	if t.Server, err = New(cfg); err != nil {
@@ -107,13 +111,14 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 	}
 	t.leaves.least, t.Server.tier = tier.Leaves, t
 	t.leaf, err = leafset.New(leafset.Config{
-		Config:   leaf.Config{Name: tier.Name, MaxKeys: tier.MaxKeys, MaxWaiters: max(t.room.Max(), 1)},
+		Config:   leaf.Config{Name: tier.Name, MaxKeys: tier.MaxKeys, MaxWaiters: max(t.room.Max(), 1), Idle: tier.Idle},
 		Upstream: tierExchange{t},
 	})
 	if err != nil {
 		return nil, err
 	}
 	t.dismissed, t.dismiss = context.WithCancel(context.Background())
+	close(t.made)
 	return t, nil
 }
 
@@ -131,6 +136,10 @@ func (t *Tier) Disconnect(ctx context.Context) error {
 	t.dismiss()
 	return t.leaf.Close(ctx)
 }
+
+// Block has the Tier decide as if the upstream did not answer, for a reason that TierStats tell. Nil
+// ends that.
+func (t *Tier) Block(reason error) { t.link.block(reason) }
 
 // TierStats are the state of a Tier, and counts.
 type TierStats struct {

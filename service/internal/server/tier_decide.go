@@ -102,7 +102,7 @@ func (t *Tier) decideHere(r *tierRequest, v *decider.Verdict, final bool) bool {
 
 // crowded reports whether a decision is by rule only because the leaf has no room for the key.
 func (t *Tier) crowded(r *tierRequest, step leaf.Step) bool {
-	return step == leaf.ByRule && r.terms.policy.Away == leaf.ShareAway && t.link.silent.Load()
+	return step == leaf.ByRule && r.terms.policy.Away == leaf.ShareAway && t.link.lost()
 }
 
 var tierSteps = [...]decider.Step{leaf.Assigned: decider.Assigned, leaf.Last: decider.Last, leaf.Share: decider.Share, leaf.ByRule: decider.ByRule}
@@ -110,7 +110,7 @@ var tierSteps = [...]decider.Step{leaf.Assigned: decider.Assigned, leaf.Last: de
 // stepOf returns the step of a decision of the leaf, but not of leaf.Ask. While the upstream answers, a key
 // without an assignment is decided by its share, or denied, only because its rule says so: that is not degraded.
 func (t *Tier) stepOf(step leaf.Step) decider.Step {
-	if s := tierSteps[step]; s < decider.Share || t.link.silent.Load() {
+	if s := tierSteps[step]; s < decider.Share || t.link.lost() {
 		return s
 	}
 	return decider.Assigned

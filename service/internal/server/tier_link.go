@@ -28,22 +28,29 @@ type tierLink struct {
 	onAway func(error)
 
 	asks, late atomic.Uint64
-	unanswered atomic.Int64 // requests in a row
-	closed     atomic.Bool  // requests are not sent, but for probes
-	silent     atomic.Bool  // the last exchange had no answer
+	unanswered atomic.Int64          // requests in a row
+	closed     atomic.Bool           // requests are not sent, but for probes
+	silent     atomic.Bool           // the last exchange had no answer
+	blocked    atomic.Pointer[error] // why the upstream must not be used; nil if it may be
 
-	mu     sync.Mutex // guards what follows, and changes of closed and silent
+	mu     sync.Mutex // guards what follows, and changes of closed, silent and blocked
 	probed time.Time  // when a probe was last sent
 	reason error      // why it is away; nil if it is not
 }
 
-// away reports whether the upstream does not answer requests or exchanges.
-func (l *tierLink) away() bool { return l.closed.Load() || l.silent.Load() }
+// away reports whether the upstream does not answer requests or exchanges, or must not be used.
+func (l *tierLink) away() bool { return l.closed.Load() || l.lost() }
+
+// lost reports whether there are no exchanges with the upstream.
+func (l *tierLink) lost() bool { return l.silent.Load() || l.blocked.Load() != nil }
 
 func (l *tierLink) counts() (asks, late uint64) { return l.asks.Load(), l.late.Load() }
 
 // mayAsk reports whether a request may be sent.
 func (l *tierLink) mayAsk() bool {
+	if l.blocked.Load() != nil {
+		return false
+	}
 	if !l.closed.Load() {
 		return true
 	}
@@ -87,6 +94,21 @@ func (l *tierLink) exchanged(err error) {
 	defer l.mu.Unlock()
 	l.silent.Store(err != nil)
 	l.tellLocked(err)
+}
+
+// block forbids the use of the upstream for a reason, or allows it again if that is nil.
+func (l *tierLink) block(reason error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if reason == nil {
+		l.blocked.Store(nil)
+		l.tellLocked(nil)
+		return
+	}
+	l.blocked.Store(&reason)
+	if l.tellLocked(reason); l.reason != nil {
+		l.reason = reason
+	}
 }
 
 // tellLocked calls onAway if the upstream is away now and was not, or the reverse.
@@ -157,6 +179,10 @@ type tierExchange struct{ tier *Tier }
 // Exchange sends an exchange to the upstream.
 func (e tierExchange) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.Answer, error) {
 	t := e.tier
+	<-t.made
+	if reason := t.link.blocked.Load(); reason != nil {
+		return leaf.Answer{}, *reason
+	}
 	t.refreshRelayed()
 	got, err := t.cfg.Assigner.Exchange(ctx, x)
 	t.link.exchanged(err)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/ring"
-	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 var (
@@ -43,9 +42,7 @@ func NewPeers(stats func() ring.Stats) prometheus.Collector {
 		c.Send(peerForwarded, float64(st.Forwarded))
 		c.Send(peerFailures, float64(st.Failed))
 		c.SendHistogram(peerForward, ring.TookBounds[:], st.Took[:], st.TookSum)
-		for step, n := range st.Decisions {
-			c.Send(peerDecisions, float64(n), decider.Step(step).String())
-		}
+		sendSteps(c, peerDecisions, &st.Decisions)
 		c.Send(peerClaims, float64(st.Claims))
 		c.Send(peerIncomplete, float64(st.Incomplete))
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -190,4 +191,13 @@ func together(a, b waiting.Times) waiting.Times {
 	}
 	a.Sum += b.Sum
 	return a
+}
+
+// sendSteps sends decisions by step, but for those of a step that the source never has.
+func sendSteps(c metric.Scrape, f *metric.Family, decisions *[decider.StepsCount]uint64, without ...decider.Step) {
+	for step, n := range decisions {
+		if s := decider.Step(step); !slices.Contains(without, s) {
+			c.Send(f, float64(n), s.String())
+		}
+	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -28,9 +27,7 @@ func NewStore(s *server.Shared) prometheus.Collector {
 	all := []*metric.Family{storeDecisions, storeAway, storeCalls, storeFailures, storeLate, storeDropped, storeNodes, storeLeases, storeTimeout, storeLatency}
 	return metric.NewCollector(prometheus.Labels{"name": "serve"}, all, func(c metric.Scrape) {
 		st := s.StoreStats()
-		for step, n := range st.Decisions {
-			c.Send(storeDecisions, float64(n), decider.Step(step).String())
-		}
+		sendSteps(c, storeDecisions, &st.Decisions)
 		c.Send(storeAway, flag(st.Away))
 		c.Send(storeCalls, float64(st.Pipelines))
 		c.Send(storeFailures, float64(st.Failures))

@@ -36,11 +36,7 @@ func NewTier(t *server.Tier, link *peer.Client) prometheus.Collector {
 	}
 	return metric.NewCollector(prometheus.Labels{"name": "serve"}, all, func(c metric.Scrape) {
 		st := t.TierStats()
-		for step, n := range st.Decisions {
-			if decider.Step(step) != decider.Known {
-				c.Send(tierDecisions, float64(n), decider.Step(step).String())
-			}
-		}
+		sendSteps(c, tierDecisions, &st.Decisions, decider.Known)
 		c.Send(tierAway, flag(st.Away))
 		c.Send(tierLeaves, float64(st.Leaves))
 		c.Send(tierKeys, float64(st.Keys))

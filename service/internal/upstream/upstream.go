@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/service/internal/mismatch"
 )
 
 // DefaultTimeout is Config.Timeout if that is zero.
@@ -24,9 +25,6 @@ const DefaultTimeout = time.Second
 
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 32 << 20
-
-// maxMessage bounds the part of an answer that an error has, in bytes.
-const maxMessage = 200
 
 // Config configures a Client. URL is required.
 type Config struct {
@@ -100,20 +98,34 @@ func (c *Client) Exchange(ctx context.Context, x *leaf.Exchange) (got leaf.Answe
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		c.http.CloseIdleConnections() // the next exchange opens a new connection
-		return got, fmt.Errorf("upstream: %w", err)
+		c.http.CloseIdleConnections()                                   // the next exchange opens a new connection
+		if reason, wrapped := errors.AsType[*url.Error](err); wrapped { // it repeats the method and the URL
+			err = reason.Err
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %v: %w", c.cfg.Timeout, err)
+		}
+		return got, fmt.Errorf("upstream: %w", mismatch.Explain(req.URL, err))
 	}
 	defer resp.Body.Close()
 	if body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil { // a longer answer is cut, and then malformed
 		return got, fmt.Errorf("upstream: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return got, fmt.Errorf("upstream: %s: %s", resp.Status, strings.ToValidUTF8(string(body[:min(len(body), maxMessage)]), ""))
+		return got, fmt.Errorf("upstream: %s: %s%s", resp.Status, mismatch.Text(string(body)), foreign(resp.StatusCode))
 	}
 	if err := json.Unmarshal(body, &got); err != nil {
 		return leaf.Answer{}, fmt.Errorf("upstream: not an answer of weir serve: %w", err)
 	}
 	return got, nil
+}
+
+// foreign says that a server with an answer of this status has no endpoint for exchanges.
+func foreign(status int) string {
+	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
+		return ": it is no weir serve that can be an upstream"
+	}
+	return ""
 }
 
 // Close closes the idle connections.

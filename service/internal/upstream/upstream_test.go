@@ -63,7 +63,7 @@ func TestNoAnswer(t *testing.T) {
 		{403, `{"error":"the token does not allow assign"}`, "403 Forbidden: " + `{"error":"the token does not allow assign"}`},
 		{302, "", "302 Found"},
 		{200, "<html>", "not an answer of weir serve"},
-		{503, strings.Repeat("x", 1000), "503 Service Unavailable: " + strings.Repeat("x", 200)},
+		{503, strings.Repeat("x", 1000), "503 Service Unavailable: " + strings.Repeat("x", 120) + "…"},
 	} {
 		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "/elsewhere")

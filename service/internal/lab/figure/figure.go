@@ -108,8 +108,9 @@ func Duration(figures []*Figure) (total time.Duration) {
 }
 
 // Simulate simulates all runs, as many at once as there are processors. It adds the
-// simulated time to done. Record, if not nil, gets the records of all runs.
-func Simulate(ctx context.Context, figures []*Figure, record func(trace.Record), done *atomic.Int64) error {
+// simulated time to done. Record, if not nil, gets the records of all runs. Finished, if not nil, is called
+// with the name of each fleet whose run has ended, by several goroutines.
+func Simulate(ctx context.Context, figures []*Figure, record func(trace.Record), done *atomic.Int64, finished func(name string)) error {
 	progress := func(d time.Duration) { done.Add(int64(d)) }
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
@@ -126,6 +127,9 @@ func Simulate(ctx context.Context, figures []*Figure, record func(trace.Record),
 			workers.Go(func() (err error) {
 				if f.FleetRuns[i], err = fleet.Run(ctx, sc, progress); ctx.Err() != nil {
 					return ErrInterrupted
+				}
+				if err == nil && finished != nil {
+					finished(cmp.Or(sc.Name, f.Title))
 				}
 				return err
 			})

@@ -40,7 +40,7 @@ func TestFleet(t *testing.T) {
 		}
 		f := figures[0]
 		var done atomic.Int64
-		if err := figure.Simulate(t.Context(), figures, nil, &done); err != nil {
+		if err := figure.Simulate(t.Context(), figures, nil, &done, nil); err != nil {
 			t.Fatal(err)
 		}
 		if runs := f.Len(); figure.Duration(figures) != time.Duration(runs)*4*time.Second || done.Load() != int64(runs)*int64(4*time.Second) {
@@ -78,7 +78,7 @@ func TestFleetInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := figure.Simulate(ctx, figures, nil, new(atomic.Int64)); err != figure.ErrInterrupted {
+	if err := figure.Simulate(ctx, figures, nil, new(atomic.Int64), nil); err != figure.ErrInterrupted {
 		t.Errorf("%v: want ErrInterrupted", err)
 	}
 }

@@ -14,6 +14,15 @@ type LeafState struct {
 	Decisions map[string]uint64 `json:"decisions"`
 }
 
+// byStep returns decisions by the names of their steps.
+func byStep(decisions *[decider.StepsCount]uint64) map[string]uint64 {
+	all := map[string]uint64{}
+	for step, n := range decisions {
+		all[decider.Step(step).String()] = n
+	}
+	return all
+}
+
 // leafState returns the state of the leaf; nil if there is no upstream.
 func (a *API) leafState() *LeafState {
 	if a.cfg.Upstream == nil {
@@ -22,13 +31,10 @@ func (a *API) leafState() *LeafState {
 	stats := a.cfg.Upstream()
 	st := &LeafState{
 		URL: a.cfg.UpstreamURL, Away: stats.Away, Leaves: stats.Leaves, Keys: stats.Keys, Assigned: stats.Assigned, Leases: stats.Leases,
-		Decisions: map[string]uint64{},
+		Decisions: byStep(&stats.Decisions),
 	}
 	if stats.Reason != nil {
 		st.Error = stats.Reason.Error()
-	}
-	for step, n := range stats.Decisions {
-		st.Decisions[decider.Step(step).String()] = n
 	}
 	return st
 }

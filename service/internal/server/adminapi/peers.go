@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"github.com/weir-go/weir/service/internal/ring"
-	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // PeersState describes the fleet whose members share keys, as this instance sees it.
@@ -36,12 +35,9 @@ func (a *API) peersState() *PeersState {
 		return nil
 	}
 	stats := a.cfg.Peers()
-	st := &PeersState{Self: stats.Self, Quorum: stats.Quorum, Members: []PeerState{}, Decisions: map[string]uint64{}}
+	st := &PeersState{Self: stats.Self, Quorum: stats.Quorum, Members: []PeerState{}, Decisions: byStep(&stats.Decisions)}
 	for i := range stats.Members {
 		st.Members = append(st.Members, peerState(&stats.Members[i]))
-	}
-	for step, n := range stats.Decisions {
-		st.Decisions[decider.Step(step).String()] = n
 	}
 	return st
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // Status is the state of the server.
@@ -47,10 +46,7 @@ func (a *API) storeState() *StoreState {
 		return nil
 	}
 	stats := a.cfg.Store()
-	st := &StoreState{Away: stats.Away, Instances: stats.Instances, Decisions: map[string]uint64{}}
-	for step, n := range stats.Decisions {
-		st.Decisions[decider.Step(step).String()] = n
-	}
+	st := &StoreState{Away: stats.Away, Instances: stats.Instances, Decisions: byStep(&stats.Decisions)}
 	return st
 }
 

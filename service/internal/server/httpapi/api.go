@@ -115,6 +115,7 @@ type API struct {
 	calls        sync.Pool // of *call
 	batches      sync.Pool // of *batch
 	exchanges    sync.Pool // of *exchange
+	checks       sync.Pool // of *check
 	limits       [limits]*connlimit.Limit
 	origins      http.CrossOriginProtection
 	policies     sync.Map // *policy by *config.Rule
@@ -143,6 +144,7 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 	}
 	a.batches.New = func() any { return new(batch) }
 	a.exchanges.New = func() any { return new(exchange) }
+	a.checks.New = func() any { return new(check) }
 	return a, nil
 }
 
@@ -161,7 +163,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reset := c.leave()
 	a.count(i, c.status)
-	if !began.IsZero() && c.parts > 1 && !c.waits {
+	if !began.IsZero() && (c.parts > 1 || c.root == checkRoot) && !c.waits {
 		a.took.add(time.Since(began))
 	}
 	c.forget()
@@ -209,6 +211,9 @@ func (c *call) run(i int) (f *fault) {
 		return c.misled()
 	}
 	e := &endpoints[i]
+	if e.root == checkRoot {
+		return c.check(e)
+	}
 	if e.parts > 1 {
 		var err error
 		if c.key, err = decider.ParseKey(c.key, c.api.cfg.MaxKey); err != nil {

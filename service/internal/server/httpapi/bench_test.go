@@ -44,10 +44,12 @@ func BenchmarkHandler(b *testing.B) {
 		{"rate with a query", "GET", "/rate/x?canWait=true&n=2", plenty},
 		{"rate of an escaped key", "GET", "/rate/a%2Fb", plenty},
 		{"denied", "GET", "/rate/x", newAPI(b, httpapi.Config{}, allKeys(0, time.Hour, ""))},
+		{"check of a key and an address", "GET", "/check/a/b?c", plenty},
 		{"no such path", "GET", "/nowhere", plenty},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			r := httptest.NewRequest(bb.method, bb.url, nil)
+			r.Header["Weir-Address"], r.Header["Weir-Key"] = []string{"192.0.2.1"}, []string{"key:x"}
 			w := &blank{http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -11,7 +11,7 @@ import (
 
 // An endpoint is a method of a path.
 type endpoint struct {
-	method string
+	method string             // or anyMethod
 	root   string             // the first part of the path
 	parts  int                // of the path: the second is a key, the third an id
 	action token.Action       // that is authorized, if any
@@ -25,6 +25,7 @@ var endpoints = []endpoint{
 	{"POST", "rate", 2, token.Decide, ofRate, connlimit.Deciding, (*call).ask},
 	{"GET", "rate", 2, token.Decide, ofRate, connlimit.Deciding, (*call).ask},
 	{"POST", "rate", 1, "", paramAll | paramIDs, connlimit.Deciding, (*call).decideBatch}, // authorizes by itself
+	{anyMethod, checkRoot, 1, "", 0, connlimit.Deciding, nil},                             // likewise: see call.check
 	{"POST", "assign", 1, "", 0, connlimit.Deciding, (*call).assign},                      // likewise
 	{"DELETE", "rate", 3, token.Decide, 0, connlimit.Settling, (*call).settle},
 	{"POST", "rate", 3, token.Decide, paramN, connlimit.Settling, (*call).settle},
@@ -56,7 +57,7 @@ type target struct {
 // find returns the index of an endpoint, or len(endpoints).
 func (t *target) find(method string) int {
 	for i := range endpoints {
-		if e := &endpoints[i]; e.parts == t.parts && e.root == t.root && e.method == method {
+		if e := &endpoints[i]; e.parts == t.parts && e.root == t.root && (e.method == method || e.method == anyMethod) {
 			return i
 		}
 	}
@@ -64,7 +65,8 @@ func (t *target) find(method string) int {
 }
 
 // locate parses a path. Only unescaped slashes separate its parts, so that an
-// escaped slash, dots and empty parts can belong to a key.
+// escaped slash, dots and empty parts can belong to a key. What follows /check/ is the path
+// of a gateway's client, which is ignored.
 func locate(u *url.URL) (t target) {
 	path, escaped := u.Path, u.RawPath != ""
 	if escaped {
@@ -83,7 +85,9 @@ func locate(u *url.URL) (t target) {
 		if escaped {
 			part, _ = url.PathUnescape(part) // EscapedPath is always valid
 		}
-		*into[t.parts] = part
+		if *into[t.parts] = part; t.parts == 0 && part == checkRoot {
+			return target{root: checkRoot, parts: 1}
+		}
 	}
 	if t.root == "debug" && t.parts == 2 && t.key == "" {
 		t.parts = 1

@@ -12,6 +12,12 @@ func Endpoints() map[string]string {
 				params += name + " "
 			}
 		}
+		if e.method == anyMethod {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
+				all[method+" "+e.path()], all[method+" "+e.path()+"/{path}"] = params, "path "
+			}
+			continue
+		}
 		all[e.method+" "+e.path()] = params
 	}
 	return all

@@ -66,6 +66,9 @@ func (c *contract) template(u *url.URL) (string, bool) {
 	if root, _, _ := strings.Cut(u.Path[1:], "/"); len(parts) > 1 {
 		parts[1] = root
 	}
+	if parts[1] == "check" {
+		parts = parts[:min(len(parts), 3)]
+	}
 	paths, _ := c.at("paths")
 	for path := range paths {
 		want := strings.Split(path, "/")
@@ -91,6 +94,9 @@ func (c *contract) check(t testing.TB, r *http.Request, a *answer) {
 		return
 	}
 	response, place := c.at("paths", path, strings.ToLower(r.Method), "responses", fmt.Sprint(a.status))
+	if response == nil && a.status/100 == 4 {
+		response, place = c.at("paths", path, strings.ToLower(r.Method), "responses", "4XX")
+	}
 	if response == nil {
 		t.Errorf("%s: openapi.yaml has no such status", what)
 		return
@@ -114,6 +120,9 @@ func (c *contract) checkBody(t testing.TB, what string, r *http.Request, place [
 	t.Helper()
 	kind, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
 	content, _ := c.at(append(place[:len(place):len(place)], "content", kind)...)
+	if all, _ := c.at(append(place[:len(place):len(place)], "content")...); all == nil && a.body == "" {
+		return // an answer without a body
+	}
 	if content == nil {
 		t.Errorf("%s: openapi.yaml has no %s", what, kind)
 		return

@@ -7,7 +7,7 @@ import (
 )
 
 // statuses are counted separately; any other counts as the first.
-var statuses = [...]int{0, 200, 400, 401, 403, 404, 405, 408, 413, 415, 429, 499, 503}
+var statuses = [...]int{0, 200, 400, 401, 403, 404, 405, 408, 413, 415, 429, 499, 500, 503}
 
 // count counts an answer of an endpoint.
 func (a *API) count(endpoint, status int) {

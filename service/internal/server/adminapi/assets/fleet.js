@@ -10,7 +10,7 @@ const meanings = {
   cut: "this instance cannot reach it, but others may: it keeps its keys",
   dead: "no member reaches it: the others decide about its keys",
   left: "it is shutting down, or has: the others decide about its keys",
-  alias: "it is the same process as another member",
+  alias: "it is the same process as another member: it counts once and owns no keys",
 };
 
 function status(m) {

@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring"
+)
+
+// firstReach is how long a new member may take until it is reached. Only then is it logged as cut off.
+const firstReach = 3 * time.Second
+
+// A memberLog logs changes of the members of a fleet.
+type memberLog struct {
+	log *slog.Logger
+
+	mu      sync.Mutex             // guards what follows
+	reasons map[string]string      // why there is no link to a member
+	first   map[string]*time.Timer // of new members that were not reached yet
+}
+
+func newMemberLog(log *slog.Logger) *memberLog {
+	return &memberLog{log: log, reasons: map[string]string{}, first: map[string]*time.Timer{}}
+}
+
+// note takes in a change.
+func (l *memberLog) note(c ring.Change) {
+	facts := []any{"members", c.Members}
+	switch {
+	case c.Member != "":
+		l.noteMember(c)
+	case c.Quorum:
+		l.log.Info("this instance sees more than half of its peers", facts...)
+	default:
+		l.log.Warn("this instance sees half of its peers or less: it decides by its share of the limits", facts...)
+	}
+}
+
+func (l *memberLog) noteMember(c ring.Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	timer, waited := l.first[c.Member]
+	if waited {
+		timer.Stop()
+		delete(l.first, c.Member)
+	}
+	switch {
+	case !c.Known && c.Status == ring.Cut:
+		l.first[c.Member] = time.AfterFunc(firstReach, func() { l.late(c) })
+	case waited && c.Gone: // nothing was logged about it
+	default:
+		l.writeLocked(c)
+	}
+}
+
+// late logs a new member that was not reached in time.
+func (l *memberLog) late(c ring.Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, still := l.first[c.Member]; still {
+		delete(l.first, c.Member)
+		l.writeLocked(c)
+	}
+}
+
+func (l *memberLog) writeLocked(c ring.Change) {
+	facts := []any{"peer", c.Member, "status", c.Status.String(), "members", c.Members}
+	reason := l.reasons[c.Member]
+	switch {
+	case c.Gone:
+		l.log.Info("a peer is not listed any more", "peer", c.Member, "members", c.Members)
+	case c.Status == ring.Alias:
+		l.log.Warn("a listed peer is the same process as another one, or as --self: it counts once and owns no keys; list each instance once, by one URL", facts...)
+	case c.Status == ring.Live || c.Status == ring.Left:
+		l.log.Info("peer", facts...)
+	case reason != "":
+		l.log.Warn("peer", append(facts, "error", reason)...)
+	default:
+		l.log.Warn("peer", facts...)
+	}
+}
+
+// link returns a function that takes in the state of the link to a member, and calls onState. It logs why a
+// member that answers cannot be used.
+func (l *memberLog) link(m ring.Member, onState func(peer.State)) func(peer.State) {
+	return func(s peer.State) {
+		text := ""
+		if s.Err != nil {
+			text = s.Err.Error()
+		}
+		l.mu.Lock()
+		last := l.reasons[m.Name]
+		l.reasons[m.Name] = text
+		l.mu.Unlock()
+		switch {
+		case text == last:
+		case errors.Is(s.Err, peer.ErrSecret):
+			l.log.Error("a peer cannot be used", "peer", m.Name, "error", s.Err)
+		case peer.Unusable(s.Err):
+			l.log.Warn("a peer cannot be used", "peer", m.Name, "error", s.Err)
+		}
+		onState(s)
+	}
+}

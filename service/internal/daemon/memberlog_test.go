@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/discover"
+	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring"
+)
+
+// A logText keeps the output of a logger until take is called.
+type logText struct {
+	mu  sync.Mutex // guards out
+	out bytes.Buffer
+}
+
+func (l *logText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(b)
+}
+
+func (l *logText) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := l.out.String()
+	l.out.Reset()
+	return text
+}
+
+// textLog returns a logger without times, and what it has logged since the last call.
+func textLog() (*slog.Logger, func() string) {
+	text := new(logText)
+	return slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})), text.take
+}
+
+// A new member is logged when it is reached, or as cut off after a grace, with the reason. Later changes
+// are logged at once.
+func TestMemberLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, told := textLog()
+		l := newMemberLog(log)
+		want := func(step, text string) {
+			t.Helper()
+			synctest.Wait()
+			if got := strings.TrimSpace(told()); got != text {
+				t.Errorf("%s: %s, want %s", step, got, text)
+			}
+		}
+		state := l.link(ring.Member{Name: "b"}, func(peer.State) {})
+		l.note(ring.Change{Member: "a", Status: ring.Cut, Members: 3})
+		l.note(ring.Change{Member: "b", Status: ring.Cut, Members: 3})
+		l.note(ring.Change{Member: "c", Status: ring.Cut, Members: 3})
+		state(peer.State{Err: &net.OpError{Op: "dial", Err: errors.New("refused")}})
+		time.Sleep(firstReach - time.Nanosecond)
+		l.note(ring.Change{Member: "a", Known: true, Was: ring.Cut, Status: ring.Live, Members: 3})
+		want("reached", "level=INFO msg=peer peer=a status=live members=3")
+		l.note(ring.Change{Member: "c", Known: true, Gone: true, Was: ring.Cut, Members: 2})
+		want("not listed", "")
+		time.Sleep(time.Nanosecond)
+		want("late", `level=WARN msg=peer peer=b status=cut members=3 error="dial: refused"`)
+		state(peer.State{Err: errors.New("tls: bad certificate")})
+		want("unusable", `level=WARN msg="a peer cannot be used" peer=b error="tls: bad certificate"`)
+		state(peer.State{Err: peer.ErrSecret})
+		want("secret", `level=ERROR msg="a peer cannot be used" peer=b error="the peer has another secret"`)
+		state(peer.State{Up: true})
+		l.note(ring.Change{Member: "b", Known: true, Was: ring.Cut, Status: ring.Live, Members: 2})
+		want("live", "level=INFO msg=peer peer=b status=live members=2")
+		state(peer.State{Err: peer.ErrUnavailable})
+		l.note(ring.Change{Member: "b", Known: true, Was: ring.Live, Status: ring.Cut, Members: 2})
+		want("cut", `level=WARN msg=peer peer=b status=cut members=2 error="the peer is not available"`)
+		l.note(ring.Change{Member: "b", Known: true, Was: ring.Cut, Status: ring.Alias, Members: 1})
+		if got := told(); !strings.Contains(got, "a listed peer is the same process as another one, or as --self: it counts once and owns no keys") {
+			t.Error(got)
+		}
+		l.note(ring.Change{Member: "b", Known: true, Gone: true, Was: ring.Cut, Members: 1})
+		want("gone", `level=INFO msg="a peer is not listed any more" peer=b members=1`)
+	})
+}
+
+// The members that are listed are logged where they are few, or this instance is none of them.
+func TestLogListed(t *testing.T) {
+	log, told := textLog()
+	d := &Daemon{log: log, cfg: Config{Peers: &Peers{Members: new(discover.List), Self: "a"}}}
+	var was []ring.Member
+	for _, step := range []struct{ list, want string }{
+		{"b c", "--self is none of the peers that were found: this instance owns no keys"},
+		{"b c d", ""},
+		{"a b c", ""},
+		{"a b", "there are two peers"},
+		{"a c", ""},
+		{"a", `msg="the fleet has one member, which owns all keys" peer=a`},
+		{"b", `self=a found=b`},
+	} {
+		var all []ring.Member
+		for name := range strings.FieldsSeq(step.list) {
+			all = append(all, ring.Member{Name: name})
+		}
+		d.logListed(was, all)
+		was = all
+		if got := told(); !strings.Contains(got, step.want) || (got == "") != (step.want == "") {
+			t.Errorf("%s: %s, want %s", step.list, got, step.want)
+		}
+	}
+}
