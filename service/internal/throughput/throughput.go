@@ -85,7 +85,7 @@ func Measure(ctx context.Context, d decider.Decider, load Load, takes time.Durat
 // ask asks for one token of each key in turn, from a place in keys, until over is set.
 func ask(ctx context.Context, d decider.Decider, keys []string, at int, over *atomic.Bool) (asked, allowed uint64, err error) {
 	req, v := decider.Request{N: 1}, decider.Verdict{}
-	for !over.Load() && ctx.Err() == nil {
+	for first := true; first || !over.Load() && ctx.Err() == nil; first = false { // a round at least, also on a busy machine
 		for range round {
 			req.Key = keys[at]
 			if at++; at == len(keys) {
