@@ -25,13 +25,25 @@ type Class struct {
 
 type classKey struct{}
 
+// A classContext is a context with a Class, in one allocation.
+type classContext struct {
+	context.Context
+	class Class
+}
+
+func (c *classContext) Value(key any) any {
+	if key == (classKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
 // ClassOf returns the Class in ctx, the zero Class if there is none.
 func ClassOf(ctx context.Context) Class {
-	c, _ := ctx.Value(classKey{}).(*Class)
-	if c == nil {
-		return Class{}
+	if c, ok := ctx.Value(classKey{}).(*classContext); ok {
+		return c.class
 	}
-	return *c
+	return Class{}
 }
 
 // WithClass returns a context with class c. To change one field, start from
@@ -40,6 +52,11 @@ func ClassOf(ctx context.Context) Class {
 //	c := weir.ClassOf(ctx)
 //	c.Priority = weir.Sheddable
 //	ctx = weir.WithClass(ctx, c)
+//
+// It panics if ctx is nil.
 func WithClass(ctx context.Context, c Class) context.Context {
-	return context.WithValue(ctx, classKey{}, &c)
+	if ctx == nil {
+		panic("weir: WithClass of a nil context")
+	}
+	return &classContext{ctx, c}
 }

@@ -1,20 +1,3 @@
-// Package weir keeps the load of a service within its capacity. It defines
-// what all limiters of this module have in common: [Limiter], [Permit],
-// [Outcome], [Decision], [Rejection] and [Class].
-//
-//	permit, err := limiter.Acquire(ctx, 1)
-//	if err != nil {
-//		return err // a *Rejection, or the context's own error
-//	}
-//	defer permit.Release(weir.Ignored) // the first Release counts
-//	err = work(ctx)
-//	permit.Release(weir.OutcomeOf(err))
-//
-// [Do] and [DoValue] do all of this in one call.
-//
-// By Little's law, N = X·R, the work in flight is the throughput times the
-// response time. A rate limit (package rate) bounds X, a concurrency limit
-// (package inflight) bounds N, and the queue in front of it bounds R.
 package weir
 
 import (

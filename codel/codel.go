@@ -115,11 +115,14 @@ func (l *lock) acquire(ctx context.Context, priority weir.Priority) error {
 	}
 	p, ok := l.limiter.TryAcquire(ctx, 1)
 	if !ok {
+		if _, dated := ctx.Deadline(); dated {
+			ctx = undated{ctx}
+		}
 		if weir.ClassOf(ctx).Priority != priority {
 			ctx = weir.WithClass(ctx, weir.Class{Priority: priority})
 		}
 		var err error
-		if p, err = l.limiter.Acquire(undated{ctx}, 1); err != nil {
+		if p, err = l.limiter.Acquire(ctx, 1); err != nil {
 			if errors.Is(err, weir.ErrRejected) {
 				return Dropped
 			}

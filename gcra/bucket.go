@@ -133,6 +133,24 @@ func until(at, now time.Duration) time.Duration {
 	return max(at-max(now, 0), 0)
 }
 
+// TakeAtMost takes as many of n tokens as the bucket holds, and returns how many. Its Decision is
+// that of a Take of them or, if there are none, the denial of n. It panics if n < 0.
+func (q *Quota) TakeAtMost(b Bucket, now time.Duration, n int) (Bucket, int, weir.Decision) {
+	next, d := q.Take(b, now, n)
+	if d.OK {
+		return next, n, d
+	}
+	part := min(d.Remaining, n)
+	if part <= 0 {
+		return b, 0, d
+	}
+	next, d = q.Take(b, now, part)
+	if !d.OK { // only if the Quota rounds costs
+		return b, 0, d
+	}
+	return next, part, d
+}
+
 // Reserve takes n tokens, including future ones, if the bucket will hold them within
 // maxWait. It returns how long the caller must wait before it acts. Otherwise, or if n
 // exceeds the burst, it reports false and returns the Bucket unchanged. A wait of

@@ -11,7 +11,7 @@
 //
 // Rules limit each client's rate:
 //
-//	perClient, err := keyed.New[netip.Addr](gcra.Per(100, time.Minute, 20), keyed.Config{})
+//	perClient, err := keyed.New[netip.Addr](rate.Per(100, time.Minute, 20), keyed.Config{})
 //	...
 //	i, err := grpclimit.New(grpclimit.Config{
 //		Rules:    []grpclimit.Rule{grpclimit.PerKey("per-client", perClient, grpclimit.Address())},

@@ -9,7 +9,7 @@
 // Rules limit each client's rate. Refused requests get 429, and all responses tell
 // the client its limit (RateLimit, RateLimit-Policy):
 //
-//	perClient, err := keyed.New[netip.Addr](gcra.Per(100, time.Minute, 20), keyed.Config{})
+//	perClient, err := keyed.New[netip.Addr](rate.Per(100, time.Minute, 20), keyed.Config{})
 //	...
 //	m, err := httplimit.New(httplimit.Config{
 //		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},

@@ -5,7 +5,7 @@
 // an attacker fill memory with keys. A Limiter has a token bucket for each key in
 // a table of fixed size; Windows counts events in windows of time in such a table.
 //
-//	lim, err := keyed.New[string](gcra.Per(100, time.Minute, 20), keyed.Config{})
+//	lim, err := keyed.New[string](rate.Per(100, time.Minute, 20), keyed.Config{})
 //	...
 //	if !lim.Allow(user) {
 //		http.Error(w, "too many requests", http.StatusTooManyRequests)
@@ -126,6 +126,10 @@ func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key) }
 // and when to retry. RetryAfter is weir.Never if no wait will help. With n = 0 it takes
 // nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision { return l.buckets.Take(key, n) }
+
+// AllowAtMost reports how many of n events of the key may happen now, and counts these. It panics
+// if n < 0.
+func (l *Limiter[K]) AllowAtMost(key K, n int) int { return l.buckets.TakeAtMost(key, n) }
 
 // Settle changes the cost of work of the key to n events; was is the number of events that
 // were taken for it. If n is less, the difference is given back. If n is more, the

@@ -220,6 +220,24 @@ func (l *Limiter) Take(n int) weir.Decision {
 	}
 }
 
+// AllowAtMost reports how many of n events may happen now, and counts these: a batch can be
+// cut to what the rate allows. It panics if n < 0.
+func (l *Limiter) AllowAtMost(n int) int {
+	s := l.load()
+	now := s.now()
+	for {
+		b := s.bucket.Load()
+		next, part, _ := s.quota.TakeAtMost(gcra.Bucket(b), now, n)
+		switch {
+		case b == moved:
+			s = l.reload()
+			now = max(now, s.since)
+		case part == 0 || s.bucket.CompareAndSwap(b, uint64(next)):
+			return part
+		}
+	}
+}
+
 // Tokens returns how many events may happen now, fractions included. It is negative if
 // future tokens are reserved.
 func (l *Limiter) Tokens() float64 { return l.TokensAt(time.Now()) }

@@ -25,7 +25,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/rate"
 )
@@ -82,7 +81,7 @@ func (s *service) handler() (http.Handler, error) {
 	if s.level < 0 || s.level > 3 || s.limiterFirst && s.level != 3 {
 		return nil, fmt.Errorf("--level %d: must be from 0 to 3, and 3 for --limiter-first", s.level)
 	}
-	s.lim = rate.New(gcra.Per(1, time.Second, 1), rate.Config{Queue: -1}) // without a queue
+	s.lim = rate.New(rate.Per(1, time.Second, 1), rate.Config{Queue: -1}) // without a queue
 	cfg := cache.Config[string, string]{TTL: s.ttl, Entries: 1000}        // a bound, whatever keys clients send
 	if s.level == 3 && !s.limiterFirst {
 		cfg.Limiter = s.lim

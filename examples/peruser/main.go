@@ -21,14 +21,14 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/rate"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	lim, err := keyed.New[netip.Addr](gcra.Per(1, 2*time.Second, 5), keyed.Config{})
+	lim, err := keyed.New[netip.Addr](rate.Per(1, 2*time.Second, 5), keyed.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -145,6 +145,26 @@ func decide[K comparable](t *table[K], print uint64, key *K, now time.Duration, 
 	return d
 }
 
+// TakeAtMost takes as many of n tokens of a key as there are, and returns how many.
+func (l *Buckets[K]) TakeAtMost(key K, n int) (part int) {
+	checkCost(n)
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	s, now := t.shard(print), t.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
+	b, part, _ := p.quota.TakeAtMost(p.bucket(), now, n)
+	switch {
+	case part > 0:
+		s.storeBucket(t, &p, b)
+	case n > 0:
+		s.deny(print, &key)
+	}
+	return part
+}
+
 // TokensAt returns how many tokens the key has at the time t, fractions
 // included; less than zero if it is in debt, or taken ahead of time. If there is
 // no limit, it is infinity.

@@ -49,6 +49,21 @@ func (l *Windows[K]) SettleAt(key K, at time.Time, was, n int) int {
 	return t.shard(print).settleAt(t, print, min(at.Sub(t.epoch), now), now, was, n)
 }
 
+// Reset forgets the events of a key, also those of the window before if windows slide, and returns
+// how many counted.
+func (l *Windows[K]) Reset(key K) (used int) {
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	s, now := t.shard(print), t.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p place
+	s.find(t, &p, print)
+	used, _ = s.rule.Used(p.value, now)
+	s.storeCount(t, &p, now, pagetable.Value{})
+	return used
+}
+
 // Used returns how many events of the key count at present, and how long it
 // takes until none does if no more come. If windows slide it is the estimate,
 // rounded up.

@@ -204,3 +204,35 @@ func FuzzAhead(f *testing.F) {
 		})
 	})
 }
+
+// Reset forgets what a key has used, in both windows, and leaves other keys as they are.
+func TestWindowsReset(t *testing.T) {
+	for _, sliding := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l, err := keyedtable.NewWindows[string](keyedtable.Window{Limit: 10, Period: time.Minute, Sliding: sliding}, keyedtable.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{10, 1} {
+				l.Take("a", n, 0)
+				l.Take("b", n, 0)
+				if n > 1 {
+					time.Sleep(70 * time.Second)
+				}
+			}
+			want, _ := l.Used("a")
+			if used := l.Reset("a"); used != want || used == 0 {
+				t.Errorf("sliding %v: %d returned: want %d", sliding, used, want)
+			}
+			if used, _ := l.Used("a"); used != 0 || l.Reset("a") != 0 || l.Reset("c") != 0 {
+				t.Errorf("sliding %v: %d used after the reset", sliding, used)
+			}
+			if d := l.Take("a", 10, 0); !d.OK {
+				t.Errorf("sliding %v: %+v", sliding, d)
+			}
+			if used, _ := l.Used("b"); used != want {
+				t.Errorf("sliding %v: b has used %d: want %d", sliding, used, want)
+			}
+		})
+	}
+}

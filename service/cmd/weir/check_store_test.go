@@ -74,7 +74,7 @@ func TestCheckComposed(t *testing.T) {
 		var command []string
 		fatal(t, yaml.Unmarshal([]byte(m[1]), &command))
 		s := redistest.Start(t, command[0], command[1:]...)
-		code, stdout, stderr := weir(t, "check", "--store", engine+"://"+s.Addr, "../../../deploy/rules.yaml")
+		code, stdout, stderr := weir(t, "check", "--store", engine+"://"+s.Addr, "../../../deploy/rules")
 		if code != 0 || strings.Contains(stdout, "warning") || !strings.Contains(stdout, "noeviction, maxmemory 256.00M") || strings.Contains(stdout, "no appendonly") {
 			t.Errorf("%s: %d, %s, %s", engine, code, stdout, stderr)
 		}

@@ -211,3 +211,29 @@ func TestCheckMemory(t *testing.T) {
 		t.Errorf("%d, %s", code, stderr)
 	}
 }
+
+// Rules that no request can reach are warnings, with their places. The exit status stays 0.
+func TestCheckUnreachable(t *testing.T) {
+	rules := file(t, "rules.yaml", `rules:
+  - {name: users, glob: "user:*", rate: 5/m}
+  - {name: gone, glob: "user:off:*", rate: 1/m, mode: off}
+  - name: admins
+    glob: "user:admin:*"
+    rate: 50/m
+  - {name: never, regex: "^ x", rate: 1/s}
+  - {name: others, glob: "*", rate: 1/s}
+`)
+	code, stdout, stderr := weir(t, "check", rules)
+	_, told, _ := strings.Cut(stdout, "\n")
+	want := rules + `:4:5: warning: rule admins: is never used, because rule users (` + rules + `:2:5), which comes first, matches all its keys: put the narrower rule first, or use apply: all
+` + rules + `:7:5: warning: rule never: regex "^ x" matches no key
+`
+	if code != 0 || stderr != "" || told != want {
+		t.Errorf("%d, %s, %s: want %s", code, stdout, stderr, want)
+	}
+	gocc := file(t, "keys.json", `{"keys": [{"key_pattern": "a"},
+	{"key_pattern": "b^", "key_pattern_is_regex": true}]}`)
+	if _, stdout, _ := weir(t, "check", gocc); !strings.Contains(stdout, gocc+`:2:2: warning: rule b^: regex "b^" matches no key`) {
+		t.Errorf("%s", stdout)
+	}
+}

@@ -21,6 +21,7 @@ type commands struct {
 	Serve   serveCmd       `cmd:"" help:"Run the decision service: rate limits and leases for any number of services, over HTTP."`
 	Top     topCmd         `cmd:"" help:"Watch weir serve in the terminal: which rules and keys are refused, and why."`
 	Check   checkCmd       `cmd:"" help:"Check a file of rules, and show which limits a key gets."`
+	Reset   resetCmd       `cmd:"" help:"Return all tokens of keys at weir serve, so that they have their whole limits again."`
 	Proxy   proxyCmd       `cmd:"" help:"Protect an HTTP service: a reverse proxy that limits the requests in flight."`
 	Origin  originCmd      `cmd:"" help:"Run a service to overload in experiments: a number of workers, a queue, and a service time."`
 	Load    loadCmd        `cmd:"" help:"Generate load at a given rate over HTTP, gRPC, the Redis protocol, TCP or UDP, and measure latency from the intended start of each request."`

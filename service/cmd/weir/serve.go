@@ -32,6 +32,7 @@ type serveCmd struct {
 	serveRuntime            `embed:""`
 
 	ConfigFile          string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" help:"Rules in GoCC's JSON format, instead of --rules."`
+	GoCC                bool   `name:"gocc" help:"The defaults of GoCC for flags that are not given: --log-format json, --log-includes-source, --requests-can-set-rate, --requests-can-mod-queue and --port 8080."`
 	config.GoCCDefaults `embed:""`
 	serveOwn            `embed:""`
 	serveStore          `embed:""`
@@ -40,14 +41,20 @@ type serveCmd struct {
 	serveBound          `embed:""`
 	serveLog            `embed:""`
 
+	serveBenchmark `embed:""`
+
 	ServerType string `short:"s" hidden:"" env:"WEIR_SERVER_TYPE,SERVER_TYPE" help:"Accepted for compatibility with GoCC, without effect: HTTP/1.1 and HTTP/2 are always served."`
 }
 
 // Run serves until ctx ends, and then drains.
 func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	c.useRuntime()
+	c.useGoCC()
 	if err := c.check(); err != nil {
 		return err
+	}
+	if c.Benchmark {
+		return c.benchmark(ctx, std.Out)
 	}
 	log, lines := logqueue.New(std.Err, c.handler)
 	defer lines.End()

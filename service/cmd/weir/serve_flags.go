@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"net"
@@ -14,10 +15,10 @@ import (
 
 // serveOwn lets requests override the limits of their rule.
 type serveOwn struct {
-	RequestsCanSetRate  bool `short:"r" env:"WEIR_REQUESTS_CAN_SET_RATE,REQUESTS_CAN_SET_RATE" help:"Allow requests to override their rate with the parameter maxRequests."`
-	RequestsCanModQueue bool `env:"WEIR_REQUESTS_CAN_MOD_QUEUE,REQUESTS_CAN_MOD_QUEUE" help:"Allow requests to override their queue with the parameter maxRequestsInQueue."`
-	OverrideMaxRequests int  `least:"1" default:"1000000" placeholder:"N" help:"Upper bound of the parameter maxRequests (${default})."`
-	OverrideMaxQueue    int  `least:"1" default:"10000" placeholder:"N" help:"Upper bound of the parameter maxRequestsInQueue (${default})."`
+	RequestsCanSetRate  *bool `short:"r" env:"WEIR_REQUESTS_CAN_SET_RATE,REQUESTS_CAN_SET_RATE" help:"Allow requests to override their rate with the parameter maxRequests."`
+	RequestsCanModQueue *bool `env:"WEIR_REQUESTS_CAN_MOD_QUEUE,REQUESTS_CAN_MOD_QUEUE" help:"Allow requests to override their queue with the parameter maxRequestsInQueue."`
+	OverrideMaxRequests int   `least:"1" default:"1000000" placeholder:"N" help:"Upper bound of the parameter maxRequests (${default})."`
+	OverrideMaxQueue    int   `least:"1" default:"10000" placeholder:"N" help:"Upper bound of the parameter maxRequestsInQueue (${default})."`
 }
 
 // serveRuntime has the variables of envoyproxy/ratelimit for its files and its listener.
@@ -50,9 +51,9 @@ type serveBound struct {
 
 // serveLog configures the log.
 type serveLog struct {
-	LogFormat         string     `short:"l" default:"text" enum:"text,json,system-default" env:"WEIR_LOG_FORMAT,LOG_FORMAT" placeholder:"NAME" help:"Log as text or json (${default})."`
+	LogFormat         string     `short:"l" default:"" enum:",text,json,system-default" env:"WEIR_LOG_FORMAT,LOG_FORMAT" placeholder:"NAME" help:"Log as text or json, or as package log of Go does: system-default (text)."`
 	LogLevel          slog.Level `default:"info" env:"WEIR_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error (${default})."`
-	LogIncludesSource bool       `env:"WEIR_LOG_INCLUDES_SOURCE,LOG_INCLUDES_SOURCE" help:"Log the file and line of the source code, too."`
+	LogIncludesSource *bool      `env:"WEIR_LOG_INCLUDES_SOURCE,LOG_INCLUDES_SOURCE" help:"Log the file and line of the source code, too."`
 	Log2xx            bool       `name:"log2xx" env:"WEIR_LOG2XX,LOG_2XX" help:"Log answers with status 2xx. Of all answers, at most 100 a second are logged."`
 	Log4xx            bool       `name:"log4xx" env:"WEIR_LOG4XX,LOG_4XX" help:"Log answers with status 4xx; most are rejections."`
 	Log5xx            bool       `name:"log5xx" default:"true" env:"WEIR_LOG5XX,LOG_5XX" help:"Log answers with status 5xx; --log5xx=false turns that off."`
@@ -60,19 +61,36 @@ type serveLog struct {
 
 // handler returns a handler of the log that writes to out.
 func (l *serveLog) handler(out io.Writer) slog.Handler {
-	opts := &slog.HandlerOptions{Level: l.LogLevel, AddSource: l.LogIncludesSource}
-	if l.LogFormat == "json" {
+	opts := &slog.HandlerOptions{Level: l.LogLevel, AddSource: settings.Or(l.LogIncludesSource, false)}
+	switch l.LogFormat {
+	case "json":
 		return slog.NewJSONHandler(out, opts)
+	case "system-default":
+		return newPlainHandler(out, opts)
 	}
 	return slog.NewTextHandler(out, opts)
 }
 
+// useGoCC sets the flags that are not given to the defaults of GoCC, with --gocc.
+func (c *serveCmd) useGoCC() {
+	if !c.GoCC {
+		return
+	}
+	c.LogFormat = cmp.Or(c.LogFormat, "json")
+	for _, flag := range []**bool{&c.LogIncludesSource, &c.RequestsCanSetRate, &c.RequestsCanModQueue} {
+		*flag = cmp.Or(*flag, new(true))
+	}
+	if c.Listen == "" {
+		c.Port = cmp.Or(c.Port, 8080)
+	}
+}
+
 // overrides returns the upper bounds of overrides; 0 allows none.
 func (o *serveOwn) overrides() (limit, queue int) {
-	if o.RequestsCanSetRate {
+	if settings.Or(o.RequestsCanSetRate, false) {
 		limit = o.OverrideMaxRequests
 	}
-	if o.RequestsCanModQueue {
+	if settings.Or(o.RequestsCanModQueue, false) {
 		queue = o.OverrideMaxQueue
 	}
 	return limit, queue
@@ -86,7 +104,7 @@ func (c *serveCmd) check() error {
 			given bool
 		}{
 			{"--config-file", c.ConfigFile != ""}, {"--max-requests", c.MaxRequests != nil}, {"--window-millis", c.WindowMillis != nil},
-			{"--max-requests-in-queue", c.MaxRequestsInQueue != nil}, {"--algorithm", c.GoCCDefaults.Algorithm != ""},
+			{"--max-requests-in-queue", c.MaxRequestsInQueue != nil}, {"--algorithm", c.GoCCDefaults.Algorithm != ""}, {"--gocc", c.GoCC},
 		} {
 			if f.given {
 				return usagef("--rules and %s exclude each other: leave out %[1]s, or its environment variable, to use --rules", f.name)

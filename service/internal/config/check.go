@@ -228,3 +228,23 @@ func (c *checker) text(path, field, text string) {
 		c.check(false, path, text, errors.Unwrap(err).Error())
 	}
 }
+
+// A complaint is an error about a field of a file.
+type complaint struct {
+	*strictyaml.File
+	path string
+	err  *FieldError
+}
+
+type complaints []complaint
+
+// report reports the complaints, without those about rules that could not be read.
+func (all complaints) report() {
+	all = slices.DeleteFunc(all, func(c complaint) bool {
+		rule, _, _ := strings.Cut(c.path, ".")
+		return c.Wrong(rule)
+	})
+	for _, c := range all {
+		c.Report(c.Where(c.path), c.path, "%s", c.err.what())
+	}
+}

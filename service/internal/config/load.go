@@ -39,9 +39,16 @@ func Load(path string) (*Rules, error) { return LoadWith(path, RateLimitOptions{
 
 // LoadWith is Load with options for files of envoyproxy/ratelimit.
 func LoadWith(path string, o RateLimitOptions) (*Rules, error) {
+	rules, _, err := LoadPlaced(path, o)
+	return rules, err
+}
+
+// LoadPlaced is LoadWith, and returns where a rule is, by its index: file:line:column. Of files of
+// envoyproxy/ratelimit, it is the file alone.
+func LoadPlaced(path string, o RateLimitOptions) (rules *Rules, place func(rule int) string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, nil, fmt.Errorf("config: %w", err)
 	}
 	var sources []source
 	if info.IsDir() {
@@ -50,7 +57,7 @@ func LoadWith(path string, o RateLimitOptions) (*Rules, error) {
 		sources, err = appendFile(nil, path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, nil, fmt.Errorf("config: %w", err)
 	}
 	return load(sources, o)
 }
@@ -62,7 +69,8 @@ func Parse(name string, text []byte) (*Rules, error) {
 
 // ParseWith is Parse with options for a file of envoyproxy/ratelimit.
 func ParseWith(name string, text []byte, o RateLimitOptions) (*Rules, error) {
-	return load([]source{{name, text}}, o)
+	rules, _, err := load([]source{{name, text}}, o)
+	return rules, err
 }
 
 // Hash returns 12 hexadecimal digits that identify a list of texts.
@@ -153,13 +161,14 @@ type whole struct {
 	given     bool             // rules, if none
 }
 
-func load(sources []source, o RateLimitOptions) (*Rules, error) {
+// load reads the rules of files, and returns where they are: see LoadPlaced.
+func load(sources []source, o RateLimitOptions) (rules *Rules, at func(rule int) string, err error) {
 	var texts [][]byte
 	bytes := 0
 	for _, s := range sources {
 		texts = append(texts, s.text)
 		if bytes += len(s.text); bytes > maxBytes {
-			return nil, &strictyaml.Error{File: s.name, Line: 1, Column: 1, What: fmt.Sprintf("more than %d bytes, with the files before it", maxBytes)}
+			return nil, nil, &strictyaml.Error{File: s.name, Line: 1, Column: 1, What: fmt.Sprintf("more than %d bytes, with the files before it", maxBytes)}
 		}
 	}
 	w := &whole{definedIn: map[string]*part{}}
@@ -177,10 +186,10 @@ func load(sources []source, o RateLimitOptions) (*Rules, error) {
 		case isGoCC(file):
 			r, err := gocc(file, GoCCDefaults{})
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			r.Hash = Hash(texts...)
-			return r, nil
+			return r, func(rule int) string { return place(file, "keys["+strconv.Itoa(rule-1)+"]") }, nil
 		case isRateLimit(file):
 			limits = append(limits, file)
 		default:
@@ -193,10 +202,10 @@ func load(sources []source, o RateLimitOptions) (*Rules, error) {
 		}
 		r, err := rateLimitRules(limits, o)
 		if err = errors.Join(append(wrong, err)...); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r.Hash = Hash(texts...)
-		return r, nil
+		return r, func(int) string { return limits[0].Name }, nil
 	}
 	if len(wrong) == 0 {
 		w.validate()
@@ -205,11 +214,11 @@ func load(sources []source, o RateLimitOptions) (*Rules, error) {
 		wrong = append(wrong, p.Err())
 	}
 	if err := errors.Join(wrong...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	w.complete()
 	w.Hash = Hash(texts...)
-	return &w.Rules, nil
+	return &w.Rules, func(rule int) string { return w.place("rules[" + strconv.Itoa(rule) + "]") }, nil
 }
 
 // add reads one more file.
@@ -232,7 +241,7 @@ func (w *whole) add(file *strictyaml.File) {
 			*field.whole, w.definedIn[field.name] = *field.value, p
 		case *field.value != *field.whole:
 			p.Report(p.Where(field.name), field.name, " = %q: must be as at %s, or left out",
-				strictyaml.Short(*field.value), place(before, field.name))
+				strictyaml.Short(*field.value), place(before.File, field.name))
 		}
 	}
 }
@@ -272,29 +281,12 @@ func (w *whole) has(path string) bool {
 	return p.HasValue(path)
 }
 
-func (w *whole) place(path string) string { return place(w.in(path)) }
+func (w *whole) place(path string) string {
+	p, path := w.in(path)
+	return place(p.File, path)
+}
 
-func place(p *part, path string) string {
-	at := p.Errorf(p.Where(path), path, "")
+func place(file *strictyaml.File, path string) string {
+	at := file.Errorf(file.Where(path), path, "")
 	return fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)
-}
-
-// A complaint is an error about a field of a file.
-type complaint struct {
-	*strictyaml.File
-	path string
-	err  *FieldError
-}
-
-type complaints []complaint
-
-// report reports the complaints, without those about rules that could not be read.
-func (all complaints) report() {
-	all = slices.DeleteFunc(all, func(c complaint) bool {
-		rule, _, _ := strings.Cut(c.path, ".")
-		return c.Wrong(rule)
-	})
-	for _, c := range all {
-		c.Report(c.Where(c.path), c.path, "%s", c.err.what())
-	}
 }

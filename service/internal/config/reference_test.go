@@ -144,7 +144,7 @@ func TestSchema(t *testing.T) {
 		t.Fatal(docs, err)
 	}
 	files := map[string]string{"example": example}
-	shipped := append(docs, "../../../deploy/rules.yaml", "../../../README.md")
+	shipped := append(docs, "../../../deploy/rules/rules.yaml", "../../../README.md")
 	for _, name := range shipped {
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -278,6 +278,9 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 			return status
 		},
 	}
+	if to, ok := d.decider.(server.Resetter); ok {
+		cfg.Reset = to.Reset
+	}
 	if d.shared != nil {
 		cfg.Store = d.shared.StoreStats
 	}

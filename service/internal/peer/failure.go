@@ -16,7 +16,7 @@ import (
 var codes = []error{
 	1: decider.ErrQuota, 2: decider.ErrOwnQuota, 3: decider.ErrNoGrant, 4: decider.ErrNoLease, 5: decider.ErrLeaves,
 	6: decider.ErrNoLeasing, 7: context.Canceled, 8: context.DeadlineExceeded, 9: ErrUnknown, 10: ErrBusy, 11: ErrTooLarge, 12: ErrUnavailable,
-	13: decider.ErrMoved,
+	13: decider.ErrMoved, 14: decider.ErrNoRate,
 }
 
 const (

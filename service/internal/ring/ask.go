@@ -89,7 +89,7 @@ func pause(ctx context.Context, over chan struct{}, d time.Duration) bool {
 // retries reports whether an error means that the request was not decided.
 func retries(err error) bool {
 	switch err {
-	case decider.ErrNoGrant, decider.ErrNoLease, decider.ErrLeaves, decider.ErrNoLeasing, decider.ErrOwnQuota, decider.ErrQuota:
+	case decider.ErrNoGrant, decider.ErrNoLease, decider.ErrLeaves, decider.ErrNoLeasing, decider.ErrNoRate, decider.ErrOwnQuota, decider.ErrQuota:
 		return false
 	}
 	_, rejected := err.(*weir.Rejection)

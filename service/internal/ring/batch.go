@@ -19,7 +19,7 @@ import (
 // The same holds for tokens of quotas that requests bring, if more than one owner has some.
 func (r *Ring) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	if slices.ContainsFunc(reqs, func(q decider.Request) bool { return q.Quota != nil }) {
-		if err := r.cfg.Local.CheckQuotas(reqs); err != nil {
+		if err := r.cfg.Local.CheckRequests(reqs); err != nil {
 			return false, err
 		}
 	}

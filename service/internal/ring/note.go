@@ -12,6 +12,7 @@ import (
 // The names of the calls between members.
 const (
 	noteCall  = "ring/note"
+	resetCall = "ring/reset"
 	claimCall = "ring/claim"
 	stateCall = "ring/state"
 )
@@ -19,7 +20,7 @@ const (
 // Calls returns the functions for peer.HandlerConfig.Calls.
 func (r *Ring) Calls() map[string]func(ctx context.Context, from peer.Info, body []byte) ([]byte, error) {
 	return map[string]func(ctx context.Context, from peer.Info, body []byte) ([]byte, error){
-		noteCall: r.onNote, claimCall: r.onClaim, stateCall: r.onState,
+		noteCall: r.onNote, claimCall: r.onClaim, stateCall: r.onState, resetCall: r.onReset,
 	}
 }
 

@@ -20,7 +20,10 @@ type Report struct {
 	Errors []string `json:"errors,omitempty"` // the mistakes; if there are any, the other fields are empty
 	Rules  int      `json:"rules"`
 	Hash   string   `json:"hash,omitempty"`
-	Keys   []Key    `json:"keys,omitempty"`
+	// Warnings are about rules that no request can reach, 20 at most; More is how many are left out.
+	Warnings []string `json:"warnings,omitempty"`
+	More     int      `json:"more_warnings,omitempty"`
+	Keys     []Key    `json:"keys,omitempty"`
 	// Fleet has the rules that say how an instance decides without an upstream, a store or a peer.
 	Fleet []Fleet `json:"fleet,omitempty"`
 }
@@ -73,7 +76,7 @@ type Concurrency struct {
 // If the rules have mistakes, it returns the error, and a Report that lists them.
 func Load(path string, cfg server.Config, o config.RateLimitOptions, keys []string) (Report, error) {
 	report := Report{Path: path}
-	rules, err := config.LoadWith(path, o)
+	rules, place, err := config.LoadPlaced(path, o)
 	var s *server.Server
 	if err == nil {
 		cfg.Rules = rules
@@ -84,6 +87,9 @@ func Load(path string, cfg server.Config, o config.RateLimitOptions, keys []stri
 		return report, err
 	}
 	report.Rules, report.Hash = len(rules.Rules), rules.Hash
+	if err := report.warn(rules, place); err != nil {
+		return report, err
+	}
 	for _, key := range keys {
 		report.Keys = append(report.Keys, lookUp(s, key))
 	}
@@ -181,6 +187,12 @@ const maxFleet = 20
 func (report *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d rules, hash %s\n", report.Path, report.Rules, report.Hash)
+	for _, warning := range report.Warnings {
+		fmt.Fprintf(&b, "%s\n", warning)
+	}
+	if report.More > 0 {
+		fmt.Fprintf(&b, "%d more warnings\n", report.More)
+	}
 	if len(report.Keys) == 0 {
 		for _, f := range report.Fleet[:min(len(report.Fleet), maxFleet)] {
 			fmt.Fprintf(&b, "  %s: %s\n", f.Rule, f.text())

@@ -21,7 +21,7 @@ func (s *Server) Decide(ctx context.Context, req *decider.Request, v *decider.Ve
 
 // decide decides at the recent instant v.At about a request with a key that was found. It
 // counts a request that is allowed only if final is set. If w is nil, the request does not
-// wait, and the error is nil unless it brings a quota.
+// wait, and the error is nil unless it brings a quota or the rules have no rate.
 func (s *Server) decide(rs *rules, k found, req *decider.Request, v *decider.Verdict, final bool, w *wait) error {
 	if req.N < 0 {
 		panic("server: negative cost")
@@ -33,6 +33,9 @@ func (s *Server) decide(rs *rules, k found, req *decider.Request, v *decider.Ver
 	if len(m.list) == 0 {
 		s.unmatched(rs, req.N, v, final)
 		return nil
+	}
+	if m.leaseOnly {
+		return decider.ErrNoRate
 	}
 	v.Rule = m.list[0].stated
 	asked := s.ownLimit(req)
@@ -116,7 +119,7 @@ func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 		return false, err
 	}
 	reqs, ok = reqs[:len(keys)], err == nil
-	if err := s.prepareOwn(rs, keys, reqs); err != nil {
+	if err := s.prepareAll(rs, keys, reqs); err != nil {
 		return false, err
 	}
 	var replaced map[string]bool
@@ -131,7 +134,7 @@ func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 			v.OK = true
 			continue
 		}
-		_ = s.decide(rs, keys[i], &reqs[i], v, !all, nil) // no error: the quotas are checked
+		_ = s.decide(rs, keys[i], &reqs[i], v, !all, nil) // no error: the requests are checked
 		ok = ok && v.OK
 	}
 	if !all {

@@ -137,7 +137,7 @@ func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, 
 		return false, err
 	}
 	reqs, ok = reqs[:len(keys)], err == nil
-	if err := s.prepareOwn(rs, keys, reqs); err != nil {
+	if err := s.prepareAll(rs, keys, reqs); err != nil {
 		return false, err
 	}
 	choices := make([]choice, len(reqs))
@@ -146,7 +146,7 @@ func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, 
 		v := &verdicts[i]
 		choices[i] = choose(keys[i], f.away)
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
-		_ = s.decideAlone(rs, keys[i], &reqs[i], &choices[i], fallbackRetry, v, true) // no error: the quotas are checked
+		_ = s.decideAlone(rs, keys[i], &reqs[i], &choices[i], fallbackRetry, v, true) // no error: the requests are checked
 		f.mark(&reqs[i], choices[i].step, v)
 		ok = ok && v.OK
 	}

@@ -139,11 +139,14 @@ func (s *Server) countOwnDenied(k found, why weir.Reason) {
 	k.known.count(false, false)
 }
 
-// prepareOwn finds the buckets of the quotas that requests bring. It returns an error if one
-// of them is not allowed, or not valid.
-func (s *Server) prepareOwn(rs *rules, keys []found, reqs []decider.Request) error {
+// prepareAll finds the buckets of the quotas that requests bring. It returns an error if one
+// of them is not allowed, or not valid, or if a request asks for a rate where there is none.
+func (s *Server) prepareAll(rs *rules, keys []found, reqs []decider.Request) error {
 	for i := range reqs {
 		req, k := &reqs[i], &keys[i]
+		if k.match.unrated(req) {
+			return decider.ErrNoRate
+		}
 		if req.Quota == nil {
 			continue
 		}

@@ -96,7 +96,7 @@ func TestOwnQuotaBounds(t *testing.T) {
 func TestRulesAllowOwnQuotas(t *testing.T) {
 	rate := quota(1, time.Hour, "")
 	open, closed := config.Rule{Name: "open", Glob: "a*", Quota: rate, OwnQuota: true}, config.Rule{Name: "closed", Glob: "ab*", Quota: rate}
-	leases := config.Rule{Name: "leases", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}}
+	leases := config.Rule{Name: "leases", Glob: "a*", Concurrency: &config.Concurrency{Limit: 1}}
 	gocc := config.Rule{Name: "defaults", Glob: "*", Quota: quota(1, time.Hour, config.Fixed)}
 	for _, tt := range []struct {
 		rule  string
@@ -112,7 +112,7 @@ func TestRulesAllowOwnQuotas(t *testing.T) {
 		{"a rule that does not", config.Rules{Rules: []config.Rule{closed}}, "ab", decider.ErrOwnQuota},
 		{"the first one counts", config.Rules{Rules: []config.Rule{open, closed}}, "ab", nil},
 		{"all count", config.Rules{Apply: config.All, Rules: []config.Rule{open, closed}}, "ab", decider.ErrOwnQuota},
-		{"a rule without a rate", config.Rules{Apply: config.All, Unmatched: "deny", Rules: []config.Rule{leases}}, "a", nil},
+		{"a rule without a rate", config.Rules{Apply: config.All, Rules: []config.Rule{leases}}, "a", nil},
 	} {
 		d := newDesk(t, server.Config{Rules: &tt.rules})
 		v := new(decider.Verdict)

@@ -6,13 +6,17 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// CheckQuotas returns an error of decider.Decider if a request brings a quota that is not valid
-// or not allowed.
-func (s *Server) CheckQuotas(reqs []decider.Request) error {
+// CheckRequests returns an error of decider.Decider if a request brings a quota that is not valid
+// or not allowed, or asks for tokens where rules only have leases.
+func (s *Server) CheckRequests(reqs []decider.Request) error {
 	rs := s.rules.Load()
 	for i := range reqs {
 		req := &reqs[i]
-		if req.Quota == nil {
+		m := s.keys.find(req.Key, rs).match
+		switch {
+		case m.unrated(req):
+			return decider.ErrNoRate
+		case req.Quota == nil:
 			continue
 		}
 		if !rs.overrides.counts(req.Quota) {
@@ -20,7 +24,7 @@ func (s *Server) CheckQuotas(reqs []decider.Request) error {
 				return err
 			}
 		}
-		if !s.keys.find(req.Key, rs).match.allowsOwn(rs) {
+		if !m.allowsOwn(rs) {
 			return decider.ErrOwnQuota
 		}
 	}

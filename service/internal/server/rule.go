@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
@@ -92,19 +93,27 @@ type match struct {
 	rules uint64 // rules.id; 0 means unknown
 	list  []*rule
 	rated []*rule // of list: the rules that have a rate
+	// leaseOnly is set if no rule has a rate, but a rule that is enforced has a concurrency.
+	leaseOnly bool
 
 	tier atomic.Pointer[tierTerms] // nil until a Tier needs them
 }
 
 func newMatch(id uint64, list ...*rule) *match {
 	m := &match{rules: id, list: list}
+	leased := false
 	for _, r := range list {
 		if r.buckets != nil {
 			m.rated = append(m.rated, r)
 		}
+		leased = leased || r.Concurrency != nil && r.Mode != config.Shadow
 	}
+	m.leaseOnly = leased && len(m.rated) == 0
 	return m
 }
+
+// unrated reports whether a request asks for tokens where rules only have leases.
+func (m *match) unrated(req *decider.Request) bool { return m.leaseOnly && req.Quota == nil }
 
 // compile compiles rules. Rules that were in force keep their states where they
 // can. If there is an error, nothing has changed.

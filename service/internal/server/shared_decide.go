@@ -148,6 +148,9 @@ func (s *Shared) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 	asks := make([]*asking, len(reqs))
 	for i := range reqs {
 		a, err := s.prepare(rs, keys[i], &reqs[i], nil)
+		if err == nil && keys[i].match.unrated(&reqs[i]) {
+			err = decider.ErrNoRate
+		}
 		if err != nil {
 			return false, err
 		}

@@ -31,7 +31,7 @@ type tierBatch struct {
 
 // batch decides what the node can decide, and asks the upstream about the rest together.
 func (t *Tier) batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict, replaced []bool) (ok bool, err error) {
-	if err := t.CheckQuotas(reqs); err != nil {
+	if err := t.CheckRequests(reqs); err != nil {
 		return false, err
 	}
 	rs := t.rules.Load()

@@ -58,12 +58,15 @@ func (m *match) limits(asked int) bool {
 // Decide decides at once: see decider.Decider.
 func (t *Tier) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	if req.Quota != nil {
-		if err := t.CheckQuotas([]decider.Request{*req}); err != nil {
+		if err := t.CheckRequests([]decider.Request{*req}); err != nil {
 			return err
 		}
 	}
 	rs := t.rules.Load()
 	r := t.resolve(rs, t.keys.find(req.Key, rs), req)
+	if r.k.match.unrated(req) {
+		return decider.ErrNoRate
+	}
 	if t.decideHere(&r, v, true) {
 		return nil
 	}
@@ -83,7 +86,7 @@ func (t *Tier) decideHere(r *tierRequest, v *decider.Verdict, final bool) bool {
 	*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
 	switch r.way {
 	case byNode:
-		_ = t.decide(r.rs, r.k, r.req, v, final, nil) // no error: it brings no quota
+		_ = t.decide(r.rs, r.k, r.req, v, final, nil) // no error: it brings no quota, and a rule has a rate
 		return true
 	case byUpstream:
 		return false

@@ -164,7 +164,7 @@ func (t *Tier) askUnlimited(ctx, limited context.Context, do func(context.Contex
 
 // isAnswer reports whether an error is an answer of a Decider.
 func isAnswer(err error) bool {
-	for _, known := range []error{decider.ErrNoGrant, decider.ErrNoLease, decider.ErrNoLeasing, decider.ErrOwnQuota, decider.ErrQuota} {
+	for _, known := range []error{decider.ErrNoGrant, decider.ErrNoLease, decider.ErrNoLeasing, decider.ErrNoRate, decider.ErrOwnQuota, decider.ErrQuota} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/rate"
 )
 
 // A Router is a router to check.
@@ -55,7 +55,7 @@ func start(t *testing.T, r Router, cfg httplimit.Config, hook http.HandlerFunc) 
 // perClient allows each address three requests at once, and one a minute.
 func perClient(t *testing.T) httplimit.Config {
 	t.Helper()
-	lim, err := keyed.New[netip.Addr](gcra.Per(1, time.Minute, 3), keyed.Config{})
+	lim, err := keyed.New[netip.Addr](rate.Per(1, time.Minute, 3), keyed.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/shape"
@@ -78,7 +77,7 @@ func hijack(t *testing.T, r Router) {
 
 // pace: a body takes its bytes out of the bucket of its response.
 func pace(t *testing.T, r Router) {
-	bytes := rate.New(gcra.Per(1, time.Hour, 100), rate.Config{})
+	bytes := rate.New(rate.Per(1, time.Hour, 100), rate.Config{})
 	cfg := httplimit.Config{Bandwidth: func(*http.Request) (upload, download shape.Limiter) { return nil, bytes }}
 	url, _ := start(t, r, cfg, func(http.ResponseWriter, *http.Request) {})
 	if a := get(t, url+"/hello/ada"); a.StatusCode != 200 || a.body != "hello, ada\n" {

@@ -7,15 +7,15 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/rate"
 )
 
 // Middleware limits the rate of each client, and the concurrency of each class. If
 // class is nil, a class is a route.
 func Middleware(class func(*http.Request) string) *httplimit.Middleware {
-	perClient, err := keyed.New[netip.Addr](gcra.Per(60, time.Minute, 5), keyed.Config{})
+	perClient, err := keyed.New[netip.Addr](rate.Per(60, time.Minute, 5), keyed.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@
 //	GET  /-/health             200 while the process serves
 //	GET  /-/ready              200, or 503 and why not
 //	POST /-/reload             200 and an operator.Reloaded; or 422 and an operator.Error: files with errors keep their last good content
+//	POST /-/reset?key=KEY      200 and a Reset: the key has its whole limit again; 404 if no rule with a rate matches
 //	GET  /-/status             a Status; ?rules=N bounds its rules, ?since=MS adds the history after that time
 //	GET  /-/top                a Top; ?n=20&by=denied, requests or waiting
 //	GET  /-/explain?key=KEY    an Explanation
@@ -35,6 +36,8 @@ type Config struct {
 	Server *server.Server
 	// Explain explains a decision. If nil, the Server does.
 	Explain func(ctx context.Context, key string) (decider.Explanation, error)
+	// Reset returns the tokens of a key: see server.Server.Reset. If nil, the Server does.
+	Reset func(ctx context.Context, key string) ([]decider.Reset, error)
 	// Store returns the state of the store of shared limits. If nil, there is none.
 	Store func() server.StoreStats
 	// Upstream returns the state of a leaf and of its upstream. If nil, there is none.
@@ -96,6 +99,9 @@ func New(cfg Config) *API {
 	if cfg.Explain == nil {
 		cfg.Explain = cfg.Server.Explain
 	}
+	if cfg.Reset == nil {
+		cfg.Reset = cfg.Server.Reset
+	}
 	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
 	a.handler = httpserve.Private(a.guard(a.routes()), cfg.Local, cfg.Hosts)
 	a.history.add(a.read(cfg.Server.Stats()))
@@ -118,6 +124,7 @@ func (a *API) routes() http.Handler {
 	mux.HandleFunc("GET /-/health", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /-/ready", a.serveReady)
 	mux.HandleFunc("POST /-/reload", a.serveReload)
+	mux.HandleFunc("POST /-/reset", a.serveReset)
 	mux.HandleFunc("GET /-/status", a.serveStatus)
 	mux.HandleFunc("GET /-/top", a.serveTop)
 	mux.HandleFunc("GET /-/explain", a.serveExplain)

@@ -55,24 +55,34 @@ type ExplainedLeasing struct {
 const maxKeyBytes = 1024
 
 func (a *API) serveExplain(w http.ResponseWriter, r *http.Request) {
-	key := strings.TrimSpace(r.URL.Query().Get("key"))
+	key, ok := requestedKey(w, r)
+	if !ok {
+		return
+	}
+	x, err := a.explain(r.Context(), key)
+	if err != nil {
+		operator.Fail(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	operator.Answer(w, http.StatusOK, x)
+}
+
+// requestedKey returns the parameter key. Without one that is valid, it answers the request.
+func requestedKey(w http.ResponseWriter, r *http.Request) (key string, ok bool) {
+	key = strings.TrimSpace(r.URL.Query().Get("key"))
 	switch {
 	case key == "":
-		operator.Fail(w, http.StatusBadRequest, "no key: ask for /-/explain?key=KEY")
+		operator.Fail(w, http.StatusBadRequest, "no key: ask for "+r.URL.Path+"?key=KEY")
+		return "", false
 	case len(key) > maxKeyBytes:
 		operator.Fail(w, http.StatusBadRequest, fmt.Sprintf("the key has %d bytes: must be <= %d", len(key), maxKeyBytes))
-	default:
-		if _, err := decider.ParseKey(key, maxKeyBytes); err != nil {
-			operator.Fail(w, http.StatusBadRequest, err.Error())
-			return
-		}
-		x, err := a.explain(r.Context(), key)
-		if err != nil {
-			operator.Fail(w, http.StatusServiceUnavailable, err.Error())
-			return
-		}
-		operator.Answer(w, http.StatusOK, x)
+		return "", false
 	}
+	if _, err := decider.ParseKey(key, maxKeyBytes); err != nil {
+		operator.Fail(w, http.StatusBadRequest, err.Error())
+		return "", false
+	}
+	return key, true
 }
 
 func (a *API) explain(ctx context.Context, key string) (Explanation, error) {

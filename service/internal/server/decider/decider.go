@@ -21,7 +21,7 @@ import (
 type Decider interface {
 	// Decide decides at once: all rules that count for the key must allow the
 	// request, or no tokens are taken. It does not keep req.Key after it returns. The
-	// error can be ErrQuota or ErrOwnQuota. It panics if req.N < 0.
+	// error can be ErrQuota, ErrOwnQuota or ErrNoRate. It panics if req.N < 0.
 	Decide(ctx context.Context, req *Request, v *Verdict) error
 	// Wait is Decide for a request that waits for missing tokens, under one rule
 	// after another, behind requests that arrived earlier. It refuses at once if the
@@ -35,7 +35,7 @@ type Decider interface {
 	// tokens are taken: requests that would have been allowed get a Verdict that
 	// denies with Reason 0. If ctx ends meanwhile, the requests that are not decided yet
 	// take no tokens (with all, none does), and the error is ctx.Err(). If the error is
-	// ErrQuota or ErrOwnQuota, no request takes tokens. It panics if a cost is negative or
+	// ErrQuota, ErrOwnQuota or ErrNoRate, no request takes tokens. It panics if a cost is negative or
 	// if there are fewer verdicts than requests.
 	Batch(ctx context.Context, reqs []Request, all bool, verdicts []Verdict) (ok bool, err error)
 	// Descriptors is Batch for the descriptors of one request: a request whose rule is
@@ -95,10 +95,20 @@ var (
 	ErrNoLease   = errors.New("no such lease of this key: it was returned or has expired")
 	ErrLeaves    = errors.New("there are too many leaves, or assignments of leaves")
 	ErrNoLeasing = errors.New("no rule with a concurrency matches this key")
+	ErrNoRate    = errors.New("no rule with a rate matches this key, only one with a concurrency: ask for a lease of it")
 	ErrOwnQuota  = errors.New("requests for this key may not bring a quota of their own: that takes a rule with own_quota: true, or unmatched: allow for keys without a rule")
 	ErrMoved     = errors.New("the key has moved to another member of the fleet")
 	ErrQuota     = errors.New("the quota must have a count, a period and a burst > 0, a nanosecond or more for each token, and refill within ten years")
 )
+
+// ErrResetUpstream is the error of a reset at a node that decides by assignments.
+var ErrResetUpstream = errors.New("the limits of this key belong to the upstream: reset it there")
+
+// A Reset tells what was returned to the bucket of a key under a rule.
+type Reset struct {
+	Rule     string `json:"rule"`
+	Returned int    `json:"returned"` // tokens, debts included
+}
 
 // Errors of ParseKey.
 var (

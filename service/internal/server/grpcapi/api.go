@@ -153,7 +153,7 @@ func (a *API) answer(ctx context.Context, c *call, s *token.Session) error {
 		return nil
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
-	case errors.Is(err, decider.ErrQuota) || errors.Is(err, decider.ErrOwnQuota):
+	case errors.Is(err, decider.ErrQuota), errors.Is(err, decider.ErrOwnQuota), errors.Is(err, decider.ErrNoRate):
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	return errUnavailable

@@ -1,11 +1,9 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
-	"mime"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -31,13 +29,15 @@ type fault struct {
 
 // Constant faults.
 var (
-	manyParams  = bad("the query has more than %d parameters", maxParams)
-	badEscape   = bad("the query has an invalid escape")
-	brokenBody  = bad("the body is incomplete")
-	unknownPath = &fault{status: http.StatusNotFound, text: "unknown path; write a slash in a key as %2F"}
-	noGrant     = &fault{status: http.StatusNotFound, text: decider.ErrNoGrant.Error()}
-	noLease     = &fault{status: http.StatusNotFound, text: decider.ErrNoLease.Error()}
-	noLeasing   = &fault{status: http.StatusNotFound, text: decider.ErrNoLeasing.Error()}
+	manyParams    = bad("the query has more than %d parameters", maxParams)
+	badEscape     = bad("the query has an invalid escape")
+	brokenBody    = bad("the body is incomplete")
+	unknownPath   = &fault{status: http.StatusNotFound, text: "unknown path; write a slash in a key as %2F"}
+	noGrant       = &fault{status: http.StatusNotFound, text: decider.ErrNoGrant.Error()}
+	noLease       = &fault{status: http.StatusNotFound, text: decider.ErrNoLease.Error()}
+	noRate        = &fault{status: http.StatusNotFound, text: decider.ErrNoRate.Error() + ": POST /lease/{key}"}
+	uncheckedRule = &fault{status: http.StatusInternalServerError, text: "no rule with a rate matches the key, only one with a concurrency, which a gateway cannot ask for"}
+	noLeasing     = &fault{status: http.StatusNotFound, text: decider.ErrNoLeasing.Error()}
 	// unavailable is the answer to an error of the Decider.
 	unavailable = &fault{status: http.StatusServiceUnavailable, text: "no decision is available; try again"}
 	busy        = &fault{status: http.StatusServiceUnavailable, text: "too many requests at once from your address, or from all; try again", retryAfter: time.Second}
@@ -56,6 +56,14 @@ var (
 // bad returns the fault of an invalid request.
 func bad(format string, args ...any) *fault {
 	return &fault{status: http.StatusBadRequest, text: fmt.Sprintf(format, args...)}
+}
+
+// undecided returns the fault for an error of a decision about tokens.
+func (c *call) undecided(err error) *fault {
+	if errors.Is(err, decider.ErrNoRate) {
+		return noRate
+	}
+	return c.failed()
 }
 
 // failed returns the fault for an error of the Decider.
@@ -106,7 +114,14 @@ func (c *call) sendObject(b []byte) *fault {
 	return nil
 }
 
-// fail answers with a fault: as a problem (RFC 9457) if the client accepts that,
+// sendText answers with a text, as GoCC does.
+func (c *call) sendText(b []byte) *fault {
+	c.buf = b
+	c.send(textType)
+	return nil
+}
+
+// fail answers with a fault: as a problem (RFC 9457) or as text if the client asks for that,
 // else in the format of GoCC.
 func (c *call) fail(f *fault) {
 	c.status = f.status
@@ -114,15 +129,17 @@ func (c *call) fail(f *fault) {
 		c.w.WriteHeader(f.status)
 		return
 	}
-	contentType, b := jsonType, append(c.buf[:0], '{')
-	if asProblem(c.r.Header["Accept"]) {
-		contentType, b = problemType, f.appendProblem(b)
+	contentType := jsonType
+	switch accept := c.r.Header["Accept"]; {
+	case asProblem(accept):
+		contentType = problemType
+		c.buf = c.appendFault(f.appendProblem(append(c.buf[:0], '{')), f)
+	case asText(accept):
+		contentType = textType
+		c.buf = append(c.buf[:0], f.text...)
+	default:
+		c.buf = c.appendFault(append(c.buf[:0], '{'), f)
 	}
-	b = appendText(b, `"error":`, f.text)
-	if c.key != "" {
-		b = appendText(b, `,"key":`, c.key)
-	}
-	c.buf = append(f.appendDenial(b), "}\n"...)
 	if f.status == http.StatusUnauthorized {
 		c.w.Header()["Www-Authenticate"] = bearer // required by RFC 9110, section 11.6.1
 	}
@@ -131,6 +148,15 @@ func (c *call) fail(f *fault) {
 	}
 	c.retryAfter(f.retryAfter)
 	c.send(contentType)
+}
+
+// appendFault appends the members of a fault, and ends the object.
+func (c *call) appendFault(b []byte, f *fault) []byte {
+	b = appendText(b, `"error":`, f.text)
+	if c.key != "" {
+		b = appendText(b, `,"key":`, c.key)
+	}
+	return append(f.appendDenial(b), "}\n"...)
 }
 
 // retryAfter sets Retry-After on answers with the status 429 or 503.
@@ -180,20 +206,4 @@ func (f *fault) appendDenial(b []byte) []byte {
 		b = appendInt(b, `,"place":`, f.place)
 	}
 	return b
-}
-
-// asProblem reports whether an Accept names the type of problems, with a weight that
-// is not zero.
-func asProblem(accept []string) bool {
-	for _, line := range accept {
-		for item := range strings.SplitSeq(line, ",") {
-			kind, _, _ := strings.Cut(item, ";")
-			if strings.EqualFold(strings.TrimSpace(kind), problemType[0]) {
-				_, params, _ := mime.ParseMediaType(item)
-				q, err := strconv.ParseFloat(params["q"], 64)
-				return err != nil || q != 0
-			}
-		}
-	}
-	return false
 }

@@ -88,7 +88,7 @@ func (c *call) decideBatch() *fault {
 	b.room()
 	ok, err := c.api.decider.Batch(c.r.Context(), b.Requests, b.All, b.verdicts)
 	if err != nil {
-		return c.failed()
+		return c.undecided(err)
 	}
 	c.sendBatch(b, lines, ok)
 	return nil

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -168,7 +169,7 @@ func number(h http.Header, name string, otherwise, least, most int) (int, *fault
 func (c *call) decide(k *check) *fault {
 	if c.request = (decider.Request{Key: k.keys[0], N: k.cost}); len(k.keys) == 1 {
 		if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
-			return c.failed()
+			return c.uncheckable(err)
 		}
 		return nil
 	}
@@ -178,7 +179,7 @@ func (c *call) decide(k *check) *fault {
 	all := k.verdicts[:len(k.keys)]
 	ok, err := c.api.decider.Batch(c.r.Context(), k.requests[:len(k.keys)], true, all)
 	if err != nil {
-		return c.failed()
+		return c.uncheckable(err)
 	}
 	v := &c.verdict
 	*v = decider.Verdict{OK: ok, Answers: v.Answers[:0]}
@@ -194,6 +195,15 @@ func (c *call) decide(k *check) *fault {
 		}
 	}
 	return nil
+}
+
+// uncheckable returns the fault for an error of a decision about tokens. A rule without a rate is a
+// mistake of the operator, not a denial.
+func (c *call) uncheckable(err error) *fault {
+	if errors.Is(err, decider.ErrNoRate) {
+		return uncheckedRule
+	}
+	return c.failed()
 }
 
 // refuse answers with a denial, with a status that the gateway understands. The gateway passes

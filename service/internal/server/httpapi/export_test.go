@@ -7,7 +7,7 @@ func Endpoints() map[string]string {
 	for i := range endpoints {
 		e := &endpoints[i]
 		params := [...]string{"", "", "key ", "key id "}[e.parts]
-		for _, name := range []string{"canWait", "n", "ttl", "timeout", "maxRequests", "maxRequestsInQueue", "outcome", "all", "ids"} {
+		for _, name := range []string{"canWait", "n", "atMost", "ttl", "timeout", "maxRequests", "maxRequestsInQueue", "outcome", "all", "ids"} {
 			if named(name)&e.params != 0 {
 				params += name + " "
 			}

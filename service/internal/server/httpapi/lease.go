@@ -69,6 +69,9 @@ func (c *call) sendLease(l decider.Lease, err error) *fault {
 	if err != nil {
 		return c.noLeaseFault(err, l.Step)
 	}
+	if asText(c.r.Header["Accept"]) {
+		return c.sendText(append(c.buf[:0], l.ID...))
+	}
 	b := appendText(c.buf[:0], `{"lease_id":`, l.ID)
 	b = appendInt(b, `,"token":`, l.Token)
 	b = appendInt(b, `,"ttl_ms":`, l.TTL.Milliseconds())

@@ -41,6 +41,8 @@ func TestLease(t *testing.T) {
 
 		do("POST", "/lease/user", 404, `{"error":"no rule with a concurrency matches this key","key":"user"}`)
 		do("GET", "/lease/user", 404, `{"error":"no rule with a concurrency matches this key","key":"user"}`)
+		do("POST", "/rate/job:1", 404, `{"error":"no rule with a rate matches this key, only one with a concurrency: ask for a lease of it: POST /lease/{key}","key":"job:1"}`)
+		do("POST", "/rate/job:1?canWait=true&n=0", 404, `.*ask for a lease.*`)
 		do("POST", "/lease/job:1?n=0", 400, `.*at least 1 for a lease.*`)
 		do("POST", "/lease/job:1?ttl=0", 400, `.*cannot read ttl.*`)
 		do("DELETE", "/lease/job:1/x?outcome=good", 400, `.*cannot read outcome: it must be success, dropped.*`)

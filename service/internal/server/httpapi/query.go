@@ -23,11 +23,12 @@ const (
 	paramOutcome
 	paramAll
 	paramIDs
+	paramAtMost
 )
 
 // Parameters of endpoints.
 const (
-	ofRate  = paramCanWait | paramN | paramTimeout | paramMaxRequests | paramMaxRequestsInQueue
+	ofRate  = paramCanWait | paramN | paramAtMost | paramTimeout | paramMaxRequests | paramMaxRequestsInQueue
 	ofLease = paramCanWait | paramN | paramTimeout | paramTTL
 )
 
@@ -36,6 +37,7 @@ type params struct {
 	given, valued param
 
 	canWait, all, ids        bool
+	atMost                   bool
 	n, maxRequests, maxQueue int
 	timeout, ttl             time.Duration
 	outcome                  weir.Outcome
@@ -62,6 +64,8 @@ func (p *params) named(name string) (which param, field any) {
 		return paramAll, &p.all
 	case "ids":
 		return paramIDs, &p.ids
+	case "atMost":
+		return paramAtMost, &p.atMost
 	}
 	return 0, nil
 }

@@ -20,12 +20,19 @@ func (c *call) ask() *fault {
 		return f
 	}
 	c.request = decider.Request{Key: c.key, N: c.cost(), Limit: p.maxRequests, Queue: p.maxQueue, OwnQueue: p.valued&paramMaxRequestsInQueue != 0, WantID: c.cost() > 0}
+	if p.atMost && p.canWait {
+		return bad("atMost and canWait exclude each other")
+	}
 	if p.canWait {
 		if f := c.wait(); f != nil {
 			return f
 		}
+	} else if p.atMost {
+		if err := c.decideAtMost(); err != nil {
+			return c.undecided(err)
+		}
 	} else if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
-		return c.failed()
+		return c.undecided(err)
 	}
 	c.writeFields()
 	c.writeStep(c.verdict.Step)
@@ -33,6 +40,30 @@ func (c *call) ask() *fault {
 		return c.denyRate()
 	}
 	return c.grant()
+}
+
+// maxParts bounds the requests for a part of the cost. Another is needed only if other requests take
+// tokens meanwhile.
+const maxParts = 4
+
+// decideAtMost asks for as many of the tokens as there are.
+func (c *call) decideAtMost() error {
+	req, v, most := &c.request, &c.verdict, c.request.N
+	for range maxParts {
+		req.N, req.WantID = 0, false
+		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || most == 0 {
+			return err
+		}
+		req.N, req.WantID = most, true
+		some := v.OK
+		if remaining, ok := v.Remaining(); ok && some {
+			req.N = min(most, max(remaining, 1))
+		}
+		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || v.OK || !some {
+			return err
+		}
+	}
+	return nil
 }
 
 // cost returns the number of tokens or units that the request asks for.
@@ -80,7 +111,7 @@ func (c *call) wait() *fault {
 		v.OK, v.Reason, v.RetryAfter = false, weir.TooLate, 0
 		return nil
 	}
-	return c.failed()
+	return c.undecided(err)
 }
 
 // waitContext returns the context of a wait. It ends with the request or after the
@@ -121,6 +152,9 @@ func (c *call) restoreDeadline() {
 
 // grant answers a request that is allowed.
 func (c *call) grant() *fault {
+	if asText(c.r.Header["Accept"]) {
+		return c.grantText()
+	}
 	v, b := &c.verdict, append(c.buf[:0], '{')
 	if c.request.N == 0 {
 		if remaining, ok := v.Remaining(); ok {
@@ -130,11 +164,26 @@ func (c *call) grant() *fault {
 	}
 	b = append(b, `"request_id":"`...)
 	b = append(c.api.decider.AppendGrantID(b, v.Grant, c.key), '"')
+	if c.params.atMost {
+		b = appendInt(b, `,"granted":`, c.request.N)
+	}
 	if v.Waited > 0 {
 		b = appendMillis(b, `,"waited_ms":`, v.Waited)
 		b = appendInt(b, `,"place":`, v.Place)
 	}
 	return c.sendObject(b)
+}
+
+// grantText answers a request that is allowed with its id alone, as GoCC does; without a cost, with
+// the remaining tokens.
+func (c *call) grantText() *fault {
+	b := c.buf[:0]
+	if c.request.N > 0 {
+		b = c.api.decider.AppendGrantID(b, c.verdict.Grant, c.key)
+	} else if remaining, ok := c.verdict.Remaining(); ok {
+		b = appendInt(b, "", remaining)
+	}
+	return c.sendText(b)
 }
 
 // denyRate returns the fault of a request that is denied.

@@ -36,6 +36,9 @@ type Buckets interface {
 	// Used returns how many tokens are missing from a full bucket. It exceeds the
 	// limit if the bucket is in debt.
 	Used(key string) int
+	// Reset makes the bucket of a key full, and returns how many tokens were missing, debts
+	// included.
+	Reset(key string) (used int)
 	// SetQuota changes the rate. Its Algorithm must be SameKind as before.
 	SetQuota(q config.Quota)
 	// SetMemory changes the bound on the memory, and returns the bound that it could set,
@@ -187,6 +190,12 @@ func (t *tokens) Used(key string) int {
 		return 0
 	}
 	return q.Burst() - int(math.Floor(t.TokensAt(key, t.clock.Time(t.clock.Now()))))
+}
+
+func (t *tokens) Reset(key string) int {
+	used := max(t.Used(key), 0)
+	t.SettleAt(t.Fingerprint(key), t.clock.Time(t.clock.Now()), used, 0)
+	return used
 }
 
 func (t *tokens) SetQuota(q config.Quota) { t.tokenBuckets.SetQuota(bucketOf(q)) }

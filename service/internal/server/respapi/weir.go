@@ -20,8 +20,8 @@ func (c *conn) take() result {
 		}
 	}
 	c.request = decider.Request{Key: c.request.Key, N: n, WantID: n > 0}
-	if c.api.decider.Decide(context.Background(), &c.request, &c.verdict) != nil {
-		return c.fail(unavailable)
+	if err := c.api.decider.Decide(context.Background(), &c.request, &c.verdict); err != nil {
+		return c.undecided(err)
 	}
 	return c.verdictReply(false)
 }
@@ -57,9 +57,17 @@ func (c *conn) wait() result {
 	case errors.Is(err, context.DeadlineExceeded): // the estimate on arrival was earlier
 		v.Deny(weir.TooLate, 0)
 	case err != nil:
-		return c.fail(unavailable)
+		return c.undecided(err)
 	}
 	return c.verdictReply(true)
+}
+
+// undecided replies with an error of a decision about tokens.
+func (c *conn) undecided(err error) result {
+	if errors.Is(err, decider.ErrNoRate) {
+		return c.fail("ERR " + err.Error() + ": WEIR.LEASE")
+	}
+	return c.fail(unavailable)
 }
 
 // verdictReply replies with the verdict.

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/internal/redistest"
+)
+
+// weir reset gives a key its whole limit again. A key without a rate, a wrong key and a server that
+// is away are errors, after which the other keys are still reset.
+func TestReset(t *testing.T) {
+	s := serving(t, "--rules", file(t, "rules.yaml", `rules: [{name: user, glob: "user:*", rate: 2/h}, {key: job, concurrency: {limit: 1}}]`))
+	s.statuses("/rate/user:1", 3)
+	code, stdout, stderr := weir(t, "reset", "--admin", s.admin, "job", "user:1", "user:2")
+	if code != 1 || stdout != "user:1: rule user: 2 tokens returned\nuser:2: rule user: 0 tokens returned\n" || !strings.Contains(stderr, "job: 404 Not Found: no rule with a rate matches this key") {
+		t.Errorf("%d, %s, %s", code, stdout, stderr)
+	}
+	if got := s.statuses("/rate/user:1", 3); got[1] != 200 || got[2] != 429 {
+		t.Errorf("%v", got)
+	}
+	if code, stdout, _ := weir(t, "reset", "--json", "--admin", s.admin, "user:1"); code != 0 || stdout != `{"key":"user:1","rules":[{"rule":"user","returned":2}]}`+"\n" {
+		t.Errorf("%d, %s", code, stdout)
+	}
+	for args, want := range map[string]string{
+		"--admin=here:x/ a":             "--admin=here:x/",
+		"--admin=http://127.0.0.1:1 a":  "connection refused",
+		"--admin=" + s.admin + " \x01a": "control characters",
+		"--admin=" + s.public + " a":    "404 Not Found",
+		"--timeout=0s a":                "--timeout=0s: must be >= 1ms",
+	} {
+		if code, _, stderr := weir(t, append([]string{"reset"}, strings.Split(args, " ")...)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: %d, %s: want %s", args, code, stderr, want)
+		}
+	}
+	s.end()
+}
+
+// With peers, the owner of the key resets it, whichever instance is asked.
+func TestResetPeers(t *testing.T) {
+	f := newPeerFleet(t, "--rules", file(t, "rules.yaml", `rules: [{name: user, glob: "*", rate: 3/h}]`))
+	for i := range fleetSize {
+		f.admin[i] = "127.0.0.1:" + redistest.FreePort(t)
+		f.start(i)
+	}
+	f.untilStatuses("live live live", 0, 1, 2)
+	for i := range fleetSize {
+		key := f.ownedBy(i, "a")
+		for round := range 2 {
+			for n := range 4 {
+				want := 200
+				if n == 3 {
+					want = 429
+				}
+				if a := ask(t, f.client, "POST", f.urls[n%fleetSize]+"/rate/"+key); a.status != want {
+					t.Errorf("owner %d, round %d, request %d: %d %s", i, round, n, a.status, a.body)
+				}
+			}
+			if code, stdout, stderr := weir(t, "reset", "--admin", f.admin[0], key); code != 0 || stdout != key+": rule user: 3 tokens returned\n" {
+				t.Errorf("%d, %s, %s", code, stdout, stderr)
+			}
+		}
+	}
+}
+
+// An instance with an upstream says where to reset.
+func TestResetUpstream(t *testing.T) {
+	rules := file(t, "rules.yaml", `rules: [{name: user, glob: "*", rate: 3/h}]`)
+	up := serving(t, "--rules", rules)
+	leaf := serving(t, "--rules", rules, "--upstream", up.public)
+	if code, _, stderr := weir(t, "reset", "--admin", leaf.admin, "a"); code != 1 || !strings.Contains(stderr, "409 Conflict: the limits of this key belong to the upstream: reset it there (POST /-/reset at "+up.public) {
+		t.Errorf("%d, %s", code, stderr)
+	}
+	leaf.end()
+	up.end()
+}
