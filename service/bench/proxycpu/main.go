@@ -2,7 +2,7 @@
 // beside it the bare httputil.ReverseProxy of net/http with the same transport and the same
 // bounds of its server, and nginx. All stand in front of the same origin. weir proxy collects
 // garbage less often than Go's default (package heapfloor), so the ReverseProxy has a row with
-// that, too: the rest of the difference is what the limit costs.
+// that, too: the limit costs the rest of the difference.
 //
 //	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 3s] [-rounds 3] [-only name,name]
 //

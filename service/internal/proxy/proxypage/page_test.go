@@ -23,7 +23,7 @@ func TestPage(t *testing.T) {
 	until("requests are rejected", func() bool { return number(tab.Text("rejected")) > 0 })
 	until("the reason is told", has(tab, "reasons", "queue_full"))
 	until("rules deny", func() bool { return number(tab.Text("denied")) > 0 })
-	until("the story names the rule", has(tab, "story", "(logins)"))
+	until("the story names the rule", has(tab, "story", "logins"))
 	until("shadow mode tells what it would reject", has(tab, "classes", "shadow would reject"))
 	until("the shadow rule tells what it would deny", func() bool { return number(tab.Text("would")) > 0 })
 	until("the cache is told", has(tab, "classes", "% hits"))
