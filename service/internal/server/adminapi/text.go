@@ -38,7 +38,7 @@ func quota(q config.Quota) string {
 	text := q.Rate.String()
 	switch {
 	case q.Algorithm == config.Calendar:
-		return strconv.Itoa(q.Rate.Count) + " in each calendar " + q.Unit() + " in " + q.ZoneName()
+		return strconv.Itoa(q.Rate.Count) + "/" + q.Unit() + " calendar " + q.ZoneName()
 	case q.Algorithm.Windows():
 		return text + " " + string(q.Algorithm)
 	case q.Burst > 0 && q.Burst != q.Rate.Count:
