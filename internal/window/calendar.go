@@ -172,9 +172,8 @@ func (c Calendar) span(t time.Time, length time.Duration) (start, end time.Durat
 	return from.Sub(c.epoch), to.Sub(c.epoch)
 }
 
-// shown returns the time that clocks show beyond a multiple of length, which is whole seconds.
+// shown returns the time that clocks show beyond a multiple of length, which is at most an hour.
 func shown(t time.Time, length time.Duration) time.Duration {
-	_, offset := t.Zone()
-	seconds := time.Duration(t.Unix()+int64(offset)) % (length / time.Second)
-	return mod(seconds*time.Second, length) + time.Duration(t.Nanosecond())
+	_, m, s := t.Clock()
+	return (time.Duration(m)*time.Minute+time.Duration(s)*time.Second)%length + time.Duration(t.Nanosecond())
 }
