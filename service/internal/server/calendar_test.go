@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -154,6 +155,21 @@ func TestCalendarSettle(t *testing.T) {
 			_, err := d.Settle("a", id, 2)
 			must(t, err)
 			d.allows("a", want, 6)
+		})
+	}
+}
+
+// A grant lives for an hour, also at the beginning of a day of 25 hours.
+func TestCalendarGrantLife(t *testing.T) {
+	for after, want := range map[time.Duration]error{time.Hour - time.Second: nil, time.Hour + time.Minute: decider.ErrNoGrant} {
+		bubble(t, func(t *testing.T) {
+			d := newDesk(t, server.Config{}, dated(5, 24*time.Hour, "Europe/Berlin"))
+			until(t, "2000-10-28T22:00:00Z")
+			id := d.grant(5)
+			time.Sleep(after)
+			if _, err := d.Settle("a", id, 2); !errors.Is(err, want) {
+				t.Errorf("after %v: %v: want %v", after, err, want)
+			}
 		})
 	}
 }
