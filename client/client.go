@@ -29,9 +29,6 @@
 // With Config.URLs, the server is several instances that share keys: the Client asks the
 // owner of a key, and another instance if the owner does not answer.
 //
-// With Config.Leaf, the Client decides about rates by itself, by a part of each limit that
-// the server assigns to it by demand: a decision takes less than a microsecond.
-//
 // # When the server is away
 //
 // A call takes at most Config.Timeout in addition to its wait. If there is no valid

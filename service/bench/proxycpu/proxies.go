@@ -29,10 +29,10 @@ func serveOrigin(addr string) error {
 	return http.ListenAndServe(addr, nil)
 }
 
-// bare starts this program as a proxy of net/http.
-func bare(self, dir, origin string) func(bool) (*process, error) {
+// bare starts this program as a proxy of net/http: bare, or with heapfloor.
+func bare(kind, self, dir, origin string) func(bool) (*process, error) {
 	return func(tls bool) (*process, error) {
-		args := []string{"-serve", "bare", origin}
+		args := []string{"-serve", kind, origin}
 		if tls {
 			cert, key := certificatePaths(dir)
 			args = append(args, cert, key)

@@ -43,7 +43,7 @@ type Config struct {
 	RateLimit grpcapi.Config `embed:""` // without the fields that are not flags
 
 	AssignmentTTL  time.Duration `name:"assignment-ttl" aliases:"rlqs-ttl" env:"WEIR_ASSIGNMENT_TTL,WEIR_RLQS_TTL" least:"1s" default:"30s" placeholder:"TIME" help:"How long a leaf may use a rate that it was assigned without another exchange; for Envoy's rate limit quota service, at least twice its reporting interval. With away: share in a rule, a crashed leaf withholds its safe share for 10 times as long (${default})."`
-	MaxAssignments int           `least:"1" default:"500000" placeholder:"N" help:"Assignments at once, of all keys of all leaves. Each takes about 300 bytes, besides --memory. One leaf has at most half of them (${default})."`
+	MaxAssignments int           `least:"1" default:"500000" placeholder:"N" help:"Assignments at once, of all keys of all leaves. Each takes 300 bytes, or 750 if no other leaf uses the key, besides --memory. One leaf, or the leaves of a token for some keys, have at most half of them (${default})."`
 
 	LoadRules func() (*config.Rules, error) `kong:"-"` // called again for each reload
 	RulesPath string                        `kong:"-"` // the file or directory that LoadRules reads

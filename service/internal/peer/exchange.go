@@ -32,7 +32,7 @@ func flagsOf(conditions ...bool) (flags uint64) {
 func appendExchange(b []byte, x *decider.LeafExchange, timeout time.Duration) (_ []byte, ok bool) {
 	b = appendText(appendSpan(b, timeout), x.Leaf)
 	b = binary.AppendUvarint(b, flagsOf(x.Leave, x.Single))
-	b = appendFloat(binary.AppendUvarint(b, uint64(max(x.Held, 0))), x.Keep)
+	b = appendText(appendFloat(binary.AppendUvarint(b, uint64(max(x.Held, 0))), x.Keep), x.Tenant)
 	b = binary.AppendUvarint(b, uint64(len(x.Reports)))
 	for i := range x.Reports {
 		r, at := &x.Reports[i], len(b)
@@ -50,7 +50,7 @@ func (d *decoder) exchange() *decider.LeafExchange {
 	x := &decider.LeafExchange{Exchange: leaf.Exchange{Leaf: string(d.bytes())}}
 	flags := d.uvarint()
 	x.Leave, x.Single = flags&1 != 0, flags&2 != 0
-	x.Held, x.Keep = d.count(), d.float()
+	x.Held, x.Keep, x.Tenant = d.count(), d.float(), string(d.bytes())
 	n := d.count()
 	if n > len(d.b) { // each takes a byte or more
 		d.fail()
@@ -72,7 +72,8 @@ func (d *decoder) exchange() *decider.LeafExchange {
 // same.
 func appendLeafAnswer(b []byte, x *decider.LeafExchange, a *decider.LeafAnswer) (_ []byte, ok bool) {
 	b = binary.AppendUvarint(appendSigned(appendSigned(b, a.TTLMS), a.NextMS), flagsOf(a.Resync))
-	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.Known)), uint64(len(a.Watch)))
+	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.Known)), uint64(max(a.Leaves, 0)))
+	b = binary.AppendUvarint(b, uint64(len(a.Watch)))
 	for _, key := range a.Watch {
 		b = appendText(b, key)
 	}
@@ -101,7 +102,7 @@ func (d *decoder) leafAnswer(x *decider.LeafExchange, got *decider.LeafAnswer) {
 	*got = decider.LeafAnswer{Answer: leaf.Answer{Watch: got.Watch[:0], Assignments: got.Assignments[:0]}}
 	got.TTLMS, got.NextMS = d.signed(), d.signed()
 	got.Resync = d.uvarint()&1 != 0
-	got.Known = d.count()
+	got.Known, got.Leaves = d.count(), d.count()
 	for n := d.uvarint(); n > 0 && !d.failed; n-- {
 		if len(d.b) == 0 {
 			d.fail()

@@ -142,6 +142,7 @@ func (e *exchange) finish(ctx context.Context, w *view) error {
 			e.got.NextMS = p.got.NextMS
 		}
 		e.got.Known += p.got.Known
+		e.got.Leaves = max(e.got.Leaves, p.got.Leaves)
 		e.got.Resync = e.got.Resync || p.got.Resync
 		e.got.Watch = append(e.got.Watch, p.got.Watch...)
 		first = false

@@ -38,7 +38,7 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 		s.leave(rs, now, x, got)
 		return nil
 	}
-	l, err := ls.enter(x.Leaf)
+	l, err := ls.enter(x.Leaf, x.Tenant)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,17 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 	got.Known += e.fresh
 	got.Watch = l.takeWatch(got.Watch)
 	got.NextMS = e.next(len(got.Watch) > 0).Milliseconds()
+	got.Leaves = s.sharers()
 	return nil
+}
+
+// sharers returns the number of leaves that may use all keys: of a Tier, with the Tier itself and
+// with the leaves of its upstream, if each of them has as many as the Tier.
+func (s *Server) sharers() int {
+	if s.tier != nil {
+		return (s.leaves.free + 1) * s.tier.instances()
+	}
+	return s.leaves.free
 }
 
 // leave charges what a leaf has used, and gives all its assignments back.

@@ -63,7 +63,7 @@ var noMatch = new(match)
 func (ls *leaves) add(l *leafSession, key string, print uint64) *holding {
 	h := &holding{leaf: l, key: key, print: print, match: noMatch}
 	l.keys.add(h)
-	ls.held++
+	ls.count(l, 1)
 	return h
 }
 
@@ -78,7 +78,7 @@ func (ls *leaves) drop(h *holding, now time.Duration) {
 	h.setContended(false)
 	h.watched = false
 	h.leaf.keys.remove(h)
-	ls.held--
+	ls.count(h.leaf, -1)
 }
 
 func (h *holding) setContended(c bool) {

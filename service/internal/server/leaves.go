@@ -15,7 +15,7 @@ const (
 	reserve = 10 // about all keys: after that, nothing is kept for the leaf any more
 )
 
-// Bounds of leaves. An assignment takes about 300 bytes.
+// Bounds of leaves. An assignment takes 300 to 750 bytes.
 const (
 	maxLeaves = 20_000
 	// maxWatched bounds the keys that an answer asks reports of; others follow in the next.
@@ -35,6 +35,9 @@ type leaves struct {
 	most   int // assignments
 	held   int // assignments of keys, of all leaves
 
+	tenants map[string]*leafTenant // that have leaves
+	free    int                    // leaves without a tenant
+
 	cfg       allocator.Config // of all allocators, but for their limits
 	unlimited *shareBucket     // of keys that no rule limits: a bound on how long they are held
 	ended     []*holding       // ended assignments, in an Allocator
@@ -50,9 +53,17 @@ type leaves struct {
 	exchanges, reports, refused uint64
 }
 
+// A leafTenant is a token that does not allow all keys, with what its leaves have.
+type leafTenant struct {
+	name   string
+	leaves int
+	held   int // assignments of keys
+}
+
 // A leafSession is a leaf with its assignments.
 type leafSession struct {
 	name      string
+	tenant    *leafTenant // nil: it may use all keys
 	session   allocator.Session
 	keys      holdings
 	watch     []*holding // that the leaf should report
@@ -67,7 +78,7 @@ type leafSession struct {
 // init makes the leaves usable. Until the instant learn, the Server may not know all that
 // leaves have.
 func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
-	ls.byName, ls.most = map[string]*leafSession{}, most
+	ls.byName, ls.most, ls.tenants = map[string]*leafSession{}, most, map[string]*leafTenant{}
 	ls.relayed = map[*shareBucket]struct{}{}
 	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Learn: learn, Reserve: reserve * ttl, Looks: true, Watch: watch, Ended: ls.end}
 	ls.sessions.init()
@@ -95,29 +106,66 @@ func (ls *leaves) end(m *allocator.Member) {
 	}
 }
 
-// enter returns the leaf with a name, which may be new.
-func (ls *leaves) enter(name string) (*leafSession, error) {
+// enter returns the leaf with a name, which may be new. The tenant of a leaf does not change.
+func (ls *leaves) enter(name, tenant string) (*leafSession, error) {
 	l := ls.byName[name]
 	if l == nil {
-		if len(ls.byName) >= maxLeaves {
+		t := ls.tenants[tenant]
+		if free := maxLeaves - len(ls.byName); free <= 0 || t != nil && t.leaves >= free {
 			ls.refused++
 			return nil, decider.ErrLeaves
 		}
-		l = &leafSession{name: strings.Clone(name), at: -1}
-		ls.byName[l.name] = l
+		if t == nil && tenant != "" {
+			t = &leafTenant{name: strings.Clone(tenant)}
+			ls.tenants[t.name] = t
+		}
+		l = &leafSession{name: strings.Clone(name), tenant: t, at: -1}
+		if ls.byName[l.name] = l; t != nil {
+			t.leaves++
+		} else {
+			ls.free++
+		}
 	}
 	return l, nil
 }
 
+// remove forgets the name of a leaf.
+func (ls *leaves) remove(l *leafSession) {
+	delete(ls.byName, l.name)
+	if t := l.tenant; t != nil {
+		t.leaves--
+		ls.forget(t)
+	} else {
+		ls.free--
+	}
+}
+
+// forget forgets a tenant that has nothing.
+func (ls *leaves) forget(t *leafTenant) {
+	if t.leaves == 0 && t.held == 0 {
+		delete(ls.tenants, t.name)
+	}
+}
+
+// count counts assignments of a leaf that have come (1) or gone (-1).
+func (ls *leaves) count(l *leafSession, n int) {
+	ls.held += n
+	if t := l.tenant; t != nil {
+		t.held += n
+		ls.forget(t)
+	}
+}
+
 // full reports whether a leaf can have no further assignment: one leaf has at most half of
-// them.
+// them, and the leaves of a tenant have as many as are free.
 func (ls *leaves) full(l *leafSession) bool {
-	return ls.held >= ls.most || l.keys.n >= (ls.most+1)/2
+	free := ls.most - ls.held
+	return free <= 0 || l.keys.n >= (ls.most+1)/2 || l.tenant != nil && l.tenant.held >= free
 }
 
 // leave ends a leaf. This call and the next ones take its assignments back.
 func (ls *leaves) leave(l *leafSession, now time.Duration) {
-	delete(ls.byName, l.name)
+	ls.remove(l)
 	l.session.End()
 	ls.sessions.remove(l)
 	ls.left = append(ls.left, l)
@@ -178,9 +226,9 @@ func (ls *leaves) sweep(now time.Duration) {
 		return
 	}
 	ls.cleaned = now
-	for name, l := range ls.byName {
+	for _, l := range ls.byName {
 		if l.keys.n == 0 && l.session.Until() <= now {
-			delete(ls.byName, name)
+			ls.remove(l)
 		}
 	}
 }

@@ -187,7 +187,7 @@ func (e tierExchange) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.Answ
 	got, err := t.cfg.Assigner.Exchange(ctx, x)
 	t.link.exchanged(err)
 	if err == nil {
-		t.countLeaves(got.Assignments)
+		t.countLeaves(&got)
 	}
 	return got, err
 }
@@ -204,14 +204,16 @@ type leafCount struct {
 // leafCountLife is how long a number of leaves counts.
 const leafCountLife = 5 * time.Minute
 
-// countLeaves takes in how many leaves share the limits of keys.
-func (t *Tier) countLeaves(all []leaf.Assignment) {
+// countLeaves takes in how many leaves share limits: any key's, or those of the keys of an answer,
+// from an upstream that does not tell the former.
+func (t *Tier) countLeaves(got *leaf.Answer) {
 	c := &t.leaves
 	if time.Since(c.began) > leafCountLife {
 		c.began, c.before, c.now = time.Now(), c.now, 0
 	}
-	for i := range all {
-		c.now = max(c.now, all[i].Leaves)
+	c.now = max(c.now, got.Leaves)
+	for i := 0; i < len(got.Assignments) && got.Leaves == 0; i++ {
+		c.now = max(c.now, got.Assignments[i].Leaves)
 	}
 	t.setInstances(max(c.now, c.before, c.least))
 }

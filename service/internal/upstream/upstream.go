@@ -44,7 +44,7 @@ func (c Config) Validate() error {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
-		return errors.New("upstream: URL: not a URL") // the error has the URL, which may have a password
+		return errors.New("upstream: URL: not a URL: must be http://host:port or https://host:port") // the error has the URL, which may have a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("upstream: URL = %q: must be http://host:port or https://host:port", u.Redacted())
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":

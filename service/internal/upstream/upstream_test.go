@@ -95,7 +95,8 @@ func TestBadConfig(t *testing.T) {
 	}{
 		{upstream.Config{}, `upstream: URL = "": must be http://host:port or https://host:port`},
 		{upstream.Config{URL: "redis://a"}, `upstream: URL = "redis://a": must be http://host:port or https://host:port`},
-		{upstream.Config{URL: "http://a:b@c%zz"}, "upstream: URL: not a URL"},
+		{upstream.Config{URL: "http://a:b@c%zz"}, "upstream: URL: not a URL: must be http://host:port or https://host:port"},
+		{upstream.Config{URL: "127.0.0.1:8080"}, "upstream: URL: not a URL: must be http://host:port or https://host:port"},
 		{upstream.Config{URL: "http://me:secret@host"}, `upstream: URL = "http://me:xxxxx@host": must have no user, no query and no fragment`},
 		{upstream.Config{URL: "http://host", Timeout: -1}, "upstream: Timeout = -1ns: must be >= 0"},
 	} {

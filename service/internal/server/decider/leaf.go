@@ -11,6 +11,10 @@ type LeafExchange struct {
 	// Keep lets the leaf keep the rate that it has while its share differs from that by less
 	// than this part of it: in [0, 1). Leaves that lose tokens by a change need it.
 	Keep float64
+	// Tenant is the name of the leaf's token if that does not allow all keys, and empty
+	// otherwise. Leaves of tenants do not count in Answer.Leaves. A tenant may have as many
+	// leaves, and as many assignments, as are free: at most half of them.
+	Tenant string
 }
 
 // A LeafAnswer is the answer to a LeafExchange.

@@ -54,7 +54,7 @@ func (e *exchange) keep() bool {
 	clear(e.got.Assignments)
 	clear(e.got.Watch)
 	clear(e.refused)
-	e.x.Leaf, e.refused = "", e.refused[:0]
+	e.x.Leaf, e.x.Tenant, e.refused = "", "", e.refused[:0]
 	e.body = e.body[:0]
 	return cap(e.body) <= maxKeptExchange && cap(e.x.Reports) <= maxReports && cap(e.got.Watch) <= maxReports
 }
@@ -62,8 +62,9 @@ func (e *exchange) keep() bool {
 // assign answers the exchange of a leaf. A key that the token does not allow gets an
 // assignment with an error.
 func (c *call) assign() *fault {
-	if f := c.authorize(token.Decide, ""); f != nil && f.status == http.StatusUnauthorized {
-		return f // without reading the body
+	someKeys := c.authorize(token.Decide, "") // nil if the token allows all keys
+	if someKeys != nil && someKeys.status == http.StatusUnauthorized {
+		return someKeys // without reading the body
 	}
 	e := c.api.exchanges.Get().(*exchange)
 	defer func() {
@@ -83,7 +84,10 @@ func (c *call) assign() *fault {
 		return f
 	}
 	if c.api.cfg.Client != nil {
-		e.x.Leaf = c.api.cfg.Client(c.r) + "\x00" + e.x.Leaf
+		name := c.api.cfg.Client(c.r)
+		if e.x.Leaf = name + "\x00" + e.x.Leaf; someKeys != nil {
+			e.x.Tenant = name
+		}
 	}
 	if err := c.api.decider.Exchange(c.r.Context(), &e.x, &e.got); errors.Is(err, decider.ErrLeaves) {
 		return manyLeaves

@@ -27,22 +27,22 @@ func TestAssign(t *testing.T) {
 		s := assignSite(t, httpapi.Config{})
 		for _, step := range []struct{ body, want string }{
 			{`{"leaf":"a","reports":[{"key":"k","wants":10},{"key":"free","used":3}]}`,
-				`{"ttlMs":30000,"nextMs":5000,"assignments":[{"key":"k","rate":33.211512,"burst":6.660575,"limitRate":100,"limitBurst":10,"leaves":1},{"key":"free","rate":0,"burst":0,"unlimited":true}]}`},
-			{`{"leaf":"a","held":2}`, `{"ttlMs":30000,"nextMs":5000,"assignments":[]}`},
-			{`{"leaf":"a","held":3}`, `{"ttlMs":30000,"nextMs":5000,"resync":true,"assignments":[]}`},
+				`{"ttlMs":30000,"nextMs":5000,"leaves":1,"assignments":[{"key":"k","rate":33.211512,"burst":6.660575,"limitRate":100,"limitBurst":10,"leaves":1},{"key":"free","rate":0,"burst":0,"unlimited":true}]}`},
+			{`{"leaf":"a","held":2}`, `{"ttlMs":30000,"nextMs":5000,"leaves":1,"assignments":[]}`},
+			{`{"leaf":"a","held":3}`, `{"ttlMs":30000,"nextMs":5000,"resync":true,"leaves":1,"assignments":[]}`},
 			{`{"leaf":"b","reports":[{"key":"k","wants":1000}]}`,
-				`{"ttlMs":30000,"nextMs":250,"watch":["k"],"assignments":[{"key":"k","rate":66.788487,"burst":3.339424,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
-			{`{"leaf":"a","held":2}`, `{"ttlMs":30000,"nextMs":1000,"watch":["k"],"assignments":[]}`},
+				`{"ttlMs":30000,"nextMs":250,"leaves":2,"watch":["k"],"assignments":[{"key":"k","rate":66.788487,"burst":3.339424,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
+			{`{"leaf":"a","held":2}`, `{"ttlMs":30000,"nextMs":1000,"leaves":2,"watch":["k"],"assignments":[]}`},
 			{`{"leaf":"a","held":2,"reports":[{"key":"k","wants":10,"has":33.211512}]}`,
-				`{"ttlMs":30000,"nextMs":100,"assignments":[{"key":"k","rate":10.899999,"burst":2,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
+				`{"ttlMs":30000,"nextMs":100,"leaves":2,"assignments":[{"key":"k","rate":10.899999,"burst":2,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
 			{`{"leaf":"a","held":2,"reports":[{"key":"k","wants":10,"has":10.899999}]}`,
-				`{"ttlMs":30000,"nextMs":1000,"assignments":[{"key":"k","rate":10.899999,"burst":2,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
+				`{"ttlMs":30000,"nextMs":1000,"leaves":2,"assignments":[{"key":"k","rate":10.899999,"burst":2,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
 			{`{"leaf":"b","held":1,"reports":[{"key":"k","wants":1000,"has":66.788487}]}`,
-				`{"ttlMs":30000,"nextMs":1000,"assignments":[{"key":"k","rate":89.099999,"burst":7.999999,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
-			{`{"leaf":"a","held":2,"reports":[{"key":"k","done":true}]}`, `{"ttlMs":30000,"nextMs":5000,"assignments":[{"key":"k","rate":0,"burst":0}]}`},
+				`{"ttlMs":30000,"nextMs":1000,"leaves":2,"assignments":[{"key":"k","rate":89.099999,"burst":7.999999,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
+			{`{"leaf":"a","held":2,"reports":[{"key":"k","done":true}]}`, `{"ttlMs":30000,"nextMs":5000,"leaves":2,"assignments":[{"key":"k","rate":0,"burst":0}]}`},
 			{`{"leaf":"b","leave":true}`, `{"ttlMs":30000,"nextMs":5000,"assignments":[]}`},
 			{`{"leaf":"c","reports":[{"key":"k","wants":1000}]}`,
-				`{"ttlMs":30000,"nextMs":1000,"assignments":[{"key":"k","rate":100,"burst":10,"contended":true,"limitRate":100,"limitBurst":10,"leaves":1}]}`},
+				`{"ttlMs":30000,"nextMs":1000,"leaves":2,"assignments":[{"key":"k","rate":100,"burst":10,"contended":true,"limitRate":100,"limitBurst":10,"leaves":1}]}`},
 		} {
 			if a := s.ask("POST", "/assign", step.body); a.status != 200 || strings.TrimSuffix(a.body, "\n") != step.want {
 				t.Errorf("%s\n%d %s\nwant %s", step.body, a.status, a.body, step.want)
@@ -108,6 +108,28 @@ func TestAssignAuthorizesEachKey(t *testing.T) {
 		all = token.ErrUnknown
 		if a := s.ask("POST", "/assign", `{"leaf":"a","reports":[{"key":"k1"}]}`); a.status != 401 {
 			t.Errorf("an unknown token: %d %s", a.status, a.body)
+		}
+	})
+}
+
+// A leaf with a token for some keys does not count among the leaves for all keys.
+func TestLeavesOfTenants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := ""
+		s := assignSite(t, httpapi.Config{
+			Client: func(*http.Request) string { return name },
+			Authorize: func(_ *http.Request, _ token.Action, key string) error {
+				if name == "tenant" && key != "k1" {
+					return token.ErrForbidden
+				}
+				return nil
+			},
+		})
+		for i, want := range []any{nil, 1., 1., 2.} {
+			name = []string{"tenant", "operator"}[i%2]
+			if a := s.ask("POST", "/assign", fmt.Sprintf(`{"leaf":"l%d","reports":[{"key":"k1","wants":1}]}`, i)); a.json["leaves"] != want {
+				t.Errorf("leaf %d, of the %s: %s: want leaves: %v", i, name, a.body, want)
+			}
 		}
 	})
 }

@@ -145,6 +145,9 @@ func AppendStart(b []byte, a *leaf.Answer) []byte {
 	if a.Resync {
 		b = append(b, `,"resync":true`...)
 	}
+	if a.Leaves != 0 {
+		b = strconv.AppendInt(append(b, `,"leaves":`...), int64(a.Leaves), 10)
+	}
 	for i, key := range a.Watch {
 		if i == 0 {
 			b = append(b, `,"watch":[`...)

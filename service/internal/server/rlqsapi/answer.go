@@ -31,8 +31,11 @@ func (a *API) answer(ctx context.Context, session *token.Session, l *proxy, repo
 	case len(l.domain) > a.cfg.MaxKey: // else each bucket would take the time to make a key of it
 		return nil, status.Errorf(codes.InvalidArgument, "the domain has more than %d bytes", a.cfg.MaxKey)
 	}
-	if session != nil && !session.Known() {
-		return nil, errUnknown
+	if session != nil {
+		if !session.Known() {
+			return nil, errUnknown
+		}
+		l.tenant = session.Tenant(token.Decide)
 	}
 	now := time.Now()
 	x := newExchange(l, len(reports.GetBucketQuotaUsages()))
@@ -111,7 +114,7 @@ type exchange struct {
 // newExchange returns an exchange with room for n reports.
 func newExchange(l *proxy, n int) *exchange {
 	return &exchange{buckets: make([]*bucket, 0, n), asked: decider.LeafExchange{
-		Exchange: leaf.Exchange{Leaf: l.name, Reports: make([]leaf.Report, 0, n)}, Single: true, Keep: keepShare,
+		Exchange: leaf.Exchange{Leaf: l.name, Reports: make([]leaf.Report, 0, n)}, Single: true, Keep: keepShare, Tenant: l.tenant,
 	}}
 }
 

@@ -24,6 +24,7 @@ type proxy struct {
 	host    *host
 	name    string
 	domain  string             // of the stream
+	tenant  string             // decider.LeafExchange.Tenant
 	look    time.Duration      // how long until changes of its shares are looked for again
 	taken   bool               // by a stream; guarded by API.mu
 	buckets map[string]*bucket // by key; guarded by API.mu

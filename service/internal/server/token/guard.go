@@ -104,6 +104,14 @@ func (s *Session) find() (open bool) {
 // Known reports whether a token has the secret, or every client is allowed.
 func (s *Session) Known() bool { return s.find() || s.token != nil }
 
+// Tenant returns the name of the token if that does not allow the action on all keys, and "" otherwise.
+func (s *Session) Tenant(a Action) string {
+	if s.find() || s.token == nil || s.token.Authorize(a, "") == nil {
+		return ""
+	}
+	return s.token.Name
+}
+
 // Count counts a request.
 func (s *Session) Count() {
 	switch {

@@ -180,8 +180,14 @@ func TestSession(t *testing.T) {
 	if err := s.Authorize(token.Decide, "admin"); !errors.Is(err, token.ErrForbidden) {
 		t.Error(err)
 	}
+	if got := s.Tenant(token.Decide); got != "shop" {
+		t.Errorf("a token of some keys: %q", got)
+	}
 	g.Use(parse("tokens: [{name: shop, sha256: " + hashed(secret) + ", allow: [lease]}]"))
 	check("reloaded", token.ErrForbidden, token.ErrUnknown)
+	if got := s.Tenant(token.Lease) + wrong.Tenant(token.Lease); got != "" {
+		t.Errorf("a token of all keys, and none: %q", got)
+	}
 	uses := map[string]uint64{}
 	g.Uses(func(name string, n uint64) { uses[name] = n })
 	if uses["shop"] != 2 || uses[""] != 2 {
