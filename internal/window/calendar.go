@@ -22,7 +22,9 @@ type Unit uint8
 
 // The Units. ISO 8601 begins weeks on Monday.
 const (
-	Day Unit = 1 + iota
+	Minute Unit = 1 + iota
+	Hour
+	Day
 	Month
 	Year
 	WeekFromSunday // a week from the weekday d is WeekFromSunday + Unit(d)
@@ -47,6 +49,9 @@ func Every(period, offset time.Duration) Calendar {
 // A day begins when clocks in loc first show its date, whether that is at midnight or not,
 // and ends when the next one begins. A date that clocks skip has no day. Clocks that go back
 // over midnight do not bring the old day back.
+//
+// An Hour begins whenever clocks in loc show a full hour, and a Minute when they show a full
+// minute. Clocks that change by half an hour make one hour 30 minutes longer.
 //
 // Windows follow the clock that epoch was read from. If that clock is set
 // afterwards, they do not change.
@@ -91,6 +96,9 @@ func mod(d, period time.Duration) time.Duration {
 // UTC, where each day has one and 24 hours follow.
 func (c Calendar) date(now time.Duration) (start, end time.Duration) {
 	t := c.epoch.Add(now).In(c.loc)
+	if c.unit <= Hour {
+		return c.span(t, [...]time.Duration{Minute: time.Minute, Hour: time.Hour}[c.unit])
+	}
 	y, m, d := t.Date()
 	var years, months, days int // of a window
 	switch c.unit {
@@ -137,4 +145,35 @@ func (c Calendar) first(date time.Time) time.Time {
 		}
 		t = end
 	}
+}
+
+// span is date for windows that begin when clocks show a multiple of length.
+func (c Calendar) span(t time.Time, length time.Duration) (start, end time.Duration) {
+	from, to := t, t
+	for {
+		begin, _ := from.ZoneBounds()
+		from = from.Add(-shown(from, length))
+		if begin.IsZero() || begin.After(t) || !from.Before(begin) {
+			break
+		}
+		from = begin.Add(-1) // clocks changed in the window
+	}
+	for {
+		_, change := to.ZoneBounds()
+		next := to.Add(length - shown(to, length))
+		if change.IsZero() || !change.After(to) || next.Before(change) { // not after: see first
+			to = next
+			break
+		}
+		if to = change; shown(to, length) == 0 {
+			break
+		}
+	}
+	return from.Sub(c.epoch), to.Sub(c.epoch)
+}
+
+// shown returns the time that clocks show beyond a multiple of length, which is at most an hour.
+func shown(t time.Time, length time.Duration) time.Duration {
+	_, m, s := t.Clock()
+	return (time.Duration(m)*time.Minute+time.Duration(s)*time.Second)%length + time.Duration(t.Nanosecond())
 }

@@ -74,7 +74,7 @@ func TestDates(t *testing.T) {
 	in := func(u window.Unit) func(time.Time, *time.Location) window.Calendar {
 		return func(epoch time.Time, loc *time.Location) window.Calendar { return window.Dates(u, epoch, loc) }
 	}
-	day, month, year := in(window.Day), in(window.Month), in(window.Year)
+	minute, hour, day, month, year := in(window.Minute), in(window.Hour), in(window.Day), in(window.Month), in(window.Year)
 	week := func(first time.Weekday) func(time.Time, *time.Location) window.Calendar {
 		return in(window.WeekFromSunday + window.Unit(first))
 	}
@@ -84,6 +84,29 @@ func TestDates(t *testing.T) {
 		zone           string
 		at, start, end string
 	}{
+		{"a minute begins with itself", minute, "Europe/Berlin",
+			"2024-05-06T12:34:00+02:00", "2024-05-06T12:34:00+02:00", "2024-05-06T12:35:00+02:00"},
+		{"and has odd seconds in odd zones", minute, "Africa/Monrovia", // -00:44:30 until 1972
+			"1960-05-06T00:44:29Z", "1960-05-06T00:43:30Z", "1960-05-06T00:44:30Z"},
+		{"an hour is that of the zone", hour, "Asia/Kathmandu",
+			"2024-05-06T12:59:59+05:45", "2024-05-06T12:00:00+05:45", "2024-05-06T13:00:00+05:45"},
+		{"an hour ends as clocks go forward", hour, "America/New_York",
+			"2024-03-10T01:30:00-05:00", "2024-03-10T01:00:00-05:00", "2024-03-10T03:00:00-04:00"},
+		{"and one begins", hour, "America/New_York",
+			"2024-03-10T03:00:00-04:00", "2024-03-10T03:00:00-04:00", "2024-03-10T04:00:00-04:00"},
+		{"an hour ends as they go back", hour, "America/New_York",
+			"2024-11-03T01:59:59-04:00", "2024-11-03T01:00:00-04:00", "2024-11-03T01:00:00-05:00"},
+		{"so it comes twice", hour, "America/New_York",
+			"2024-11-03T01:59:59-05:00", "2024-11-03T01:00:00-05:00", "2024-11-03T02:00:00-05:00"},
+		{"clocks that go forward by half an hour lengthen an hour", hour, "Australia/Lord_Howe",
+			"2024-10-06T02:45:00+11:00", "2024-10-06T01:00:00+10:30", "2024-10-06T03:00:00+11:00"},
+		{"from its beginning", hour, "Australia/Lord_Howe",
+			"2024-10-06T01:00:00+10:30", "2024-10-06T01:00:00+10:30", "2024-10-06T03:00:00+11:00"},
+		{"and so do clocks that go back", hour, "Australia/Lord_Howe",
+			"2024-04-07T01:45:00+10:30", "2024-04-07T01:00:00+11:00", "2024-04-07T02:00:00+10:30"},
+		{"the last hour of a leap year is an hour, far away too", hour, "America/New_York",
+			"2096-12-31T23:59:59-05:00", "2096-12-31T23:00:00-05:00", "2097-01-01T00:00:00-05:00"},
+
 		{"a day is from midnight to midnight", day, "UTC",
 			"2024-05-06T23:59:59Z", "2024-05-06T00:00:00Z", "2024-05-07T00:00:00Z"},
 		{"midnight belongs to the new day", day, "UTC",
@@ -272,6 +295,32 @@ func TestDatesAgainstOracle(t *testing.T) {
 	}
 }
 
+// An hour has no full hour of the clocks within it, and begins and ends with one.
+func TestHoursAgainstOracle(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 0))
+	for _, name := range []string{"America/New_York", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kathmandu", "Antarctica/Troll", "Pacific/Apia"} {
+		loc := zone(t, name)
+		c := window.Dates(window.Hour, epoch, loc)
+		full := func(d time.Duration) bool { _, m, s := epoch.Add(d).In(loc).Clock(); return m == 0 && s == 0 }
+		for i := range 40 {
+			at := time.Date(1975+rng.IntN(100), 1, 1+rng.IntN(366), 0, 0, rng.IntN(86400), 0, loc)
+			if _, change := at.ZoneBounds(); !change.IsZero() && i > 0 {
+				at = change.Add(time.Duration(rng.Int64N(int64(6*time.Hour))) - 3*time.Hour)
+			}
+			now := at.Sub(epoch)
+			start, end := c.At(now)
+			if start > now || now >= end || !full(start) || !full(end) {
+				t.Fatalf("%v: [%v, %v)", at, epoch.Add(start).In(loc), epoch.Add(end).In(loc))
+			}
+			for x := start + time.Minute; x < end; x += time.Minute {
+				if full(x) {
+					t.Fatalf("%v: [%v, %v): %v is within", at, epoch.Add(start).In(loc), epoch.Add(end).In(loc), epoch.Add(x).In(loc))
+				}
+			}
+		}
+	}
+}
+
 // Windows follow each other without gap, and each holds the instants it is
 // the window of.
 func FuzzCalendar(f *testing.F) {
@@ -283,12 +332,17 @@ func FuzzCalendar(f *testing.F) {
 	f.Add(int64(math.MaxInt64), int64(0), int64(0), uint8(3))
 	f.Add(int64(math.MinInt64), int64(0), int64(0), uint8(4))
 	f.Add(int64(1), int64(0), int64(0), uint8(9))
+	f.Add(int64(1), int64(0), int64(0), uint8(5))
+	f.Add(int64(-1<<62), int64(0), int64(0), uint8(6))
+	f.Add(int64(math.MaxInt64), int64(0), int64(0), uint8(6))
+	f.Add(int64(math.MinInt64), int64(0), int64(0), uint8(5))
 	loc := zone(f, "America/St_Johns")
 	f.Fuzz(func(t *testing.T, now, period, offset int64, kind uint8) {
 		c := [...]window.Calendar{
 			window.Every(time.Duration(period), time.Duration(offset)), window.Dates(window.Day, epoch, loc),
 			window.Dates(window.WeekFromSunday+window.Unit(offset%7), epoch, loc), window.Dates(window.Month, epoch, loc), window.Dates(window.Year, epoch, loc),
-		}[kind%5]
+			window.Dates(window.Minute, epoch, loc), window.Dates(window.Hour, epoch, loc),
+		}[kind%7]
 		at := time.Duration(now)
 		start, end := c.At(at)
 		if start > at || at >= end && at != never {

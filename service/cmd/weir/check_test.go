@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/service/internal/rulecheck"
 )
@@ -34,6 +35,37 @@ x
 `
 	if code != 0 || stderr != "" || told != want {
 		t.Errorf("%d, %s, %s: want %s", code, stdout, stderr, want)
+	}
+}
+
+// A calendar window is told with its zone and the beginning of the next one. A store does not
+// have such windows.
+func TestCheckCalendar(t *testing.T) {
+	rules := file(t, "rules.yaml", `rules: [{name: plan, key: a, rate: 1000000/day, algorithm: calendar, zone: Asia/Tokyo, queue: 0, candidate: {rate: 100/month, algorithm: calendar}}]`)
+	tokyo := time.FixedZone("", 9*60*60)
+	want := func() string {
+		now := time.Now()
+		day := now.In(tokyo).Truncate(time.Second).AddDate(0, 0, 1)
+		return fmt.Sprintf("\na\n  plan (key \"a\"): 1,000,000 in each calendar day in Asia/Tokyo, the next begins at %s, 0 may wait, for at most 3600000 ms;"+
+			" candidate 100 in each calendar month in UTC, the next begins at %s\n",
+			time.Date(day.Year(), day.Month(), day.Day(), 0, 0, 0, 0, tokyo).Format(time.RFC3339), time.Date(now.UTC().Year(), now.UTC().Month()+1, 1, 0, 0, 0, 0, time.UTC).Format(time.RFC3339))
+	}
+	before := want()
+	code, stdout, stderr := weir(t, "check", rules, "a")
+	if _, told, _ := strings.Cut(stdout, "\n"); code != 0 || told != before && told != want() {
+		t.Errorf("%d, %s, %s: want %s", code, told, stderr, before)
+	}
+	_, stdout, _ = weir(t, "check", "--json", rules, "a")
+	var report rulecheck.Report
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || len(report.Keys) != 1 {
+		t.Fatal(err, stdout)
+	}
+	if q := report.Keys[0].Rules[0].Quota; q.Unit != "day" || q.Zone != "Asia/Tokyo" || q.Next == nil || !q.Next.After(time.Now().Add(-time.Hour)) {
+		t.Errorf("%+v", q)
+	}
+	code, _, stderr = weir(t, "check", "--store", "redis://127.0.0.1:1", rules)
+	if want := `rule "plan": algorithm: calendar counts in one process`; code == 0 || !strings.Contains(stderr, want) {
+		t.Errorf("%d, %s: want %s", code, stderr, want)
 	}
 }
 

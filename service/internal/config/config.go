@@ -7,7 +7,7 @@
 //	    glob: "login:*"         # or key: (exactly this), regex: (RE2), or entries:
 //	    rate: 5/m               # a quota: 100/s, 100/90s, 1000/h
 //	    burst: 10               # of a token bucket; the rate's count if left out
-//	    algorithm: gcra         # or fixed, sliding: windows
+//	    algorithm: gcra         # or fixed, sliding, calendar: windows
 //	    queue: 20               # requests that may wait for one bucket
 //	    max_wait: 10s
 //	  - name: reports
@@ -154,14 +154,17 @@ type Quota struct {
 	Burst int `yaml:"burst"`
 	// Algorithm is GCRA if empty.
 	Algorithm Algorithm `yaml:"algorithm"`
+	// Zone is the time zone of Calendar windows, as a name of the IANA database. If empty,
+	// UTC. Other algorithms have none.
+	Zone string `yaml:"zone"`
 }
 
 // A Rate is Count tokens in each Period. The zero Rate is none; a Count of zero
-// with a Period lets nothing pass. In text it is 100/s, 100/90s, 5/m, 1000/h or
-// 10000/d.
+// with a Period lets nothing pass. In text it is 100/s, 100/90s, 5/m, 1000/h,
+// 10000/d, 50000/week or 200000/month.
 type Rate struct {
 	Count  int
-	Period time.Duration // > 0
+	Period time.Duration // > 0. Month is a calendar month
 }
 
 // Algorithm enforces a rate.
@@ -171,6 +174,9 @@ const (
 	GCRA    Algorithm = "gcra"    // a token bucket
 	Fixed   Algorithm = "fixed"   // windows that begin with the first request of a key
 	Sliding Algorithm = "sliding" // the last window fades out over the next
+	// Calendar counts in the minutes, hours, days, weeks or months of the calendar in
+	// Quota.Zone. A day begins when clocks there first show its date, and a week on Monday.
+	Calendar Algorithm = "calendar"
 	// FixedWindow counts as envoyproxy/ratelimit does, for its files alone: in windows
 	// that begin at multiples of their length since 1970, and also requests that are
 	// denied. A request without a cost is denied if more than the limit is counted.
@@ -179,10 +185,10 @@ const (
 
 // Windows reports whether the Algorithm counts in windows rather than with a
 // token bucket.
-func (a Algorithm) Windows() bool { return a == Fixed || a == Sliding || a == FixedWindow }
+func (a Algorithm) Windows() bool { return a == Sliding || a.Resets() }
 
 // Resets reports whether the Algorithm counts in windows that begin at zero.
-func (a Algorithm) Resets() bool { return a == Fixed || a == FixedWindow }
+func (a Algorithm) Resets() bool { return a == Fixed || a == FixedWindow || a == Calendar }
 
 // Limit returns the most tokens that a key can have at once.
 func (q Quota) Limit() int {

@@ -147,6 +147,7 @@ func (q Quota) aspects(prefix string) []aspect {
 		{prefix + "rate", q.Rate.String()},
 		{prefix + "burst", burst},
 		{prefix + "algorithm", string(cmp.Or(q.Algorithm, GCRA))},
+		{prefix + "zone", q.ZoneName()},
 	}
 }
 

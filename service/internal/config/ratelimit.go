@@ -48,6 +48,14 @@ type Descriptor struct {
 // protocol; 0 is none.
 var RateUnits = [...]time.Duration{1: time.Second, 2: time.Minute, 3: time.Hour, 4: day, 5: 30 * day, 6: 365 * day, 7: 7 * day}
 
+// RateUnit returns the number of a unit by its period; 0 if no unit has it.
+func RateUnit(period time.Duration) uint64 {
+	if period == Month {
+		period = 30 * day
+	}
+	return uint64(max(slices.Index(RateUnits[:], period), 0))
+}
+
 // unitNames are the names of RateUnits.
 var unitNames = [len(RateUnits)]string{1: "second", 2: "minute", 3: "hour", 4: "day", 5: "month", 6: "year", 7: "week"}
 

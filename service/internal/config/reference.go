@@ -69,12 +69,16 @@ var Reference = append([]filedoc.Field{
 func quota(in, what string) []filedoc.Field {
 	return []filedoc.Field{
 		{Path: in + "rate", Kind: filedoc.Rate, Example: "5/m",
-			Text: "Tokens per period: `100/s`, `5/m`, `1000/h`, `10000/d`, `100/90s`; the period from 1ms to 10 years. " + what},
+			Text: "Tokens per period: `100/s`, `5/m`, `1000/h`, `10000/d`, `100/90s`, `50000/week`; the period from 1ms to 10 years. `200000/month` is for `algorithm: calendar`. " + what},
 		{Path: in + "burst", Kind: filedoc.Number, Unit: "tokens", Least: 1, Most: maxCount, Default: "the count of the rate", Example: "10",
 			Text: "The capacity of the token bucket, at least 1. Windows have none."},
-		{Path: in + "algorithm", Kind: filedoc.Enum, Values: []string{"gcra", "fixed", "sliding"}, Default: "`gcra`", Example: "fixed",
+		{Path: in + "algorithm", Kind: filedoc.Enum, Values: []string{"gcra", "fixed", "sliding", "calendar"}, Default: "`gcra`", Example: "fixed",
 			Text: "`gcra` is a token bucket. `fixed` counts in windows that begin with the first request of a key; with `sliding`, the last window " +
-				"fades out over the next."},
+				"fades out over the next. `calendar` counts in the minutes, hours, days, weeks (from Monday) or months of the `zone`; such windows " +
+				"cannot be shared through `--store` or `--upstream`."},
+		{Path: in + "zone", Kind: filedoc.Text, Default: "UTC", Example: "Europe/Berlin",
+			Text: "With `algorithm: calendar`: the time zone of the calendar, by its name in the IANA database. A day begins when clocks there first show its " +
+				"date: it has 23 or 25 hours when they change."},
 	}
 }
 

@@ -64,7 +64,14 @@ func TestReferenceIsWhole(t *testing.T) {
 func withField(path, value string) string {
 	name := path[strings.LastIndex(path, ".")+1:]
 	pattern, rate, lease, candidate := "key: a", ", rate: 100/s", "", ""
-	own := ", " + name + ": " + value
+	own, unit := ", "+name+": "+value, "s"
+	switch name {
+	case "zone":
+		own += ", algorithm: calendar"
+		fallthrough
+	case "algorithm":
+		rate, unit = ", rate: 100/d", "d"
+	}
 	switch {
 	case !strings.Contains(path, "."):
 		return name + ": " + value + "\nrules: []\n"
@@ -78,7 +85,7 @@ func withField(path, value string) string {
 	case path == "rules[].candidate.rate":
 		candidate, own = ", candidate: {rate: "+value+"}", ""
 	case strings.HasPrefix(path, "rules[].candidate."):
-		candidate, own = ", candidate: {rate: 100/s"+own+"}", ""
+		own = ", candidate: {rate: 100/" + unit + own + "}"
 	case name == "memory":
 		pattern = "glob: a"
 	case name == "rate":

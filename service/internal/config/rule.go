@@ -43,6 +43,10 @@ func (c *checker) quota(path string, q Quota) {
 		c.rate(path+".rate", q.Rate)
 	}
 	burst := has(c, path+".burst", q.Burst)
+	if q.Algorithm != Calendar {
+		c.check(q.Rate.Period != Month, path+".rate", q.Rate, "must have another period but with algorithm calendar: months differ in length")
+		c.check(q.Zone == "", path+".zone", q.Zone, "must be left out but with algorithm calendar")
+	}
 	switch q.Algorithm {
 	case "", GCRA:
 		if burst {
@@ -51,8 +55,13 @@ func (c *checker) quota(path string, q Quota) {
 	case FixedWindow: // of files of envoyproxy/ratelimit
 	case Fixed, Sliding:
 		c.check(!burst, path+".burst", q.Burst, fmt.Sprintf("must be left out: with algorithm %s, the rate's count is all there is", q.Algorithm))
+	case Calendar:
+		c.check(!burst, path+".burst", q.Burst, "must be left out: with algorithm calendar, the rate's count is all there is")
+		c.check(q.Rate == Rate{} || q.Unit() != "", path+".rate", q.Rate, "must have a period of the calendar with algorithm calendar: minute, hour, day, week or month")
+		_, err := q.Location()
+		c.check(err == nil, path+".zone", q.Zone, "must be a time zone, such as Europe/Berlin, or left out for UTC")
 	default:
-		c.check(false, path+".algorithm", string(q.Algorithm), "must be gcra, fixed or sliding")
+		c.check(false, path+".algorithm", string(q.Algorithm), "must be gcra, fixed, sliding or calendar")
 	}
 }
 

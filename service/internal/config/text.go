@@ -12,6 +12,13 @@ import (
 
 const day = 24 * time.Hour
 
+// week is a Rate.Period with a name, which Rate.String does not use.
+const week = 7 * day
+
+// Month is Rate.Period of a rate per calendar month. It is not shorter than any month. It has
+// a nanosecond that no other period in a file has.
+const Month = 31*day + 2*time.Hour + 1
+
 // units are the periods that have names, the largest first.
 var units = []struct {
 	letter, word string
@@ -34,6 +41,9 @@ func span(d time.Duration) string {
 			return u.letter
 		}
 	}
+	if d == Month {
+		return "month"
+	}
 	if d > 0 && d%day == 0 {
 		return strconv.Itoa(int(d/day)) + "d"
 	}
@@ -51,7 +61,7 @@ func span(d time.Duration) string {
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText reads a count and a period: 100/s, 100/90s, 5/m, 1000/h,
-// 10000/d, 100000/30d, 100/1m30s, 5/minute. There can be spaces around the
+// 10000/d, 100000/30d, 100/1m30s, 5/minute, 50000/week, 200000/month. There can be spaces around the
 // slash. An empty text is the zero Rate.
 func (r *Rate) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
@@ -80,6 +90,12 @@ func parseSpan(text string) (d time.Duration, ok bool) {
 		if text == u.letter || text == u.word {
 			return u.is, true
 		}
+	}
+	switch text {
+	case "week":
+		return week, true
+	case "month":
+		return Month, true
 	}
 	if number, days := strings.CutSuffix(text, "d"); days {
 		n, err := strconv.ParseUint(number, 10, 16) // 65535 days are no overflow

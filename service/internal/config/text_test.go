@@ -23,6 +23,8 @@ func TestRateText(t *testing.T) {
 		{"1/minute", config.Rate{Count: 1, Period: time.Minute}, "1/m"},
 		{"1/hour", config.Rate{Count: 1, Period: time.Hour}, "1/h"},
 		{"1/day", config.Rate{Count: 1, Period: 24 * time.Hour}, "1/d"},
+		{"1/week", config.Rate{Count: 1, Period: 168 * time.Hour}, "1/7d"},
+		{"1/month", config.Rate{Count: 1, Period: config.Month}, "1/month"},
 		{"100/90s", config.Rate{Count: 100, Period: 90 * time.Second}, "100/1m30s"},
 		{"100/1m30s", config.Rate{Count: 100, Period: 90 * time.Second}, "100/1m30s"},
 		{"100/90m", config.Rate{Count: 100, Period: 90 * time.Minute}, "100/1h30m"},

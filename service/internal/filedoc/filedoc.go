@@ -134,7 +134,7 @@ func items(list map[string]any) map[string]any {
 const (
 	// What time.ParseDuration reads.
 	duration = `([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)`
-	period   = `(s|m|h|d|second|minute|hour|day|[0-9]+d|(` + duration + `)+)`
+	period   = `(s|m|h|d|second|minute|hour|day|week|month|[0-9]+d|(` + duration + `)+)`
 )
 
 func (f Field) schema() map[string]any {

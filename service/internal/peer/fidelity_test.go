@@ -31,6 +31,7 @@ func manyRules() *config.Rules {
 		{Name: "shadow", Glob: "*d*", Quota: quota(2, time.Second, config.GCRA), Mode: config.Shadow, MaxWait: time.Hour, Memory: 1 << 20},
 		{Name: "shared", Glob: "*e*", Per: config.PerRule, Quota: quota(8, time.Second, config.GCRA), MaxWait: time.Hour},
 		{Name: "units", Glob: "*f*", Concurrency: &config.Concurrency{Limit: 3, TTL: 2 * time.Second, MaxWait: time.Minute, Queue: &queue}},
+		{Name: "dated", Glob: "*c*", Quota: config.Quota{Rate: config.Rate{Count: 90, Period: time.Minute}, Algorithm: config.Calendar, Zone: "Asia/Tokyo"}, MaxWait: time.Hour},
 		{Name: "nothing", Glob: "*g*", Quota: quota(0, time.Second, config.GCRA), Candidate: &config.Quota{Rate: config.Rate{Count: 1, Period: 90 * time.Second}}},
 	}}
 }

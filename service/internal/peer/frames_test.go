@@ -311,9 +311,9 @@ func TestVerdicts(t *testing.T) {
 func TestManyRules(t *testing.T) {
 	full := config.Rule{
 		Name: "r", Regex: "^a", Domain: "d", Entries: map[string]string{"a": "b"}, Per: config.PerRule,
-		Quota: config.Quota{Rate: config.Rate{Count: 0, Period: 90 * time.Millisecond}, Burst: 4, Algorithm: config.Sliding},
+		Quota: config.Quota{Rate: config.Rate{Count: 0, Period: 90 * time.Millisecond}, Burst: 4, Algorithm: config.Sliding, Zone: "UTC"},
 		Queue: new(int), MaxWait: 3, MaxDebt: new(int), OwnQuota: true, Memory: 5000, Mode: config.Shadow, Away: config.AwayShare,
-		Concurrency: &config.Concurrency{Limit: config.Auto, Min: 3, TTL: time.Second}, Candidate: &config.Quota{Rate: config.Rate{Count: 3, Period: 1}},
+		Concurrency: &config.Concurrency{Limit: config.Auto, Min: 3, TTL: time.Second}, Candidate: &config.Quota{Rate: config.Rate{Count: 3, Period: 1}, Algorithm: config.Calendar, Zone: "Asia/Tokyo"},
 		Descriptor: &config.Descriptor{Path: "p", Replaces: []string{"a"}, Quota: true},
 	}
 	text, err := describeRule(&full)

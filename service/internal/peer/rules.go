@@ -78,12 +78,13 @@ type quotaText struct {
 	Rate      rateText
 	Burst     int
 	Algorithm config.Algorithm
+	Zone      string
 }
 
 func describeRule(r *config.Rule) ([]byte, error) {
 	t := ruleText{ruleFields: (*ruleFields)(r), Rate: rateText(r.Rate), Memory: int64(r.Memory)}
 	if c := r.Candidate; c != nil {
-		t.Candidate = &quotaText{rateText(c.Rate), c.Burst, c.Algorithm}
+		t.Candidate = &quotaText{rateText(c.Rate), c.Burst, c.Algorithm, c.Zone}
 	}
 	return json.Marshal(t)
 }
@@ -96,7 +97,7 @@ func readRule(text []byte) (*config.Rule, error) {
 	}
 	r.Rate, r.Memory = config.Rate(t.Rate), bytesize.Size(t.Memory)
 	if c := t.Candidate; c != nil {
-		r.Candidate = &config.Quota{Rate: config.Rate(c.Rate), Burst: c.Burst, Algorithm: c.Algorithm}
+		r.Candidate = &config.Quota{Rate: config.Rate(c.Rate), Burst: c.Burst, Algorithm: c.Algorithm, Zone: c.Zone}
 	}
 	return r, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/service/internal/bytesize"
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
@@ -113,6 +114,7 @@ func (c *checker) rule(path string, r *Rule, names map[string]string) {
 	c.keys(path+".by", r.By, r.Routes)
 	if c.check(c.has(path+".rate"), path+".rate", nil, "must be given, such as 100/m"); c.has(path + ".rate") {
 		c.check(int64(r.Rate.Count) <= maxTokens, path+".rate", r.Rate, "must have a count of at most %d", int64(maxTokens))
+		c.check(r.Rate.Period != config.Month, path+".rate", r.Rate, "must have another period: months differ in length")
 		c.check(r.Rate.Period >= minPeriod && r.Rate.Period <= maxPeriod, path+".rate", r.Rate, "must have a period from %v to 10 years", minPeriod)
 	}
 	if c.has(path + ".burst") {

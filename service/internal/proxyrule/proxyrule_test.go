@@ -41,6 +41,7 @@ func TestMistakes(t *testing.T) {
 		{"rules:\n- {name: é, rate: 1/s}", `rules[0].name = "é": must be 1 to 64 printable ASCII characters`},
 		{"rules:\n- {name: a, rate: 1/s}\n- {name: a, rate: 1/s}", `a.yaml:3:10: rules[1].name = "a": is also the name at a.yaml:2:10`},
 		{"rules:\n- {name: a, rate: 100}", `a.yaml:2:19: rules[0].rate = "100": want a whole number, a slash and a period`},
+		{"rules:\n- {name: a, rate: 1/month}", `a.yaml:2:19: rules[0].rate = 1/month: must have another period: months differ in length`},
 		{"rules:\n- {name: a, rate: 1/s, by: addres}", `a.yaml:2:28: rules[0].by = "addres": want address, route, method, host, header NAME`},
 		{"rules:\n- {name: a, rate: 1/s, by: [header]}", `rules[0].by[0] = "header": want the name of a header after it, such as header X-Api-Key`},
 		{"rules:\n- {name: a, rate: 1/s, by: address x}", `rules[0].by = "address x": want nothing after address`},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
@@ -63,6 +64,9 @@ type Quota struct {
 	Rate      string           `json:"rate"`
 	Burst     int              `json:"burst"` // the most requests at once
 	Algorithm config.Algorithm `json:"algorithm"`
+	Unit      string           `json:"unit,omitempty"` // of calendar windows, as the following fields
+	Zone      string           `json:"zone,omitempty"`
+	Next      *time.Time       `json:"next_window,omitempty"` // when the next window begins
 }
 
 // A Concurrency is a limit of leases.
@@ -177,7 +181,28 @@ func (f Fleet) text() string {
 }
 
 func describeQuota(q *config.Quota) *Quota {
-	return &Quota{q.Rate.String(), cmp.Or(q.Burst, q.Rate.Count), cmp.Or(q.Algorithm, config.GCRA)}
+	d := &Quota{Rate: q.Rate.String(), Burst: cmp.Or(q.Burst, q.Rate.Count), Algorithm: cmp.Or(q.Algorithm, config.GCRA), Unit: q.Unit(), Zone: q.ZoneName()}
+	if d.Unit != "" {
+		d.Next = new(q.NextWindow(time.Now()))
+	}
+	return d
+}
+
+// text returns a quota as a part of a line.
+func (q *Quota) text() string {
+	if q.Next != nil {
+		return fmt.Sprintf("%s in each calendar %s in %s, the next begins at %s", thousands(q.Burst), q.Unit, q.Zone, q.Next.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("%s, %d at once (%s)", q.Rate, q.Burst, q.Algorithm)
+}
+
+// thousands formats a number >= 0 as 1,000.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // maxFleet bounds the rules that Print lists without keys.
@@ -219,7 +244,7 @@ func (r *Rule) text() string {
 	all := []string{fmt.Sprintf("%s (%s): ", r.Name, r.Pattern)}
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if q := r.Quota; q != nil {
-		add("%s, %d at once (%s), %d may wait", q.Rate, q.Burst, q.Algorithm, r.Queue)
+		add("%s, %d may wait", q.text(), r.Queue)
 		if r.MaxWaitMS > 0 {
 			add(", for at most %d ms", r.MaxWaitMS)
 		}
@@ -245,7 +270,7 @@ func (r *Rule) text() string {
 		add("; %s", text)
 	}
 	if q := r.Candidate; q != nil {
-		add("; candidate %s, %d at once (%s)", q.Rate, q.Burst, q.Algorithm)
+		add("; candidate %s", q.text())
 	}
 	return strings.Join(all, "")
 }

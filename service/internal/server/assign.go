@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/service/internal/allocator"
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -176,6 +177,11 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	case r.Done:
 		ls.drop(h, e.now)
 		return
+	case m.dated():
+		ls.refused++
+		got.Error = errDated
+		ls.drop(h, e.now)
+		return
 	case h == nil && ls.full(e.leaf):
 		ls.refused++
 		got.Error = decider.ErrLeaves.Error()
@@ -194,6 +200,14 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 			ls.drop(h, e.now)
 		}
 	}
+}
+
+// errDated says why there is no assignment of a key. The leaf asks about each request.
+const errDated = "a rule of this key counts in calendar windows, which have no rate to assign"
+
+// dated reports whether a rule that can deny counts in calendar windows.
+func (m *match) dated() bool {
+	return slices.ContainsFunc(m.rated, func(r *rule) bool { return r.Algorithm == config.Calendar && r.Mode != config.Shadow })
 }
 
 // match returns the rules that count for a key, of which h may be nil.

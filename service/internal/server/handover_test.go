@@ -84,6 +84,7 @@ func TestMovesChangeNoVerdict(t *testing.T) {
 		"one window":            {Name: "r", Glob: "*", Per: config.PerRule, Quota: quota(20, time.Second, config.Fixed)},
 		"sliding windows":       one("r", quota(9, 4*time.Second, config.Sliding)),
 		"windows of the clock":  one("r", quota(5, time.Minute, config.FixedWindow)),
+		"calendar windows":      one("r", quota(5, time.Minute, config.Calendar)),
 		"quotas of requests":    {Name: "r", Glob: "*", OwnQuota: true, Quota: quota(5, time.Second, config.GCRA)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,6 +104,7 @@ type Config struct {
 	Instances int
 	cluster   bool // the store is a Cluster
 	alone     bool // the shares belong to a Fallback
+	noDates   bool // calendar windows are refused: the nodes that share the limits cannot count in them
 }
 
 // Validate returns an error that names the first invalid field.

@@ -27,7 +27,7 @@ func grantOf(m *match, n int, v *decider.Verdict) decider.Grant {
 		}
 		g.Rules += r.mark()
 		g.Slack = min(g.Slack, slack(r, a, n))
-		if r.Algorithm.Resets() && a.ResetAfter != weir.Never { // the window may have begun after the instant
+		if r.Algorithm.Resets() && r.Algorithm != config.Calendar && a.ResetAfter != weir.Never { // the window may have begun after the instant
 			g.At = max(g.At, a.At+a.ResetAfter-r.Rate.Period)
 		}
 	}

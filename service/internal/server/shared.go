@@ -77,7 +77,7 @@ func NewShared(cfg Config, store StoreConfig) (*Shared, error) {
 	store.Prefix, store.Away = cmp.Or(store.Prefix, DefaultPrefix), cmp.Or(store.Away, config.AwayShare)
 	store.Known = max(cmp.Or(store.Known, DefaultKnown), 0)
 	s := &Shared{cfg: store, held: newSharedLeases(), ladder: ladder{onDegraded: store.OnDegraded}}
-	cfg.Instances, cfg.cluster = max(store.Instances, 1), store.Link.Cluster
+	cfg.Instances, cfg.cluster, cfg.noDates = max(store.Instances, 1), store.Link.Cluster, true
 	store.Link.Backlog, store.Link.OnPipeline = s.backlog, s.latency.Add
 	var err error
 	if s.Server, err = New(cfg); err != nil {
@@ -94,7 +94,7 @@ func NewShared(cfg Config, store StoreConfig) (*Shared, error) {
 
 // Sharing returns a Config with which New refuses the rules that NewShared refuses.
 func (c Config) Sharing(cluster bool) Config {
-	c.Instances, c.cluster = 1, cluster
+	c.Instances, c.cluster, c.noDates = 1, cluster, true
 	return c
 }
 
@@ -149,6 +149,8 @@ const clockGrain = time.Second
 // its limits.
 func (s *Server) storedRule(r *config.Rule, name string) (*storedRule, error) {
 	switch {
+	case s.cfg.noDates && r.Algorithm == config.Calendar:
+		return nil, fmt.Errorf("algorithm: calendar counts in one process: instances cannot share its windows through a store or an upstream")
 	case s.cfg.Instances == 0 || s.cfg.alone:
 		return nil, nil
 	case r.Concurrency != nil && r.Concurrency.Limit == config.Auto:

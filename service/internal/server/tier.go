@@ -104,7 +104,7 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 	tier.Timeout, tier.Away = cmp.Or(tier.Timeout, DefaultTierTimeout), cmp.Or(tier.Away, config.AwayShare)
 	tier.Leaves, tier.AssignFrom = max(tier.Leaves, 1), cmp.Or(tier.AssignFrom, DefaultAssignFrom)
 	t := &Tier{cfg: tier, held: newTierLeases(), ladder: ladder{onDegraded: tier.OnDegraded}, link: tierLink{onAway: tier.OnAway}, made: make(chan struct{})}
-	cfg.Instances, cfg.alone = tier.Leaves, true
+	cfg.Instances, cfg.alone, cfg.noDates = tier.Leaves, true, true
 	var err error
 	if t.Server, err = New(cfg); err != nil {
 		return nil, err

@@ -50,3 +50,26 @@ func TestExplainNeverAllAvailable(t *testing.T) {
 		t.Errorf("%d ms, %s: want -1, %s", r.ResetAfterMS, r.Words, want)
 	}
 }
+
+// A calendar window is told with its zone, and ends when the calendar says.
+func TestExplainCalendar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // from 2000-01-01T00:00:00Z
+		week := config.Rule{Name: "plan", Glob: "*", Quota: config.Quota{
+			Rate: config.Rate{Count: 5, Period: 7 * 24 * time.Hour}, Algorithm: config.Calendar, Zone: "Europe/Berlin",
+		}}
+		s, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{week}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := adminapi.New(adminapi.Config{Server: s})
+		defer api.Close()
+		if err := s.Decide(t.Context(), &decider.Request{Key: "a", N: 2}, new(decider.Verdict)); err != nil {
+			t.Fatal(err)
+		}
+		r := get[adminapi.Explanation](t, api, "/-/explain?key=a").Rules[0]
+		const sunday = 47 * 60 * 60 * 1000 // until its end
+		if want := "Each matching key: 5/week calendar Europe/Berlin, 3 of 5 left, all available in 47 h."; r.Words != want || r.ResetAfterMS != sunday {
+			t.Errorf("%d ms, %s: want %d, %s", r.ResetAfterMS, r.Words, sunday, want)
+		}
+	})
+}

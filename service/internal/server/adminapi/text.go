@@ -37,6 +37,8 @@ func quota(q config.Quota) string {
 	}
 	text := q.Rate.String()
 	switch {
+	case q.Algorithm == config.Calendar:
+		return strconv.Itoa(q.Rate.Count) + "/" + q.Unit() + " calendar " + q.ZoneName()
 	case q.Algorithm.Windows():
 		return text + " " + string(q.Algorithm)
 	case q.Burst > 0 && q.Burst != q.Rate.Count:

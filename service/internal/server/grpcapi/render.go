@@ -48,7 +48,7 @@ type rateLimit struct {
 }
 
 func limitOf(r *config.Rule) rateLimit {
-	l := rateLimit{known: true, count: number32(r.Rate.Count), unit: uint64(max(slices.Index(config.RateUnits[:], r.Rate.Period), 0)), name: r.Name}
+	l := rateLimit{known: true, count: number32(r.Rate.Count), unit: config.RateUnit(r.Rate.Period), name: r.Name}
 	if r.Descriptor != nil {
 		l.name = r.Descriptor.Name
 	}

@@ -104,8 +104,11 @@ func bucketOf(q config.Quota) gcra.Quota { return gcra.Per(q.Rate.Count, q.Rate.
 
 func windowsOf(q config.Quota) keyedtable.Window {
 	w := keyedtable.Window{Limit: q.Rate.Count, Period: q.Rate.Period, Sliding: q.Algorithm == config.Sliding}
-	if q.Algorithm == config.FixedWindow {
-		w.Calendar = window.Every(w.Period, 0) // a table counts time since 1970
+	switch q.Algorithm { // a table counts time since 1970
+	case config.FixedWindow:
+		w.Calendar = window.Every(w.Period, 0)
+	case config.Calendar:
+		w.Calendar, w.Period = q.Calendar()
 	}
 	return w
 }
