@@ -28,6 +28,7 @@ func (b *builder) cache(rule *proxyrule.Cache, before *class) (*cached, error) {
 		return before.cache, nil
 	}
 	c, err := httpcache.New(httpcache.Config{
+		Key:   b.proxy.trust.resource,
 		Bytes: int64(rule.Memory), MaxBody: int64(rule.MaxBody), DefaultTTL: rule.TTL, IgnoreCookies: rule.IgnoreCookies, Vary: vary,
 		Refresh: cache.Refresh{Stale: rule.Stale, StaleIfError: rule.StaleIfError, StaleIfRejected: rule.StaleIfRejected},
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,5 +107,45 @@ func TestCacheAndClientsThatLeave(t *testing.T) {
 		leave()
 		all.Wait()
 		want(t, p.Proxy, 0, 0)
+	})
+}
+
+// What a trusted proxy reports, the origin sees. So a response for one host or protocol does not
+// answer requests for another. The address of the client makes no difference.
+func TestCacheBehindTrustedProxies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		p := withRules(t, `classes: [{name: x, routes: /x, cache: {ttl: 1h}}]`, proxy.Config{
+			Trust: proxy.Trust{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}},
+			Transport: origin(func(r *http.Request) (*http.Response, error) {
+				asked++
+				return answers(200, 0)(r)
+			}),
+		})
+		for i, tt := range []struct {
+			request string
+			origin  bool // it is asked
+		}{
+			{"/x", true}, {"/x", false},
+			{"/x X-Forwarded-Host=evil.example", true}, {"/x X-Forwarded-Host=evil.example", false},
+			{"/x X-Forwarded-Proto=https", true}, {"/x X-Forwarded-Proto=other", true},
+			{"/x Forwarded=for=192.0.2.9", true}, {"/x Forwarded=for=192.0.2.8;by=192.0.2.7", false},
+			{"/x Forwarded=for=192.0.2.9;Host=evil.example", true}, {"/x Forwarded=HOST=evil.example;for=192.0.2.8", false},
+			{"/x Forwarded=for=192.0.2.9;proto=https", true}, {"/x Forwarded=for=192.0.2.9,for=192.0.2.8;proto=http", true},
+			{"/x", false},
+		} {
+			was := asked
+			if w := p.send(tt.request); w.Code != 200 || (asked > was) != tt.origin {
+				t.Errorf("%d. %s: %d, the origin was asked %d times: want that it is asked: %t", i, tt.request, w.Code, asked-was, tt.origin)
+			}
+		}
+		for _, host := range []string{`"evil,1"`, `"evil,2"`} {
+			was, r := asked, httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost/x", nil)
+			r.RemoteAddr = "127.0.0.1:1234"
+			r.Header.Set("Forwarded", "for=192.0.2.9;host="+host)
+			if p.ServeHTTP(httptest.NewRecorder(), r); asked == was {
+				t.Errorf("the host %s has the response of another", host)
+			}
+		}
 	})
 }

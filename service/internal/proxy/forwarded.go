@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -118,6 +119,36 @@ func setOwn(r *httputil.ProxyRequest, address string) {
 	r.Out.Header["X-Forwarded-For"] = []string{address}
 	r.Out.Header["X-Forwarded-Host"] = []string{r.In.Host}
 	r.Out.Header["X-Forwarded-Proto"] = []string{scheme(r.In)}
+}
+
+// resource is an httpcache.Config.Key: what a request names, with the host and the protocol that
+// a trusted proxy reports, because the answer of the origin can depend on them.
+func (t *trust) resource(r *http.Request) (key string, ok bool) {
+	parts := []string{r.Host, r.URL.Path, r.URL.RawPath, r.URL.RawQuery}
+	if t.source(r).proxy.IsValid() {
+		parts = append(parts, r.Header["X-Forwarded-Host"]...)
+		parts = append(append(parts, "proto"), r.Header["X-Forwarded-Proto"]...)
+		for _, list := range r.Header["Forwarded"] {
+			parts = append(parts, "by", reported(list))
+		}
+	}
+	return fmt.Sprintf("%q", parts), true
+}
+
+// reported returns the hosts and protocols in a Forwarded header, without the addresses of clients.
+// A header with a quoted text is returned whole.
+func reported(forwarded string) string {
+	if strings.Contains(forwarded, `"`) {
+		return forwarded
+	}
+	var kept []string
+	for pair := range strings.FieldsFuncSeq(forwarded, func(r rune) bool { return r == ',' || r == ';' }) {
+		name, value, _ := strings.Cut(pair, "=")
+		if name = strings.ToLower(strings.TrimSpace(name)); name == "host" || name == "proto" {
+			kept = append(kept, name, value)
+		}
+	}
+	return fmt.Sprintf("%q", kept)
 }
 
 // scheme returns the protocol of a request's connection.
