@@ -56,7 +56,9 @@ func (c *call) decideAtMost() error {
 		}
 		req.N, req.WantID = most, true
 		some := v.OK
-		if remaining, ok := v.Remaining(); ok && some {
+		if remaining, ok := v.Remaining(); !some { // the denial tells when one token comes
+			req.N = 1
+		} else if ok {
 			req.N = min(most, max(remaining, 1))
 		}
 		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || v.OK || !some {
