@@ -40,6 +40,7 @@ type watch struct {
 	at       time.Time // of was
 	now      Status
 	badAt    time.Time // last time of a bad condition
+	wellAt   time.Time // last time of answers without one
 	logged   Condition // the last one logged
 	loggedAt time.Time
 	changed  time.Time // when logged changed
@@ -98,12 +99,18 @@ func (p *Proxy) updateLocked(now time.Time) {
 	w.was, w.at = all, now
 	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.Limit, all.Inflight, all.Waiting, all.LongLived
 	c, share, ok := lately.condition()
-	if !ok || lately.answers() == 0 && w.now.Condition.originFails() { // no sign of recovery
+	answered := lately.answers() > 0
+	switch {
+	case !answered && w.now.Condition.originFails() && !w.wellAt.After(w.badAt): // no sign of recovery
 		return
-	}
-	if c != Well {
+	case !ok && w.now.Condition == Well: // no news
+		return
+	case c != Well:
 		w.badAt = now
-	} else if w.now.Condition != Well && now.Sub(w.badAt) < calmFor {
+	case answered:
+		w.wellAt = now
+	}
+	if c == Well && w.now.Condition != Well && now.Sub(w.badAt) < calmFor {
 		return
 	}
 	if c != w.now.Condition {

@@ -161,6 +161,58 @@ func TestSilentUntilItAnswers(t *testing.T) {
 	})
 }
 
+// A few answers are enough for an origin to be well again, also if no requests follow them. A limit
+// that no request asks for is not used up.
+func TestWellWithoutTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		p := newProxy(t, proxy.Config{
+			Limit: proxy.FixedLimit(1), Queue: -1,
+			Transport: origin(func(r *http.Request) (*http.Response, error) {
+				if down.Load() {
+					return nil, syscall.ECONNREFUSED
+				}
+				time.Sleep(s / 10)
+				return answer(200), nil
+			}),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go p.Watch(ctx)
+		is := func(when string, want proxy.Condition) {
+			t.Helper()
+			if st := p.Status(); st.Condition != want {
+				t.Errorf("%s: %+v: want %s", when, st, want)
+			}
+		}
+		down.Store(true)
+		for range 8 {
+			ask(t.Context(), p)
+			time.Sleep(s / 4)
+		}
+		is("down", proxy.Refuses)
+		time.Sleep(time.Minute)
+		is("a minute later, without requests", proxy.Refuses)
+		for range 4 {
+			ask(t.Context(), p)
+			time.Sleep(s / 4)
+		}
+		down.Store(false)
+		ask(t.Context(), p)
+		time.Sleep(5 * s)
+		is("after one answer", proxy.Well)
+
+		for range 20 {
+			go ask(t.Context(), p)
+			go ask(t.Context(), p)
+			time.Sleep(s / 4)
+		}
+		is("busy", proxy.LimitUsed)
+		time.Sleep(5 * s)
+		is("without requests", proxy.Well)
+	})
+}
+
 // However often the condition changes, there are few lines.
 func TestTheLogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
