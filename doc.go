@@ -33,7 +33,7 @@
 //   - [github.com/weir-go/weir/throttle]: client-side adaptive throttling, and retry budgets
 //   - [github.com/weir-go/weir/shape]: io.Reader, io.Writer and net.Conn at a number of bytes a second
 //   - [github.com/weir-go/weir/client]: the limits of weir serve, which a fleet shares
-//   - [github.com/weir-go/weir/pressure]: the pressure on processors and memory, as a sign of overload
+//   - [github.com/weir-go/weir/pressure]: rejects the least important requests while work waits for the processor
 //   - [github.com/weir-go/weir/gcra]: the arithmetic of token buckets, as values
 //
 // Expensive work:

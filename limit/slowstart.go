@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// Defaults of SlowStart.
+// DefaultIdle is SlowStart.Idle if that is zero.
 const DefaultIdle = time.Minute
 
 const (
@@ -86,12 +86,12 @@ type slowStart struct {
 	good, bad int           // work of the round that succeeded, and that was dropped
 	typical   time.Duration // how long a success takes, smoothed
 
-	began    time.Duration // when the window began, in which
-	peak     int           // is the most that was in flight,
-	last     int           // and that of the window before
-	ticks    bool          // a window ends
+	began    time.Duration // the start of the present window
+	peak     int           // the most units in flight in the present window
+	last     int           // the most units in flight in the window before
+	ticks    bool          // the present window ends at Tick
 	failures int           // since the last success
-	failing  time.Duration // the first of them
+	failing  time.Duration // the instant of the first of the failures
 	own      bool          // the last change was one of the slow start
 	evidence map[string]float64
 }
