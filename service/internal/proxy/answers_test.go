@@ -44,6 +44,8 @@ func TestSignsOfLoad(t *testing.T) {
 		{"not implemented", status(501), 501, "", weir.Ignored},
 		{"a client's quota", status(429), 429, "", weir.Ignored},
 		{"bad gateway", status(502), 502, "", weir.Ignored},
+		{"a status below 100", status(42), 502, "origin_failed", weir.Ignored},
+		{"a status above 999", status(1000), 502, "origin_failed", weir.Ignored},
 		{"unavailable", status(503), 503, "", weir.Dropped},
 		{"gateway timeout", status(504), 504, "", weir.Dropped},
 		{"connection refused", fails(refused), 502, "origin_refused", weir.Dropped},

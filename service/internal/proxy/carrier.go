@@ -115,15 +115,15 @@ func (x *exchange) ask(req *http.Request) (a answer) {
 	s, t := x.proxy.origins, x.ticketNow()
 	if len(s.list) == 1 {
 		s.direct(req, t)
-		resp, err := s.list[t.Origin].transport.RoundTrip(req)
+		resp, err := s.list[t.Origin].ask(req)
 		return answer{resp: resp, err: err}
 	}
 	whole := *req.URL
 	s.direct(req, t)
-	resp, err := s.list[t.Origin].transport.RoundTrip(req)
+	resp, err := s.list[t.Origin].ask(req)
 	if err != nil && notSent(err) && replayable(req) && req.Context().Err() == nil {
 		if again, ok := x.elsewhere(req, err, whole); ok {
-			resp, err = s.list[again.Origin].transport.RoundTrip(req)
+			resp, err = s.list[again.Origin].ask(req)
 		}
 	}
 	return answer{resp: resp, err: err}

@@ -168,6 +168,20 @@ func (s *origins) judge(t balance.Ticket, sign loadsign.Sign, r balance.Result, 
 	}
 }
 
+// errStatus says that an origin has answered with a status that HTTP does not have.
+var errStatus = errors.New("the origin answered with an invalid status")
+
+// ask sends a request to the origin. The status of an answer is one that an http.ResponseWriter
+// takes: http.Transport accepts also those below 100, and over HTTP/2 those above 999.
+func (o *originServer) ask(req *http.Request) (*http.Response, error) {
+	resp, err := o.transport.RoundTrip(req)
+	if err == nil && (resp.StatusCode < 100 || resp.StatusCode > 999) {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("%w: %03d", errStatus, resp.StatusCode)
+	}
+	return resp, err
+}
+
 // resultOf returns what an answer says about the health of its origin, and the time of its
 // Retry-After, if it has one with 503.
 func resultOf(a answer, sign loadsign.Sign) (r balance.Result, after time.Duration) {
@@ -199,10 +213,10 @@ func notSent(err error) bool {
 	return ok && dial.Op == "dial"
 }
 
-// brokenOff reports whether an error says that the origin closed the connection, or was
-// too slow.
+// brokenOff reports whether an error says that the origin closed the connection, was too slow,
+// or answered with an invalid status.
 func brokenOff(err error) bool {
-	return loadsign.OfError(err) == loadsign.Silent || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return loadsign.OfError(err) == loadsign.Silent || errors.Is(err, errStatus) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,7 +62,8 @@ func newWeir(t testing.TB, s setting) *front {
 	return f
 }
 
-// newBare returns the proxy of net/http.
+// newBare returns the proxy of net/http. It answers 502 for a status that HTTP does not have: without
+// ModifyResponse, it panics.
 func newBare(_ testing.TB, s setting) *front {
 	f := &front{origin: newScripted(s)}
 	target := &url.URL{Scheme: "http", Host: "origin.test"}
@@ -71,6 +73,12 @@ func newBare(_ testing.TB, s setting) *front {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.StatusCode < 100 {
+				return errors.New("an invalid status")
+			}
+			return nil
 		},
 		Transport: f.origin.transport(s),
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
