@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"io"
 	"net"
 	"net/http"
@@ -36,4 +37,31 @@ func TestProxyOrigins(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
+}
+
+// What http.Transport writes to package log, such as about bytes without a request, is in the log of
+// the proxy, with the bounded rate of the server's errors.
+func TestProxyUnsolicited(t *testing.T) {
+	origin, err := net.Listen("tcp", "127.0.0.1:0")
+	fatal(t, err)
+	defer origin.Close()
+	go func() {
+		for {
+			c, err := origin.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokunsolicited")
+				}
+				_, _ = io.Copy(io.Discard, c)
+			}()
+		}
+	}()
+	s := proxying(t, "--origin", "http://"+origin.Addr().String())
+	s.get()
+	s.until(`level=WARN msg="Unsolicited response received on idle HTTP channel`)
+	s.end()
 }
