@@ -76,7 +76,8 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	}
 	cfg := c.config(log)
 	wire.configure(&cfg)
-	cfg.Collectors = []prometheus.Collector{lines.Metric()}
+	decisions := newUpstreamDecisions() // empty without an upstream
+	cfg.Collectors = []prometheus.Collector{lines.Metric(), decisions}
 	watcher := c.watcher() // before the first load, so that no change after it is missed
 	p, err := proxy.New(cfg)
 	if err != nil {
@@ -95,7 +96,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	var limited http.Handler = p
 	if to != nil {
 		defer to.Close()
-		limited = takeTokens(to, c.UpstreamKey, p)
+		limited = takeTokens(to, c.UpstreamKey, p.Shadow, decisions, p)
 	}
 	ln, admin, err := listenBoth(c.Listen, c.Admin)
 	if err != nil {

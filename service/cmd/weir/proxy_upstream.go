@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/service/internal/config"
@@ -52,12 +54,30 @@ func (c *proxyUpstream) dial(onAway func(error)) (*client.Client, error) {
 // overQuota is the answer to a request that gets no token.
 var overQuota = problem.New(http.StatusTooManyRequests, problem.QuotaExceeded, "over_rate", "the rate limit is reached")
 
-// takeTokens returns a handler that takes a token for each request before next serves it. If the
-// client cannot decide, the request passes: the limit of requests in flight still protects the
-// origin.
-func takeTokens(from *client.Client, key string, next http.Handler) http.Handler {
+// newUpstreamDecisions returns the counts of the decisions of takeTokens.
+func newUpstreamDecisions() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_proxy_upstream_decisions_total",
+		Help: "Decisions by tokens of --upstream-key: allow, deny, would_deny (in shadow mode), or undecided.",
+	}, []string{"decision"})
+}
+
+// takeTokens returns a handler that takes a token for each request before next serves it. In shadow
+// mode, or if the client cannot decide, the request passes: the limit of requests in flight still
+// protects the origin.
+func takeTokens(from *client.Client, key string, shadow func() bool, decisions *prometheus.CounterVec, next http.Handler) http.Handler {
+	allowed, denied := decisions.WithLabelValues("allow"), decisions.WithLabelValues("deny")
+	wouldDeny, undecided := decisions.WithLabelValues("would_deny"), decisions.WithLabelValues("undecided")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d, err := from.Take(r.Context(), key, 1); err == nil && !d.OK {
+		switch d, err := from.Take(r.Context(), key, 1); {
+		case err != nil:
+			undecided.Inc()
+		case d.OK:
+			allowed.Inc()
+		case shadow():
+			wouldDeny.Inc()
+		default:
+			denied.Inc()
 			overQuota.Write(w, r, problem.RetryAfter(d.RetryAfter))
 			return
 		}

@@ -7,18 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/weir-go/weir/service/internal/config"
 )
 
-// Requests to a proxy that is a leaf take tokens of a key; beyond the limit they get 429.
+// Requests to a proxy that is a leaf take tokens of a key; beyond the limit they get 429, and in shadow
+// mode they pass.
 func TestProxyUpstream(t *testing.T) {
 	s := serving(t, "--rules", file(t, "rules.yaml", `rules: [{name: origin, key: origin, rate: 5/h}]`))
 	c := proxyUpstream{UpstreamURL: s.public, UpstreamKey: "origin", UpstreamAway: config.AwayDeny, UpstreamLeaves: 1}
 	to, err := c.dial(func(error) {})
 	fatal(t, err)
 	defer to.Close()
-	served := 0
-	h := takeTokens(to, c.UpstreamKey, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
+	served, shadow, decisions := 0, false, newUpstreamDecisions()
+	h := takeTokens(to, c.UpstreamKey, func() bool { return shadow }, decisions, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
 	var last *httptest.ResponseRecorder
 	for range 20 {
 		last = httptest.NewRecorder()
@@ -28,6 +31,38 @@ func TestProxyUpstream(t *testing.T) {
 	if served == 0 || served > 5 || last.Code != http.StatusTooManyRequests || last.Header().Get("Retry-After") == "" || !strings.Contains(last.Body.String(), `"reason":"over_rate"`) {
 		t.Errorf("%d of 20 were served, the last got %d %v %s", served, last.Code, last.Header(), last.Body)
 	}
+	count := func(decision string) int { return int(testutil.ToFloat64(decisions.WithLabelValues(decision))) }
+	if count("allow") != served || count("deny") != 20-served {
+		t.Errorf("%d of 20 were served, and %d count as allowed, %d as denied", served, count("allow"), count("deny"))
+	}
+	before := served
+	shadow = true
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	if served != before+1 || count("would_deny") != 1 {
+		t.Errorf("shadow mode: %d served, %d would be denied: want 1 and 1", served-before, count("would_deny"))
+	}
+	to.Close()
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	if served != before+2 || count("undecided") != 1 {
+		t.Errorf("without a decision: %d served, %d undecided: want 2 and 1", served-before, count("undecided"))
+	}
+}
+
+// The proxy has the counts among its metrics, and heeds --shadow.
+func TestProxyUpstreamShadow(t *testing.T) {
+	origin := echo(t)
+	origin.Start()
+	up := serving(t, "--rules", file(t, "rules.yaml", `rules: [{name: origin, key: origin, rate: 0/s}]`))
+	s := proxying(t, "--origin", origin.URL, "--upstream", up.public, "--upstream-key", "origin", "--shadow")
+	for i := range 3 {
+		if a := s.get(); a.status != 200 {
+			t.Errorf("request %d: %d %s", i, a.status, a.body)
+		}
+	}
+	if metrics := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body; !strings.Contains(metrics, `weir_proxy_upstream_decisions_total{decision="would_deny"} 3`) {
+		t.Errorf("metrics: %s", metrics)
+	}
+	s.end()
 }
 
 func TestProxyUpstreamRefused(t *testing.T) {

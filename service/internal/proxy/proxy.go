@@ -243,6 +243,9 @@ func (p *Proxy) Drain() (connections int) {
 // Draining reports whether Drain was called.
 func (p *Proxy) Draining() bool { return p.draining.Load() }
 
+// Shadow reports whether the whole proxy is in shadow mode: by the Config, or by the file of rules.
+func (p *Proxy) Shadow() bool { return p.plan.Load().shadow }
+
 // Idle reports whether no request waits, and no exchange is in progress, long-lived
 // ones included.
 func (p *Proxy) Idle() bool { return p.serving.Load() == 0 && p.Stats().Waiting == 0 }
