@@ -38,6 +38,38 @@ GET /reports/7 from 127.0.0.1
 	}
 }
 
+// What rejects all of its requests is a warning, with its place, except in shadow mode. The exit status
+// stays 0.
+func TestCheckProxyWarnings(t *testing.T) {
+	const text = `rules:
+  - {name: closed, rate: 0/s}
+  - {name: trial, rate: 0/m, mode: shadow}
+  - {name: open, rate: 1/s}
+classes:
+  - {name: none, routes: /a, limit: 0}
+  - {name: watched, routes: /b, limit: 0, mode: shadow}
+  - {name: one, routes: /c, limit: 1}
+default: {limit: 0}
+total: {limit: 0}
+`
+	path := file(t, "proxy.yaml", text)
+	code, stdout, stderr := weir(t, "check", path)
+	_, told, _ := strings.Cut(stdout, "\n")
+	want := path + ":2:26: warning: rule closed: rate = 0/s denies all of its requests\n" +
+		path + ":6:37: warning: class none: limit = 0 rejects all of its requests\n" +
+		path + ":9:18: warning: class default: limit = 0 rejects all of its requests\n" +
+		path + ":10:16: warning: total: limit = 0 rejects all of its requests\n"
+	if code != 0 || stderr != "" || told != want {
+		t.Errorf("%d, %s, %s: want %s", code, told, stderr, want)
+	}
+	if _, stdout, _ := weir(t, "check", "--json", path); !strings.Contains(stdout, `"warnings": [`) || !strings.Contains(stdout, ":2:26: warning") {
+		t.Error(stdout)
+	}
+	if _, stdout, _ := weir(t, "check", file(t, "shadow.yaml", "mode: shadow\n"+text)); strings.Contains(stdout, "warning") {
+		t.Errorf("in shadow mode: %s", stdout)
+	}
+}
+
 func TestCheckProxyMistakes(t *testing.T) {
 	bad := file(t, "bad.yaml", "rules:\n- {name: a, by: address, rate: 5}\nmode: x\n")
 	code, _, stderr := weir(t, "check", bad)

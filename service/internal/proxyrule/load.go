@@ -54,6 +54,7 @@ func Parse(name string, text []byte) (*Rules, error) {
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
+	r.Warnings = c.warnings()
 	return r, nil
 }
 

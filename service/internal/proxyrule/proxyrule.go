@@ -61,6 +61,8 @@ type Rules struct {
 
 	// Hash identifies the content, with 12 hexadecimal digits.
 	Hash string `yaml:"-"`
+	// Warnings are about the rates and limits that reject all of their requests, with their places.
+	Warnings []string `yaml:"-"`
 }
 
 // Mode is how limits are applied.

@@ -16,6 +16,7 @@ type Report struct {
 	Rules    int           `json:"rules"`
 	Classes  int           `json:"classes"` // without the class default
 	Hash     string        `json:"hash,omitempty"`
+	Warnings []string      `json:"warnings,omitempty"` // about what rejects all of its requests
 	Requests []Explanation `json:"requests,omitempty"`
 }
 
@@ -29,6 +30,7 @@ func Check(path string, requests []*http.Request) (Report, error) {
 		return report, err
 	}
 	report.Rules, report.Classes, report.Hash = len(rules.Rules), len(rules.Classes), rules.Hash
+	report.Warnings = rules.Warnings
 	for _, r := range requests {
 		report.Requests = append(report.Requests, rules.Explain(r))
 	}
@@ -39,6 +41,9 @@ func Check(path string, requests []*http.Request) (Report, error) {
 func (report *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: weir proxy, %d rules, %d classes, hash %s\n", report.Path, report.Rules, report.Classes, report.Hash)
+	for _, warning := range report.Warnings {
+		b.WriteString(terminal.Escape(warning) + "\n")
+	}
 	for _, x := range report.Requests {
 		b.WriteString("\n")
 		for line := range strings.Lines(x.Text()) {
