@@ -1,9 +1,7 @@
 package config_test
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,11 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/filedoc"
+	"github.com/weir-go/weir/service/internal/filedoc/filedoctest"
 )
 
 // The reference has every key of a file, and nothing else.
@@ -96,56 +92,15 @@ func withField(path, value string) string {
 
 // Examples and bounds are true of the reader, and the schema knows them.
 func TestReferenceIsTrue(t *testing.T) {
-	schema := compiled(t)
-	try := func(f filedoc.Field, value string, right bool) {
-		t.Helper()
-		text := withField(f.Path, value)
-		if _, err := config.Parse("a.yaml", []byte(text)); (err == nil) != right {
-			t.Errorf("%s: %s: read: %v: want %v", f.Path, value, err, right)
-		}
-		if err := valid(t, schema, text); (err == nil) != right {
-			t.Errorf("%s: %s: schema: %v: want %v", f.Path, value, err, right)
-		}
-	}
-	for _, f := range config.Reference {
-		if f.Example != "" {
-			try(f, f.Example, true)
-		}
-		for _, v := range f.Values {
-			try(f, v, true)
-		}
-		switch f.Kind {
-		case filedoc.Number:
-			try(f, fmt.Sprint(max(f.Least, 1)), true)
-			try(f, fmt.Sprint(f.Most), true)
-			try(f, fmt.Sprint(f.Least-1), false)
-			try(f, fmt.Sprint(f.Most+1), false)
-			try(f, "1.5", false)
-			try(f, "many", false)
-		case filedoc.Enum:
-			try(f, "other", false)
-		case filedoc.Duration:
-			for value, right := range map[string]bool{"90s": true, "1m30s": true, "2500ms": true, "10": false, "soon": false, "[1s]": false} {
-				try(f, value, right)
-			}
-		case filedoc.Size:
-			for value, right := range map[string]bool{"64KiB": true, "1000000": true, "1GiB": true, "1MB": false, "1.5MiB": false, "much": false} {
-				try(f, value, right)
-			}
-		case filedoc.Rate:
-			for value, right := range map[string]bool{
-				"100/s": true, "5/minute": true, "100/90s": true, "100000/30d": true, "100/1m30s": true, "10 / h": true, "0/s": true,
-				"5": false, "5/x": false, "fast": false, "/s": false, "1.5/s": false,
-			} {
-				try(f, value, right)
-			}
-		}
-	}
+	filedoctest.Fields(t, config.Reference, filedoctest.Compile(t, config.Schema()), func(text []byte) error {
+		_, err := config.Parse("a.yaml", text)
+		return err
+	}, withField)
 }
 
 // The schema accepts the files that we ship, and refuses what Load refuses as well.
 func TestSchema(t *testing.T) {
-	schema := compiled(t)
+	schema := filedoctest.Compile(t, config.Schema())
 	docs, err := filepath.Glob("../../../docs/*.md")
 	if err != nil || len(docs) == 0 {
 		t.Fatal(docs, err)
@@ -174,7 +129,7 @@ func TestSchema(t *testing.T) {
 		if _, err := config.Parse(name, []byte(text)); err != nil {
 			t.Error(err)
 		}
-		if err := valid(t, schema, text); err != nil {
+		if err := schema.Check(t, text); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -196,43 +151,8 @@ func TestSchema(t *testing.T) {
 		if _, err := config.Parse("a.yaml", []byte(text)); err == nil {
 			t.Errorf("%s: it is read", what)
 		}
-		if err := valid(t, schema, text); err == nil {
+		if err := schema.Check(t, text); err == nil {
 			t.Errorf("%s: the schema accepts it", what)
 		}
 	}
-}
-
-func compiled(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	text, err := json.Marshal(config.Schema())
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("rules.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("rules.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema
-}
-
-// valid checks a file as an editor does.
-func valid(t *testing.T, schema *jsonschema.Schema, text string) error {
-	t.Helper()
-	as, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(as))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema.Validate(v)
 }

@@ -1,18 +1,13 @@
 package proxyrule_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/weir-go/weir/service/internal/filedoc"
+	"github.com/weir-go/weir/service/internal/filedoc/filedoctest"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -103,51 +98,15 @@ func withField(path, value string) string {
 
 // Examples and bounds are true of the reader, and the schema knows them.
 func TestReferenceIsTrue(t *testing.T) {
-	schema := compiled(t)
-	try := func(f filedoc.Field, value string, right bool) {
-		t.Helper()
-		text := withField(f.Path, value)
-		if _, err := proxyrule.Parse("a.yaml", []byte(text)); (err == nil) != right {
-			t.Errorf("%s: %s: read: %v: want %v", f.Path, text, err, right)
-		}
-		if err := valid(t, schema, text); (err == nil) != right {
-			t.Errorf("%s: %s: schema: %v: want %v", f.Path, text, err, right)
-		}
-	}
-	for _, f := range proxyrule.Reference {
-		if f.Example != "" {
-			try(f, f.Example, true)
-		}
-		for _, v := range f.Values {
-			try(f, v, true)
-		}
-		switch f.Kind {
-		case filedoc.Number:
-			try(f, fmt.Sprint(max(f.Least, 1)), true)
-			try(f, fmt.Sprint(f.Most), true)
-			try(f, fmt.Sprint(f.Least-1), false)
-			try(f, fmt.Sprint(f.Most+1), false)
-			try(f, "1.5", false)
-			try(f, "many", false)
-		case filedoc.Enum:
-			try(f, "other", false)
-		case filedoc.Duration:
-			for value, right := range map[string]bool{"90s": true, "1m30s": true, "2500ms": true, "10": false, "soon": false, "[1s]": false} {
-				try(f, value, right)
-			}
-		case filedoc.Size:
-			for value, right := range map[string]bool{"64KiB": true, "1000000": true, "1MB": false, "1.5MiB": false, "much": false} {
-				try(f, value, right)
-			}
-		case filedoc.Texts:
-			try(f, "{a: b}", false)
-		}
-	}
+	filedoctest.Fields(t, proxyrule.Reference, filedoctest.Compile(t, proxyrule.Schema()), func(text []byte) error {
+		_, err := proxyrule.Parse("a.yaml", text)
+		return err
+	}, withField)
 }
 
 // The schema accepts the file that we ship, and refuses what a file must not lack.
 func TestSchema(t *testing.T) {
-	schema := compiled(t)
+	schema := filedoctest.Compile(t, proxyrule.Schema())
 	const example = "../../../deploy/proxy.yaml"
 	text, err := os.ReadFile(example)
 	if err != nil {
@@ -159,46 +118,12 @@ func TestSchema(t *testing.T) {
 	if !proxyrule.Recognize(example, text) {
 		t.Errorf("%s: is not recognized", example)
 	}
-	if err := valid(t, schema, string(text)); err != nil {
+	if err := schema.Check(t, string(text)); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{"rules: [{name: a}]", "rules: [{rate: 1/s}]", "classes: [{name: a}]", "classes: [{routes: /}]", "total: {}", "priority: {}", "tenants: {}", "deadline: {}", "other: 1"} {
-		if valid(t, schema, bad) == nil {
+		if schema.Check(t, bad) == nil {
 			t.Errorf("%s: the schema accepts it", bad)
 		}
 	}
-}
-
-func compiled(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	text, err := json.Marshal(proxyrule.Schema())
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("rules.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("rules.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema
-}
-
-func valid(t *testing.T, schema *jsonschema.Schema, text string) error {
-	t.Helper()
-	object, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(object))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema.Validate(doc)
 }
