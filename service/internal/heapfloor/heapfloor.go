@@ -24,17 +24,18 @@ func percent(live uint64) int {
 	return int(min(max(100*floor/max(live, 1), standard), most))
 }
 
-// Keep adjusts the collector of the process to its live heap until ctx ends, unless the
-// environment variable GOGC is set.
+// Keep adjusts the collector of the process to its live heap until ctx ends, and then restores its
+// percentage. If the environment variable GOGC is set, it does nothing. Only one Keep may run in a process.
 func Keep(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	defer debug.SetGCPercent(standard)
+	before := debug.SetGCPercent(standard)
+	defer func() { debug.SetGCPercent(before) }()
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for now := 0; ; {
+	for now := standard; ; {
 		metrics.Read(live)
 		if p := percent(live[0].Value.Uint64()); p != now {
 			debug.SetGCPercent(p)

@@ -17,22 +17,25 @@ func TestPercent(t *testing.T) {
 
 // The collector is as before in the end, and untouched if the operator has set it.
 func TestKeep(t *testing.T) {
-	for gogc, want := range map[string]int{"": 400, "50": 100} {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	const before = 150
+	for gogc, want := range map[string]int{"": 400, "50": before} {
 		t.Setenv("GOGC", gogc)
-		debug.SetGCPercent(100)
+		debug.SetGCPercent(before)
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() { Keep(ctx); close(ended) }()
 			synctest.Wait()
-			if got := debug.SetGCPercent(100); got != want {
+			got := debug.SetGCPercent(want)
+			if got != want {
 				t.Errorf("GOGC=%q: %d %%: want %d", gogc, got, want)
 			}
 			cancel()
 			<-ended
 		})
-		if got := debug.SetGCPercent(100); got != 100 {
-			t.Errorf("GOGC=%q: %d %% in the end", gogc, got)
+		if got := debug.SetGCPercent(before); got != before {
+			t.Errorf("GOGC=%q: %d %% in the end: want %d", gogc, got, before)
 		}
 	}
 }
