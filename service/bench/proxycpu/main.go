@@ -10,7 +10,7 @@
 // origin answers within microseconds, so more requests in flight add nothing.
 //
 // It needs h2load and nginx. The proxies take turns, a round after the other, and each is a
-// process of its own; the table has the median of the rounds and the ratio to the bare
+// separate process; the table has the median of the rounds and the ratio to the bare
 // ReverseProxy. A ratio of two processor times holds on a machine with other work; a rate does not.
 package main
 

@@ -1,7 +1,7 @@
 // Package balance chooses one of several origins for each request: the one with fewer
 // requests in flight of two random ones (M. Mitzenmacher, The Power of Two Choices in
 // Randomized Load Balancing, 2001). It observes how requests end, and avoids an origin that
-// fails, without requests of its own (passive health). It is pure: it has no clock, and the
+// fails, without extra requests (passive health). It is pure: it has no clock, and the
 // caller serializes the calls.
 //
 // # Ejection

@@ -34,7 +34,7 @@ type Client struct {
 	held  [kinds]atomic.Int64
 	pays  budget
 	conns int64 // guarded by the Listener's mutex
-	// shared is set for a proxy, whose connections are of many clients.
+	// shared is set for a proxy: its connections carry requests of many clients.
 	shared bool
 	idle   queue // its connections without a request; guarded by the Listener's mutex
 }

@@ -38,8 +38,8 @@ const (
 	maxFrame = 16 << 10
 )
 
-// SpeakHTTP2 lets a server speak HTTP/2, with bounds, on connections whose TLS ends below it or
-// that have none. A client may take as long as timeout to answer a ping, or to take bytes; if zero,
+// SpeakHTTP2 lets a server speak HTTP/2, with bounds, on connections without TLS, or with TLS that
+// ends below the server. A client may take as long as timeout to answer a ping, or to take bytes; if zero,
 // net/http's default and for ever.
 func SpeakHTTP2(srv *http.Server, timeout time.Duration) {
 	srv.Protocols = new(http.Protocols)
@@ -116,7 +116,7 @@ func Serve(ctx context.Context, srv *http.Server, ln net.Listener, grace time.Du
 // that.
 func Leave(next http.Handler, asked func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked(r) && len(r.Header["Upgrade"]) == 0 { // to another protocol, whose answer has its own Connection
+		if asked(r) && len(r.Header["Upgrade"]) == 0 { // the answer to an upgrade has another Connection
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

@@ -15,7 +15,7 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// policy lets a page load only files of its own server.
+// policy lets a page load only files of the same server.
 const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // ServePage serves the files of a page at /, page.html also as / itself, the files of

@@ -18,7 +18,7 @@ import (
 type class struct {
 	name     string
 	rule     *proxyrule.Class // nil: none in the file
-	own      bool             // no other class uses the limiter
+	own      bool             // the limiter is not shared from the class default
 	limiter  *limiter
 	total    *limiter // of all classes; nil: none
 	shadow   bool

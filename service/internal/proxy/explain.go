@@ -50,7 +50,7 @@ type ExplainedRule struct {
 	wait, maxWait time.Duration
 }
 
-// Explain says what the proxy would do with a request, whose body is as long as its
+// Explain says what the proxy would do with a request. It assumes that the body is as long as the
 // Content-Length. The request takes no token and no unit, and does not go to the origin.
 func (p *Proxy) Explain(r *http.Request) Explanation {
 	r = p.trust.identify(r)

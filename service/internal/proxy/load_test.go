@@ -119,7 +119,7 @@ func TestOneBadPod(t *testing.T) {
 	})
 }
 
-// Immediate answers 429 for one key do not affect other keys, whose requests are served by
+// Immediate answers 429 for one key do not affect other keys: their requests are served by
 // a pod below its capacity.
 func TestOneKeysQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// overHTTP2 runs f in virtual time with a client of the proxy, whose requests are streams of
+// overHTTP2 runs f in virtual time with a client of the proxy, with requests as streams of
 // one connection.
 func overHTTP2(t *testing.T, cfg proxy.Config, f func(*proxy.Proxy, *http.Client)) {
 	synctest.Test(t, func(t *testing.T) {

@@ -255,9 +255,6 @@ func (p *Proxy) ruleTotals() map[string]ruleCounts {
 	defer p.mu.Unlock()
 	p.forgetLocked()
 	all := maps.Clone(p.ruleCounts)
-	if all == nil {
-		all = map[string]ruleCounts{}
-	}
 	for _, old := range p.decidingPlans {
 		p.addRuleCounts(all, old)
 	}

@@ -134,7 +134,7 @@ func TestReloadWithRequests(t *testing.T) {
 	})
 }
 
-// A request whose rules are still deciding is counted after a reload, too.
+// A request that waits for a rule is counted after a reload, too.
 func TestReloadWhileRulesDecide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := withRules(t, "rules: [{name: a, rate: 1/s, max_wait: 5s}]", proxy.Config{Transport: answers(200, s)})

@@ -59,7 +59,7 @@ type ClassReport struct {
 	Name     string            `json:"name"`
 	Routes   []string          `json:"routes,omitempty"`
 	Mode     string            `json:"mode"`            // enforce or shadow
-	Own      bool              `json:"own"`             // it has a limit of its own
+	Own      bool              `json:"own"`             // it has a limit; otherwise it shares the limit of the class default
 	Limit    *LimitReport      `json:"limit,omitempty"` // nil if not Own
 	Timeout  settings.Duration `json:"timeout"`         // 0: none
 	Deadline settings.Duration `json:"deadline"`        // 0: none
@@ -67,8 +67,8 @@ type ClassReport struct {
 	Priority string            `json:"priority"`
 
 	// Each request is in exactly one of Denied, Rejected, Cancelled and Admitted, or waits, or
-	// was answered by the cache; except that a body whose length was not known counts as
-	// admitted and as too_large.
+	// was answered by the cache; except that a request counts as admitted and as
+	// too_large if the length of its body was not known and exceeds the bound.
 	Requests  uint64            `json:"requests"`
 	Denied    uint64            `json:"denied"` // by rules
 	Admitted  uint64            `json:"admitted"`

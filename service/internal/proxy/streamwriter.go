@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A streamWriter bounds the time of each write to a stream of HTTP/2, whose client may read
-// nothing while its connection takes other bytes. For HTTP/1, Listener does.
+// A streamWriter bounds the time of each write to a stream of HTTP/2. Its client may not read
+// the stream while the connection takes other bytes. For HTTP/1, Listener bounds the time.
 type streamWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -82,7 +82,7 @@ func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request) {
 	v.plan.handler.ServeHTTP(w, r)
 }
 
-// refuseBody answers a request whose body is too large.
+// refuseBody answers a request with a body that is too large.
 func (p *Proxy) refuseBody(w http.ResponseWriter, r *http.Request, c *class) {
 	p.all.tooLarge.Add(1)
 	c.counts.tooLarge.Add(1)

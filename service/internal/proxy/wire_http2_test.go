@@ -137,7 +137,7 @@ func sameStream(bare, weir string) bool {
 }
 
 // settled removes from an answer what depends on the order of goroutines in net/http: a reset of
-// a stream whose answer is complete, and what came before an answer broke off.
+// a stream with a complete answer, and what came before an answer broke off.
 func settled(answer string) string {
 	if strings.Contains(answer, "reset INTERNAL_ERROR") {
 		return "broken off"

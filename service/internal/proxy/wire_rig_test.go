@@ -180,7 +180,7 @@ func answersIn(got []byte, sends string) (all []string) {
 			text += fmt.Sprintf("; %q, trailer %v, error %v, length %d", body, resp.Trailer, err, resp.ContentLength)
 		}
 		if resp.StatusCode == http.StatusContinue && len(all) > 0 && all[len(all)-1] == text {
-			continue // one of the origin, and one of net/http, whose order depends on goroutines
+			continue // one of the origin, and one of net/http, in an order that depends on goroutines
 		}
 		all = append(all, text)
 		if resp.StatusCode == http.StatusSwitchingProtocols {

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxPending bounds the connections whose header is being read.
+	// maxPending bounds the connections that wait for the rest of their header.
 	maxPending = 1024
 	// bufferSize is enough for a header of version 1 and most of version 2.
 	bufferSize = 512
@@ -73,8 +73,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept. Connections whose header is being read are closed after it, or at its
-// time-out.
+// Close ends Accept. A connection that waits for the rest of its header is closed after the
+// header, or at its time-out.
 func (l *Listener) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return l.Listener.Close()
