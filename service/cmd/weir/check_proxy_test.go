@@ -45,6 +45,7 @@ func TestCheckProxyWarnings(t *testing.T) {
   - {name: closed, rate: 0/s}
   - {name: trial, rate: 0/m, mode: shadow}
   - {name: open, rate: 1/s}
+  - {name: five, rate: 0/s, burst: 5}
 classes:
   - {name: none, routes: /a, limit: 0}
   - {name: watched, routes: /b, limit: 0, mode: shadow}
@@ -56,9 +57,10 @@ total: {limit: 0}
 	code, stdout, stderr := weir(t, "check", path)
 	_, told, _ := strings.Cut(stdout, "\n")
 	want := path + ":2:26: warning: rule closed: rate = 0/s denies all of its requests\n" +
-		path + ":6:37: warning: class none: limit = 0 rejects all of its requests\n" +
-		path + ":9:18: warning: class default: limit = 0 rejects all of its requests\n" +
-		path + ":10:16: warning: total: limit = 0 rejects all of its requests\n"
+		path + ":5:24: warning: rule five: rate = 0/s denies all of its requests after the first 5 of a bucket\n" +
+		path + ":7:37: warning: class none: limit = 0 rejects all of its requests\n" +
+		path + ":10:18: warning: class default: limit = 0 rejects all of its requests\n" +
+		path + ":11:16: warning: total: limit = 0 rejects all of its requests\n"
 	if code != 0 || stderr != "" || told != want {
 		t.Errorf("%d, %s, %s: want %s", code, told, stderr, want)
 	}

@@ -43,8 +43,8 @@ type ExplainedRule struct {
 	// The following fields are 0 if the rule does not apply.
 	Burst        int    `json:"burst"`
 	Remaining    int    `json:"remaining"`                // tokens
-	RetryAfterMS int64  `json:"retry_after_ms,omitempty"` // until there is a token
-	ResetAfterMS int64  `json:"reset_after_ms"`           // until there are all
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"` // until there is a token; -1: never
+	ResetAfterMS int64  `json:"reset_after_ms"`           // until there are all; -1: never
 	Words        string `json:"words"`
 
 	wait, maxWait time.Duration
@@ -90,6 +90,8 @@ func explainRule(static proxyrule.RuleExplanation, rule *proxyrule.Rule, b *prox
 	x.RetryAfterMS, x.ResetAfterMS = milliseconds(now.RetryAfter), milliseconds(now.ResetAfter)
 	x.Words = fmt.Sprintf("%s: %d of %d tokens left", rule.Rate, x.Remaining, x.Burst)
 	switch {
+	case x.wait == weir.Never, now.ResetAfter == weir.Never:
+		x.Words += ", none is refilled"
 	case x.wait > 0:
 		x.Words += ", the next one in " + span(x.wait)
 	case now.ResetAfter > 0:
@@ -151,8 +153,7 @@ func (j *judge) rates() (stopped bool) {
 		case rule.wait == 0:
 		case rule.wait <= rule.maxWait && rule.Mode != proxyrule.Shadow:
 			j.waits = append(j.waits, fmt.Sprintf("%s for a token of the rule %q", span(rule.wait), rule.Name))
-		case j.stop(rule.Mode, Deny, http.StatusTooManyRequests,
-			"Denied with 429 by the rule %q: a token is available in %s.", rule.Name, span(rule.wait)):
+		case j.stop(rule.Mode, Deny, http.StatusTooManyRequests, "Denied with 429 by the rule %q: a token is %s.", rule.Name, availability(rule.wait)):
 			return true
 		}
 	}
@@ -184,6 +185,14 @@ func atMost(d settings.Duration) string {
 	return "for at most " + span(time.Duration(d))
 }
 
+// availability says when there is a token.
+func availability(wait time.Duration) string {
+	if wait == weir.Never {
+		return "never available"
+	}
+	return "available in " + span(wait)
+}
+
 // milliseconds rounds up; weir.Never is -1.
 func milliseconds(d time.Duration) int64 {
 	if d == weir.Never {
@@ -194,10 +203,7 @@ func milliseconds(d time.Duration) int64 {
 
 // span formats a time for reading.
 func span(d time.Duration) string {
-	switch {
-	case d == weir.Never:
-		return "no time at all"
-	case d < time.Second:
+	if d < time.Second {
 		return cmp.Or(d.Round(time.Millisecond), time.Millisecond).String()
 	}
 	return d.Round(100 * time.Millisecond).String()

@@ -16,6 +16,8 @@ const explainRules = `
 rules:
   - {name: clients, by: [header X-Api-Key, address], rate: 2/s, except: ["/health", "/slow/"]}
   - {name: patient, by: address, rate: 1/s, max_wait: 2s, routes: ["/patient"]}
+  - {name: closed, rate: 0/s, max_wait: 2s, routes: ["/closed"]}
+  - {name: twice, rate: 0/s, burst: 2, routes: ["/twice"]}
   - {name: trial, rate: 1/m, routes: ["/trial"], mode: shadow}
 classes:
   - {name: slow, routes: ["/slow/"], limit: 1, queue: 1, max_wait: 5s}
@@ -59,6 +61,18 @@ func TestExplain(t *testing.T) {
 			"Otherwise: Rejected with 413: the body has 11 bytes, and the class allows 10. Rejected with 503: the limit try is used up, with 0 of 0 in flight and 0 of 0 waiting.")
 		want(request("GET /full/7"), proxy.Reject, 503, "Rejected with 503: the limit full is used up, with 0 of 0 in flight and 0 of 0 waiting.")
 		want(request("GET /cached"), proxy.Forward, 0, "Forwarded to the origin. If the cache has its response, the cache answers instead, without the limit.")
+
+		want(request("GET /closed"), proxy.Deny, 429, `Denied with 429 by the rule "closed": a token is never available.`)
+		if x := p.Explain(request("GET /closed")); x.Rules[2].RetryAfterMS != -1 || x.Rules[2].Words != "0/s: 0 of 0 tokens left, none is refilled." {
+			t.Errorf("%+v", x.Rules[2])
+		}
+		if x := p.Explain(request("GET /twice")); x.Rules[3].RetryAfterMS != 0 || x.Rules[3].Words != "0/s: 2 of 2 tokens left." {
+			t.Errorf("%+v", x.Rules[3])
+		}
+		closed := httptest.NewRecorder()
+		if p.ServeHTTP(closed, request("GET /closed")); closed.Code != 429 {
+			t.Errorf("GET /closed: %d", closed.Code)
+		}
 
 		send(request("GET /slow/1"))
 		want(request("GET /slow/2"), proxy.Delay, 0, "Waits in the queue of the limit slow, 0 in front of it, for at most 5s; then it is forwarded to the origin.")

@@ -11,8 +11,8 @@ import (
 // A BucketState is the state of a bucket.
 type BucketState struct {
 	Remaining  int           // tokens
-	RetryAfter time.Duration // until there is a token; 0 if there is one
-	ResetAfter time.Duration // until there are all
+	RetryAfter time.Duration // until there is a token; 0 if there is one; weir.Never if the rate is 0
+	ResetAfter time.Duration // until there are all; weir.Never if the rate is 0 and a token is taken
 }
 
 // Look returns the state of the bucket for a request to which the rule applies. It takes
@@ -27,9 +27,13 @@ func (r *Rule) Look(b *Buckets, req *http.Request) BucketState {
 		d = b.text.Take(key, 0)
 	}
 	s := BucketState{Remaining: d.Remaining, ResetAfter: d.ResetAfter}
-	if d.Remaining == 0 {
+	switch {
+	case d.Remaining > 0:
+	case r.Rate.Count == 0:
+		s.RetryAfter = weir.Never
+	default:
 		quota := r.Quota()
-		perToken := r.Rate.Period / time.Duration(max(r.Rate.Count, 1))
+		perToken := r.Rate.Period / time.Duration(r.Rate.Count)
 		s.RetryAfter = max(d.ResetAfter-time.Duration(quota.Burst()-1)*perToken, time.Nanosecond)
 	}
 	return s

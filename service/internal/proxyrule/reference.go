@@ -20,7 +20,7 @@ var Reference = slices.Concat([]filedoc.Field{
 		Text: "Sources of the key; each key has a bucket. A source is `address` (of the client; for IPv6 its network of 64 bits), `header NAME`, `cookie NAME`, `query NAME`, `route` (the pattern of `routes`), `method` or `host`, or several: `address + route`. " +
 			"The first source that a request has counts; requests without any share a bucket. A client can choose its header, cookie or parameter, and with each value it has another bucket: check it in front, or add a rule by address."},
 	{Path: "rules[].rate", Kind: filedoc.Rate, Example: "100/m",
-		Text: "Tokens per period: `100/s`, `5/m`, `1000/h`, `10000/d`, `100/90s`; the period from 1ms to 10 years. Must be given. `0/s` denies all requests."},
+		Text: "Tokens per period: `100/s`, `5/m`, `1000/h`, `10000/d`, `100/90s`; the period from 1ms to 10 years. Must be given. With `0/s`, a bucket is never refilled: without `burst`, all requests are denied."},
 	{Path: "rules[].burst", Kind: filedoc.Number, Unit: "tokens", Least: 1, Most: maxTokens, Default: "the count of the rate", Example: "20",
 		Text: "The capacity of a bucket: the most requests at once."},
 	duration("rules[].max_wait", "no request waits", "500ms", "A request waits for its token up to this time, in order of arrival."),

@@ -14,8 +14,12 @@ func (c *checker) warnings() (all []string) {
 		}
 	}
 	for i := range c.Rules.Rules {
-		if r := &c.Rules.Rules[i]; r.Rate.Count == 0 && c.modeOf(r.Mode) != Shadow {
-			warn(fmt.Sprintf("rules[%d].rate", i), "rule %s: rate = %v denies all of its requests", r.Name, r.Rate)
+		switch r, path := &c.Rules.Rules[i], fmt.Sprintf("rules[%d].rate", i); {
+		case r.Rate.Count > 0 || c.modeOf(r.Mode) == Shadow:
+		case r.Burst == 0:
+			warn(path, "rule %s: rate = %v denies all of its requests", r.Name, r.Rate)
+		default:
+			warn(path, "rule %s: rate = %v denies all of its requests after the first %d of a bucket", r.Name, r.Rate, r.Burst)
 		}
 	}
 	for i := range c.Classes {
