@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -54,6 +55,7 @@ type wire struct {
 	trusted caller.Networks
 	watcher *config.Watcher // nil if there are no files
 	log     *slog.Logger
+	mu      sync.Mutex // held by reload: the last one puts its files into force last
 }
 
 // open checks the flags and loads the files.
@@ -174,6 +176,8 @@ func (w *wire) attach(srv *http.Server, conns *connlimit.Listener) {
 
 // reload loads the files again, for new handshakes.
 func (w *wire) reload(p *proxy.Proxy) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var wrong []string
 	if w.clients != nil {
 		if err := w.clients.Load(); err != nil {
