@@ -11,7 +11,7 @@
 //	})
 //
 // It is a second signal beside a limit on the work in flight, and no replacement: it takes
-// seconds, and cannot tell whose work is in the way. A limit of package inflight reacts at once,
+// seconds, and cannot tell which work causes it. A limit of package inflight reacts at once,
 // and to every bottleneck. Pressure also shows what that cannot see: neighbours, a quota of the
 // cgroup, and work outside of requests.
 //
