@@ -157,3 +157,31 @@ func TestSlowStartSampled(t *testing.T) {
 		}
 	})
 }
+
+// A slow start with an endless window leaves the time-outs of the queue alone.
+func TestSlowStartNeverIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, err := limit.NewSlowStart(limit.Fixed(1), limit.SlowStart{Idle: weir.Never})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLimiter(t, inflight.Config{Algorithm: slow, MaxWait: time.Second})
+		acquire := func() (weir.Permit, error) { return l.Acquire(context.Background(), 1) }
+		first, err := acquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		first.Release(weir.Success) // the window begins
+		held, err := acquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Release(weir.Success)
+		began := time.Now()
+		time.AfterFunc(time.Minute, func() { held.Release(weir.Success) })
+		if _, err := acquire(); err == nil || time.Since(began) != time.Second {
+			t.Errorf("%v after %v: want rejected after a second", err, time.Since(began))
+		}
+	})
+}

@@ -65,7 +65,7 @@ func NewSlowStart(alg Algorithm, cfg SlowStart) (Algorithm, error) {
 	if cfg.Idle == 0 {
 		cfg.Idle = DefaultIdle
 	}
-	s := &slowStart{alg: alg, cfg: cfg, failing: math.MinInt64}
+	s := &slowStart{alg: alg, cfg: cfg}
 	s.timed, _ = alg.(timed)
 	s.begin(0, s.initial(), Kept)
 	return s, nil
@@ -230,9 +230,9 @@ func (l *slowStart) Deadline() (time.Duration, bool) {
 	return l.timed.Deadline()
 }
 
-// Tick returns the end of the window.
+// Tick returns the end of the window; weir.Never if the clock does not reach it.
 func (l *slowStart) Tick() (time.Duration, bool) {
-	return l.began + l.length(), l.ticks
+	return l.began + min(l.length(), weir.Never-l.began), l.ticks
 }
 
 func (l *slowStart) Expire(now time.Duration) Cause {

@@ -11,7 +11,7 @@
 //	})
 //
 // It is a second signal beside a limit on the work in flight, and no replacement: it takes
-// seconds, and cannot tell whose work is in the way. A limit of package inflight reacts at once,
+// seconds, and cannot tell which work causes it. A limit of package inflight reacts at once,
 // and to every bottleneck. Pressure also shows what that cannot see: neighbours, a quota of the
 // cgroup, and work outside of requests.
 //
@@ -183,6 +183,7 @@ func (g *Guard) read(now time.Duration) {
 
 // Limit returns l behind the Guard: a request that the Guard rejects does not reach l. If l has
 // the Stats of an inflight.Limiter, so has the result; they do not count what the Guard rejects.
+// The result tells long-lived requests apart as l does.
 func (g *Guard) Limit(l weir.Limiter) weir.Limiter {
 	if l == nil {
 		return g
@@ -193,7 +194,11 @@ func (g *Guard) Limit(l weir.Limiter) weir.Limiter {
 	return guarded{g, l}
 }
 
-type counted interface{ Stats() inflight.Stats }
+// counted has the methods of an inflight.Limiter that httplimit uses beside Acquire.
+type counted interface {
+	Stats() inflight.Stats
+	Usual() time.Duration
+}
 
 type guarded struct {
 	guard *Guard
@@ -210,6 +215,9 @@ func (g guarded) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 type guardedCounted struct{ guarded }
 
 func (g guardedCounted) Stats() inflight.Stats { return g.Limiter.(counted).Stats() }
+
+// Usual returns how long the work takes at l, for internal/longlived.
+func (g guardedCounted) Usual() time.Duration { return g.Limiter.(counted).Usual() }
 
 // Stats holds the state of a Guard, and its counts since New.
 type Stats struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/rate"
@@ -199,6 +200,26 @@ func TestLimit(t *testing.T) {
 	if _, err := g.Limit(rate.NewLimiter(1, 1)).Acquire(t.Context(), 2); err == nil {
 		t.Error("the limiter behind the Guard does not decide")
 	}
+}
+
+// What a limiter has learnt about long-lived requests is known behind a Guard, too.
+func TestUsual(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := pressure.New(pressure.Config{Max: 0.4, Path: newKernel(t).path})
+		fatal(t, err)
+		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1)})
+		fatal(t, err)
+		guarded := g.Limit(lim)
+		for range 20 {
+			p, err := guarded.Acquire(t.Context(), 1)
+			fatal(t, err)
+			time.Sleep(time.Minute)
+			p.Release(weir.Success)
+		}
+		if got, want := longlived.Usual(guarded), longlived.Usual(lim); got != want || got < time.Minute {
+			t.Errorf("work usually takes %v: want %v", got, want)
+		}
+	})
 }
 
 // Many goroutines take readings and decisions at once.

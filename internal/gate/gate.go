@@ -91,8 +91,8 @@ type Stats struct {
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm
-	timed   timed                                     // alg; nil if its limit does not change with time
-	ticking interface{ Tick() (time.Duration, bool) } // alg; nil unless its limit changes while no request waits
+	timed   timed   // alg; nil if its limit does not change with time
+	ticking ticking // alg; nil unless its limit changes while no request waits
 	now     time.Duration
 	closed  bool
 	line    list[W] // the waiters by arrival, without the evicted ones
@@ -124,6 +124,11 @@ type Gate[W any] struct {
 type timed interface {
 	Deadline() (at time.Duration, ok bool)
 	Expire(now time.Duration) limit.Cause
+}
+
+// ticking is a limit.Algorithm that changes its limit also while no request waits.
+type ticking interface {
+	Tick() (at time.Duration, ok bool)
 }
 
 // New returns a Gate under the limit of alg, which it owns from now on. The
@@ -223,7 +228,7 @@ func (g *Gate[W]) Close() { g.closed = true }
 func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
 	g.alg = alg
 	g.timed, _ = alg.(timed)
-	g.ticking, _ = alg.(interface{ Tick() (time.Duration, bool) })
+	g.ticking, _ = alg.(ticking)
 	g.pause.lowered = false
 }
 

@@ -142,7 +142,8 @@ func unreachable(err error) bool {
 	}
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	_, record := errors.AsType[tls.RecordHeaderError](err)
-	_, alert := errors.AsType[tls.AlertError](err)
+	op, ok := errors.AsType[*net.OpError](err)
+	alert := ok && op.Op == "remote error" // its type is not exported: tls.AlertError is for QUIC
 	return certificate || record || alert || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 

@@ -42,7 +42,6 @@ func TestError(t *testing.T) {
 		{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, loadsign.Silent},
 		{&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, loadsign.Unreachable},
 		{&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, loadsign.Unreachable},
-		{&net.OpError{Op: "remote error", Err: tls.AlertError(42)}, loadsign.Unreachable},
 		{tls.RecordHeaderError{Msg: "no TLS"}, loadsign.Unreachable},
 		{context.Canceled, loadsign.None},
 		{weir.Reject(weir.OverRate, 0), loadsign.None},

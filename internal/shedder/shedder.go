@@ -137,11 +137,14 @@ func (s *Shedder) divide() {
 	if s.at < s.paused {
 		most[Critical] = 0
 	}
-	bound, share := 0.0, [levels]float64{Critical: 1} // without requests, as if all were ordinary
+	if all == 0 { // the mix is unknown until the next reading: never more than the part, nor critical requests
+		s.shed = max(0, min(s.shed, MostSheddable))
+		s.ratio = [levels]float64{Sheddable: s.shed, SheddablePlus: s.shed}
+		return
+	}
+	bound, share := 0.0, [levels]float64{}
 	for i := range share {
-		if all > 0 {
-			share[i] = s.arrived[i] / all
-		}
+		share[i] = s.arrived[i] / all
 		bound += share[i] * most[i]
 	}
 	s.shed = max(0, min(s.shed, bound))
@@ -149,7 +152,7 @@ func (s *Shedder) divide() {
 	rest := s.shed
 	for i := range share {
 		switch room := share[i] * most[i]; {
-		case rest <= 0:
+		case rest < 1e-9: // what is less is an error of rounding
 			s.owed[i] = 0
 		case room <= rest:
 			s.ratio[i] = most[i]
