@@ -35,8 +35,8 @@ type leaves struct {
 	most   int // assignments
 	held   int // assignments of keys, of all leaves
 
-	tenants map[string]*leafTenant // that have leaves
-	free    int                    // leaves without a tenant
+	tenants      map[string]*leafTenant // by name; that have leaves or assignments
+	unrestricted int                    // leaves without a tenant
 
 	cfg       allocator.Config // of all allocators, but for their limits
 	unlimited *shareBucket     // of keys that no rule limits: a bound on how long they are held
@@ -123,7 +123,7 @@ func (ls *leaves) enter(name, tenant string) (*leafSession, error) {
 		if ls.byName[l.name] = l; t != nil {
 			t.leaves++
 		} else {
-			ls.free++
+			ls.unrestricted++
 		}
 	}
 	return l, nil
@@ -136,7 +136,7 @@ func (ls *leaves) remove(l *leafSession) {
 		t.leaves--
 		ls.forget(t)
 	} else {
-		ls.free--
+		ls.unrestricted--
 	}
 }
 
