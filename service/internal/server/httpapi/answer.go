@@ -36,7 +36,7 @@ var (
 	noGrant       = &fault{status: http.StatusNotFound, text: decider.ErrNoGrant.Error()}
 	noLease       = &fault{status: http.StatusNotFound, text: decider.ErrNoLease.Error()}
 	noRate        = &fault{status: http.StatusNotFound, text: decider.ErrNoRate.Error() + ": POST /lease/{key}"}
-	uncheckedRule = &fault{status: http.StatusInternalServerError, text: "no rule with a rate matches the key, only one with a concurrency, which a gateway cannot ask for"}
+	unratedCheck  = noCheck("no rule with a rate matches a key, only one with a concurrency, which a gateway cannot ask for: give that rule a rate, or have the gateway ask about another key")
 	noLeasing     = &fault{status: http.StatusNotFound, text: decider.ErrNoLeasing.Error()}
 	// unavailable is the answer to an error of the Decider.
 	unavailable = &fault{status: http.StatusServiceUnavailable, text: "no decision is available; try again"}
