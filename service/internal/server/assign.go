@@ -182,13 +182,12 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	case r.Done:
 		ls.drop(h, e.now)
 		return
-	case m.dated():
-		ls.refused++
+	case m.dated(): // the rules say so: it does not count as refused
 		got.Error = errDated
 		ls.drop(h, e.now)
 		return
 	case h == nil && ls.full(e.leaf):
-		ls.refused++
+		ls.refuse(e.leaf.tenant != nil)
 		got.Error = decider.ErrLeaves.Error()
 		return
 	case h == nil:
@@ -200,7 +199,7 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	h.watched = false
 	e.assign(h, r, got)
 	if got.Error != "" {
-		ls.refused++
+		ls.refuse(e.leaf.tenant != nil)
 		if !h.first.Live() {
 			ls.drop(h, e.now)
 		}

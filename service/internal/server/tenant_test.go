@@ -58,6 +58,7 @@ func TestTenantsAreBounded(t *testing.T) {
 		}
 		_, err = join(d, "other", "o", "k")
 		must(t, err)
+		check(t, "refused to others", d.Stats().Leaves.Refused-d.Stats().Leaves.TenantRefused, 0)
 		// What has ended makes room.
 		time.Sleep(18 * server.DefaultAssignmentTTL)
 		for range 2 {
@@ -110,6 +111,7 @@ func TestTenantKeepsItsBoundWhenItsLeavesLeave(t *testing.T) {
 		check(t, "of the tenant, after all others have left", ask("tenant", "e", 6000), 4999)
 		check(t, "assignments", d.Stats().Leaves.Assignments, 5000)
 		check(t, "refused", d.Stats().Leaves.Refused, 1000+2000+5000+3500+1001)
+		check(t, "refused to tenants", d.Stats().Leaves.TenantRefused, d.Stats().Leaves.Refused)
 	})
 }
 
