@@ -51,7 +51,7 @@ var (
 	leafBuckets     = metric.Gauge("weir_server_leaf_buckets", "Buckets whose rates leaves share.")
 	leafExchanges   = metric.Counter("weir_server_leaf_exchanges_total", "Exchanges of leaves.")
 	leafReports     = metric.Counter("weir_server_leaf_reports_total", "Reports about keys in exchanges of leaves.")
-	leafRefused     = metric.Counter("weir_server_leaf_refused_total", "Reports that got no assignment, because there are too many or the report is not valid, and exchanges beyond the bound on leaves; tenant=yes are those of leaves with a token for some keys.", "tenant")
+	leafRefused     = metric.Counter("weir_server_leaf_refused_total", "Reports that got no assignment, because there are too many or the report is not valid, and exchanges beyond the bound on leaves; with tenant=yes, of leaves with a token for some keys.", "tenant")
 
 	leaseDecisions = metric.Counter("weir_server_lease_decisions_total", "Requests for leases by decision and reason.", "rule", "decision", "reason")
 	leaseRenewals  = metric.Counter("weir_server_lease_renewals_total", "Renewals of leases.", "rule")
