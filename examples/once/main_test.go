@@ -4,23 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/examples/internal/weirserve"
 )
 
 // Many processes, each with a client of its own, ask for results at once: each result is made
 // once. After a call that fails, another process makes it.
 func TestOnceInTheFleet(t *testing.T) {
-	url, dir := serve(t, `rules: [{name: once, glob: "once:*", concurrency: {limit: 1, ttl: 10s}}]`), files(t.TempDir())
+	url, dir := weirserve.Start(t, `rules: [{name: once, glob: "once:*", concurrency: {limit: 1, ttl: 10s}}]`), files(t.TempDir())
 	var calls [3]atomic.Int64
 	broken := errors.New("broken")
 	call := func(_ context.Context, key string) (string, error) {
@@ -60,7 +56,7 @@ func TestOnceInTheFleet(t *testing.T) {
 
 // Without weir serve, no process works: two could.
 func TestAway(t *testing.T) {
-	f := fleet{leases: newClient(t, "http://"+freeAddr(t)), results: files(t.TempDir()), call: func(context.Context, string) (string, error) {
+	f := fleet{leases: newClient(t, "http://"+weirserve.FreeAddr(t)), results: files(t.TempDir()), call: func(context.Context, string) (string, error) {
 		t.Error("it works without a lease")
 		return "", nil
 	}}
@@ -77,47 +73,4 @@ func newClient(t *testing.T, url string) *client.Client {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
-}
-
-// serve starts weir serve with these rules, and returns its URL.
-func serve(t *testing.T, rules string) string {
-	t.Helper()
-	dir := t.TempDir()
-	binary, file := filepath.Join(dir, "weir"), filepath.Join(dir, "rules.yaml")
-	if out, err := exec.Command("go", "build", "-C", "../../service", "-o", binary, "./cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	addr := freeAddr(t)
-	cmd := exec.Command(binary, "serve", "--rules", file, "--listen", addr, "--admin", freeAddr(t))
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for range 500 {
-		if resp, err := http.Get("http://" + addr + "/healthz"); err == nil {
-			_ = resp.Body.Close()
-			return "http://" + addr
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatal("weir serve does not answer")
-	return ""
-}
-
-// freeAddr returns an address at which nothing listens.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }

@@ -23,7 +23,7 @@ const (
 	Texts    Kind = "text, or a list of texts"
 	Map      Kind = "texts by name"
 	Numbers  Kind = "whole numbers by name"
-	Object   Kind = "keys of its own"
+	Object   Kind = "mapping"
 )
 
 // A Field is a key of a file.

@@ -139,6 +139,15 @@ func TestCacheBehindTrustedProxies(t *testing.T) {
 				t.Errorf("%d. %s: %d, the origin was asked %d times: want that it is asked: %t", i, tt.request, w.Code, asked-was, tt.origin)
 			}
 		}
+		for _, headers := range []http.Header{ // two lists of values with the same texts in the same order
+			{"X-Forwarded-Host": {"a", "proto", "b"}}, {"X-Forwarded-Host": {"a"}, "X-Forwarded-Proto": {"b", "proto"}},
+		} {
+			was, r := asked, httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost/x", nil)
+			r.RemoteAddr, r.Header = "127.0.0.1:1234", headers
+			if p.ServeHTTP(httptest.NewRecorder(), r); asked == was {
+				t.Errorf("%v has the response of another", headers)
+			}
+		}
 		for _, host := range []string{`"evil,1"`, `"evil,2"`} {
 			was, r := asked, httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost/x", nil)
 			r.RemoteAddr = "127.0.0.1:1234"

@@ -124,15 +124,14 @@ func setOwn(r *httputil.ProxyRequest, address string) {
 // resource is an httpcache.Config.Key: what a request names, with the host and the protocol that
 // a trusted proxy reports, because the answer of the origin can depend on them.
 func (t *trust) resource(r *http.Request) (key string, ok bool) {
-	parts := []string{r.Host, r.URL.Path, r.URL.RawPath, r.URL.RawQuery}
+	var hosts, protocols, forwarded []string
 	if t.source(r).proxy.IsValid() {
-		parts = append(parts, r.Header["X-Forwarded-Host"]...)
-		parts = append(append(parts, "proto"), r.Header["X-Forwarded-Proto"]...)
+		hosts, protocols = r.Header["X-Forwarded-Host"], r.Header["X-Forwarded-Proto"]
 		for _, list := range r.Header["Forwarded"] {
-			parts = append(parts, "by", reported(list))
+			forwarded = append(forwarded, reported(list))
 		}
 	}
-	return fmt.Sprintf("%q", parts), true
+	return fmt.Sprintf("%q %q %q %q %q %q %q", r.Host, r.URL.Path, r.URL.RawPath, r.URL.RawQuery, hosts, protocols, forwarded), true
 }
 
 // reported returns the hosts and protocols in a Forwarded header, without the addresses of clients.
