@@ -5,6 +5,7 @@ package caller
 import (
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Network returns the part of an address that belongs to one client: for IPv6 the
@@ -19,13 +20,15 @@ func Network(a netip.Addr) netip.Addr {
 }
 
 // ParseAddr parses an address with or without a port, and an IPv6 one with or
-// without brackets. It removes the zone, and turns IPv4 in IPv6 into IPv4.
+// without brackets. It removes the zone, and turns IPv4 in IPv6 into IPv4. It does not allocate if s is one.
 func ParseAddr(s string) (netip.Addr, bool) {
-	if ap, err := netip.ParseAddrPort(s); err == nil {
-		return ap.Addr().Unmap().WithZone(""), true
-	}
-	if len(s) > 2 && s[0] == '[' && s[len(s)-1] == ']' {
+	brackets := strings.HasPrefix(s, "[")
+	switch {
+	case brackets && strings.HasSuffix(s, "]"):
 		s = s[1 : len(s)-1]
+	case brackets || strings.Count(s, ":") == 1:
+		ap, err := netip.ParseAddrPort(s)
+		return ap.Addr().Unmap().WithZone(""), err == nil
 	}
 	a, err := netip.ParseAddr(s)
 	return a.Unmap().WithZone(""), err == nil

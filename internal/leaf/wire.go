@@ -34,7 +34,8 @@ type Answer struct {
 	// Resync asks the leaf to report all its keys, in one exchange or several: the leaf has more
 	// assignments than the upstream knows of (Exchange.Held), or rules have changed.
 	Resync bool `json:"resync,omitempty"`
-	// Leaves is the number of leaves that may use all keys; 0 if it is not known.
+	// Leaves is the number of leaves that may use the keys of this leaf, with itself; 0 if it is not known.
+	// Leaves with a token for some keys count only for leaves with the same token.
 	Leaves int `json:"leaves,omitempty"`
 	// Watch has keys of the leaf of which more is wanted than there is, and of which the leaf has
 	// another rate than its share. The leaf reports them in the next exchange: until then they

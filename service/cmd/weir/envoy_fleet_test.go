@@ -27,6 +27,7 @@ type edge struct {
 	start   time.Time
 	sending sync.WaitGroup
 	done    chan struct{}
+	stalls  stalls // of the load, and of Envoys that do not answer
 
 	mu      sync.Mutex  // guards what follows
 	demands []float64   // requests a second, of Poisson processes
@@ -61,6 +62,7 @@ func (e *edge) pace(i int, requests chan<- struct{}) {
 	defer close(requests)
 	random := rand.New(rand.NewPCG(uint64(i), 1))
 	for next := time.Now(); ; time.Sleep(time.Until(next)) {
+		e.stalls.note(time.Since(next))
 		e.mu.Lock()
 		demand := e.demands[i]
 		e.mu.Unlock()
@@ -84,6 +86,7 @@ func (e *edge) send(i int, requests <-chan struct{}) {
 			panic(err)
 		}
 		r.Header.Set("user", "a")
+		sent := time.Now()
 		resp, err := e.client.Do(r)
 		status := 0
 		if err == nil {
@@ -91,6 +94,7 @@ func (e *edge) send(i int, requests <-chan struct{}) {
 			resp.Body.Close()
 			status = resp.StatusCode
 		}
+		e.stalls.note(time.Since(sent))
 		e.mu.Lock()
 		now := e.now()
 		e.asked[i] = append(e.asked[i], now)
@@ -252,12 +256,14 @@ func TestEnvoyFleet(t *testing.T) {
 	_, beyond := e.most(from, to, 10, 1.01*limit)
 	t.Logf("steady: %.1f requests a second, in all %.1f %% of the limit, at most %.0f beyond 101 %% of it in a row", rates, 100*sum/limit, beyond)
 	possible := e.possible(from, to, limit)
-	// On a busy machine, reports come late: package rlqsapi has the test of 98 %, in virtual time.
-	if sum < 0.93*possible || sum > 1.01*limit || beyond > burst {
+	// A busy machine loses tokens while it stalls: package rlqsapi has the test of 98 %, in virtual time.
+	_, stalled := e.stalls.since(e.start.Add(time.Duration(from * float64(time.Second))))
+	lost := stalled.Seconds() / (to - from)
+	if sum < (0.97-min(lost, 0.04))*possible || sum > 1.01*limit || beyond > burst {
 		t.Errorf("steady: %.1f requests a second of %.0f pass, and %.0f beyond 1.01 times that in a row: want %.0f, and at most the burst of %d", sum, limit, beyond, possible, burst)
 	}
-	if share := (sum - rates[0]) / 2; math.Abs(rates[1]-share) > 0.04*share {
-		t.Errorf("%.1f requests a second: want the second as much as the third", rates)
+	if share := (sum - rates[0]) / 2; math.Abs(rates[1]-share) > (0.02+min(lost, 0.02))*share {
+		t.Errorf("%.1f requests a second: want the second as much as the third; the machine stalled for %v", rates, stalled)
 	}
 
 	e.demand(0, 300)

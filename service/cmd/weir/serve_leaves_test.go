@@ -30,37 +30,10 @@ type leafFleet struct {
 	leaves  [leafCount]*client.Client
 	wants   [leafCount]float64
 	factor  [leafCount]atomic.Int64
-	mu      sync.Mutex // guards allowed and stalls
-	allowed [leafCount][]int
-	stalls  []stall
+	stalls  stalls
 	running sync.WaitGroup
-}
-
-// A stall is a time in which the machine let a leaf do nothing.
-type stall struct {
-	slot int // in which it ended
-	took time.Duration
-}
-
-// stalled is the time between two ticks of a leaf that is a stall.
-const stalled = 5 * leafTick
-
-// stalledFrom returns the longest stall that has ended since a slot, and how long one leaf or another was
-// stalled.
-func (f *leafFleet) stalledFrom(from int) (longest, sum time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	bySlot := map[int]time.Duration{}
-	for _, s := range f.stalls {
-		if s.slot >= from {
-			longest = max(longest, s.took)
-			bySlot[s.slot] = max(bySlot[s.slot], s.took)
-		}
-	}
-	for _, took := range bySlot {
-		sum += took
-	}
-	return longest, sum
+	mu      sync.Mutex // guards allowed
+	allowed [leafCount][]int
 }
 
 func newLeafFleet(t *testing.T, url string) *leafFleet {
@@ -111,18 +84,15 @@ func (f *leafFleet) demand(ctx context.Context, i int) {
 				n++
 			}
 		}
-		f.count(i, n, max(last.Sub(before), time.Since(last)))
+		f.stalls.note(max(last.Sub(before), time.Since(last)))
+		f.count(i, n)
 	}
 }
 
-// count counts n tokens of a leaf, which were given in the time that its last tick took.
-func (f *leafFleet) count(i, n int, took time.Duration) {
+func (f *leafFleet) count(i, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	slot := int(time.Since(f.began) / leafSlot)
-	if took > stalled {
-		f.stalls = append(f.stalls, stall{slot, took})
-	}
 	for len(f.allowed[i]) <= slot {
 		f.allowed[i] = append(f.allowed[i], 0)
 	}
@@ -165,11 +135,16 @@ func (f *leafFleet) share(i int) float64 {
 
 func (f *leafFleet) slot() int { return int(time.Since(f.began) / leafSlot) }
 
+// stalled returns the longest stall since a slot began, and the time in which there was one.
+func (f *leafFleet) stalled(from int) (longest, sum time.Duration) {
+	return f.stalls.since(f.began.Add(time.Duration(from) * leafSlot))
+}
+
 // keeps checks that no window of slots, from one on, has more than the limit, and 1 %, in any span up to 10 s.
 // Requests of a stalled leaf are counted at the end of the stall.
 func (f *leafFleet) keeps(what string, first int, slots []int, burst int) {
 	f.t.Helper()
-	longest, _ := f.stalledFrom(first)
+	longest, _ := f.stalled(first)
 	for from := range slots {
 		sum := 0
 		for to := from; to < min(from+100, len(slots)); to++ {
@@ -205,7 +180,7 @@ func TestTwentyLeaves(t *testing.T) {
 	time.Sleep(steady)
 	slots := f.given(-1, from)
 	f.keeps("steady", from, slots, leafLimit)
-	_, lost := f.stalledFrom(from)
+	_, lost := f.stalled(from)
 	least *= max(1-lost.Seconds()/steady.Seconds(), 0.5)
 	if used := float64(sumOf(slots)) / (leafLimit * leafSlot.Seconds() * float64(len(slots))); used < least {
 		t.Errorf("%.3f of the limit is used, want %v", used, least)
@@ -236,7 +211,7 @@ func TestTwentyLeaves(t *testing.T) {
 	time.Sleep(dead)
 	slots = f.given(-1, from)
 	f.keeps("dead", from, slots, leafLimit)
-	_, lost = f.stalledFrom(f.slot() - 20)
+	_, lost = f.stalled(f.slot() - 20)
 	if n := sumOf(slots[len(slots)-20:]); float64(n) < leafLimit/2*max(1-lost.Seconds()/2, 0.5) {
 		t.Errorf("%d were allowed in the last 2 s of %v without the upstream: want safe shares of %d a second", n, dead, leafLimit)
 	}

@@ -42,6 +42,9 @@ func (l *memberLog) note(c ring.Change) {
 func (l *memberLog) noteMember(c ring.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if c.Gone {
+		delete(l.reasons, c.Member)
+	}
 	timer, waited := l.first[c.Member]
 	if waited {
 		timer.Stop()
@@ -93,7 +96,9 @@ func (l *memberLog) link(m ring.Member, onState func(peer.State)) func(peer.Stat
 		}
 		l.mu.Lock()
 		last := l.reasons[m.Name]
-		l.reasons[m.Name] = text
+		if l.reasons[m.Name] = text; text == "" {
+			delete(l.reasons, m.Name)
+		}
 		l.mu.Unlock()
 		switch {
 		case text == last:

@@ -88,13 +88,13 @@ func (f *finder) covers(a, b int) bool {
 func (f *finder) coversEntries(p, q string) bool {
 	domain, entries, _ := descriptor.Parse(p)
 	other, others, _ := descriptor.Parse(q)
-	if !coversGlob(domain, other) {
+	if !f.coversGlob(domain, other) {
 		return false
 	}
 	for _, e := range entries {
 		found := false
 		for _, o := range others {
-			found = found || o.Key == e.Key && coversGlob(e.Value, o.Value)
+			found = found || o.Key == e.Key && f.coversGlob(e.Value, o.Value)
 		}
 		if !found {
 			return false
@@ -104,9 +104,12 @@ func (f *finder) coversEntries(p, q string) bool {
 }
 
 // coversGlob reports whether a glob matches all texts that another matches.
-func coversGlob(a, b string) bool {
+func (f *finder) coversGlob(a, b string) bool {
 	if a == b || a == "*" {
 		return true
+	}
+	if f.left <= 0 {
+		return false
 	}
 	wide, err := compileLanguage(Pattern{Glob, a})
 	if err != nil {
@@ -118,6 +121,7 @@ func coversGlob(a, b string) bool {
 	}
 	steps := 0
 	in, _ := search(narrow, wide, &steps)
+	f.left -= steps
 	return in
 }
 

@@ -2,7 +2,6 @@ package ring
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,11 +17,6 @@ import (
 // in between, or an owner cannot be told, the tokens stay taken until the buckets have refilled.
 // The same holds for tokens of quotas that requests bring, if more than one owner has some.
 func (r *Ring) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
-	if slices.ContainsFunc(reqs, func(q decider.Request) bool { return q.Quota != nil }) {
-		if err := r.cfg.Local.CheckRequests(reqs); err != nil {
-			return false, err
-		}
-	}
 	ok, err = r.batch(ctx, reqs, all, verdicts, time.Now())
 	for i := range reqs {
 		r.counts.decided(verdicts[i].Step)
@@ -113,6 +107,9 @@ func (r *Ring) batch(ctx context.Context, reqs []decider.Request, all bool, verd
 		p := parts[0]
 		r.askPart(ctx, w, p, all, came)
 		return p.ok, p.err
+	}
+	if err := r.cfg.Local.CheckRequests(reqs); err != nil { // an owner knows only its part
+		return false, err
 	}
 	first, last := parts, []*part(nil)
 	if all {

@@ -74,6 +74,26 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	})
 }
 
+// A batch about a key that only has leases takes no tokens, of no owner.
+func TestBatchWithoutARate(t *testing.T) {
+	rules := bucket(limit, time.Hour)
+	rules.Rules = append([]config.Rule{{Name: "jobs", Key: "jobs", Concurrency: &config.Concurrency{Limit: 1}}}, rules.Rules...)
+	inFleet(t, 3, rules, func(t *testing.T, f *fleet) {
+		for _, owner := range f.names {
+			key := f.ownedBy(owner)
+			for _, all := range []bool{false, true} {
+				reqs := []decider.Request{{Key: key, N: 1}, {Key: "jobs", N: 1}}
+				if ok, err := f.nodes["a"].Batch(context.Background(), reqs, all, make([]decider.Verdict, 2)); ok || err != decider.ErrNoRate {
+					t.Errorf("%s, all = %v: %v, %v", owner, all, ok, err)
+				}
+			}
+			if n, _ := f.take("b", key, limit); n != limit {
+				t.Errorf("%s: %d tokens are left, want %d", owner, n, limit)
+			}
+		}
+	})
+}
+
 // The verdicts of a batch that no owner decides can have more room than there are requests.
 func TestBatchWithRoom(t *testing.T) {
 	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {

@@ -56,17 +56,22 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 	got.Known += e.fresh
 	got.Watch = l.takeWatch(got.Watch)
 	got.NextMS = e.next(len(got.Watch) > 0).Milliseconds()
-	got.Leaves = s.sharers()
+	got.Leaves = s.sharers(l)
 	return nil
 }
 
-// sharers returns the number of leaves that may use all keys: of a Tier, with the Tier itself and
-// with the leaves of its upstream, if each of them has as many as the Tier.
-func (s *Server) sharers() int {
-	if s.tier != nil {
-		return (s.leaves.free + 1) * s.tier.instances()
+// sharers returns the number of leaves that may use the keys of a leaf: the leaves that may use all keys, and
+// the leaves of its tenant. Of a Tier, it includes the Tier itself and the leaves of its upstream, as if each of
+// them had as many as the Tier.
+func (s *Server) sharers(l *leafSession) int {
+	n := s.leaves.unrestricted
+	if l.tenant != nil {
+		n += l.tenant.leaves
 	}
-	return s.leaves.free
+	if s.tier != nil {
+		return (n + 1) * s.tier.instances()
+	}
+	return n
 }
 
 // leave charges what a leaf has used, and gives all its assignments back.
@@ -177,13 +182,12 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	case r.Done:
 		ls.drop(h, e.now)
 		return
-	case m.dated():
-		ls.refused++
+	case m.dated(): // the rules say so: it does not count as refused
 		got.Error = errDated
 		ls.drop(h, e.now)
 		return
 	case h == nil && ls.full(e.leaf):
-		ls.refused++
+		ls.refuse(e.leaf.tenant != nil)
 		got.Error = decider.ErrLeaves.Error()
 		return
 	case h == nil:
@@ -195,7 +199,7 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	h.watched = false
 	e.assign(h, r, got)
 	if got.Error != "" {
-		ls.refused++
+		ls.refuse(e.leaf.tenant != nil)
 		if !h.first.Live() {
 			ls.drop(h, e.now)
 		}

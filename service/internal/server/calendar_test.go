@@ -228,6 +228,7 @@ func TestCalendarIsNotAssigned(t *testing.T) {
 				}
 			}
 		}
+		check(t, "refused", d.Stats().Leaves.Refused, 0)
 		rule.Mode = config.Shadow
 		must(t, d.Reload(&config.Rules{Rules: []config.Rule{rule}}))
 		if a := exchange(); a.Error != "" || !a.Unlimited {

@@ -35,8 +35,8 @@ type leaves struct {
 	most   int // assignments
 	held   int // assignments of keys, of all leaves
 
-	tenants map[string]*leafTenant // that have leaves
-	free    int                    // leaves without a tenant
+	tenants      map[string]*leafTenant // by name; that have leaves or assignments
+	unrestricted int                    // leaves without a tenant
 
 	cfg       allocator.Config // of all allocators, but for their limits
 	unlimited *shareBucket     // of keys that no rule limits: a bound on how long they are held
@@ -51,6 +51,7 @@ type leaves struct {
 	relayed map[*shareBucket]struct{} // of which a Tier passes its assignment on
 
 	exchanges, reports, refused uint64
+	tenantRefused               uint64 // of refused, those of leaves of tenants
 }
 
 // A leafTenant is a token that does not allow all keys, with what its leaves have.
@@ -112,7 +113,7 @@ func (ls *leaves) enter(name, tenant string) (*leafSession, error) {
 	if l == nil {
 		t := ls.tenants[tenant]
 		if free := maxLeaves - len(ls.byName); free <= 0 || t != nil && t.leaves >= free {
-			ls.refused++
+			ls.refuse(tenant != "")
 			return nil, decider.ErrLeaves
 		}
 		if t == nil && tenant != "" {
@@ -123,7 +124,7 @@ func (ls *leaves) enter(name, tenant string) (*leafSession, error) {
 		if ls.byName[l.name] = l; t != nil {
 			t.leaves++
 		} else {
-			ls.free++
+			ls.unrestricted++
 		}
 	}
 	return l, nil
@@ -136,7 +137,7 @@ func (ls *leaves) remove(l *leafSession) {
 		t.leaves--
 		ls.forget(t)
 	} else {
-		ls.free--
+		ls.unrestricted--
 	}
 }
 
@@ -161,6 +162,13 @@ func (ls *leaves) count(l *leafSession, n int) {
 func (ls *leaves) full(l *leafSession) bool {
 	free := ls.most - ls.held
 	return free <= 0 || l.keys.n >= (ls.most+1)/2 || l.tenant != nil && l.tenant.held >= free
+}
+
+// refuse counts a report or an exchange that is refused.
+func (ls *leaves) refuse(ofTenant bool) {
+	if ls.refused++; ofTenant {
+		ls.tenantRefused++
+	}
 }
 
 // leave ends a leaf. This call and the next ones take its assignments back.
@@ -238,6 +246,6 @@ func (ls *leaves) stats() LeafStats {
 	defer ls.mu.Unlock()
 	return LeafStats{
 		Leaves: len(ls.byName), Assignments: ls.held, Buckets: len(ls.buckets),
-		Exchanges: ls.exchanges, Reports: ls.reports, Refused: ls.refused,
+		Exchanges: ls.exchanges, Reports: ls.reports, Refused: ls.refused, TenantRefused: ls.tenantRefused,
 	}
 }

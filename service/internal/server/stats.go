@@ -66,6 +66,8 @@ type LeafStats struct {
 	Exchanges   uint64 // received
 	Reports     uint64 // in them
 	Refused     uint64 // reports without an assignment, and exchanges of leaves beyond the bound
+
+	TenantRefused uint64 // of Refused, those of leaves with a token for some keys
 }
 
 // Stats returns the state, and the counts.

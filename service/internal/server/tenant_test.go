@@ -25,7 +25,7 @@ func join(d exchanger, tenant, name, key string) (got decider.LeafAnswer, err er
 }
 
 // A tenant has half of the leaves and half of the assignments. The others have places, and the
-// number of leaves that they are told does not count it.
+// number of leaves that they are told does not count it. Its own leaves are told of each other.
 func TestTenantsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := learnt(t, server.Config{MaxAssignments: 100}, one("all", quota(10, time.Hour, "")))
@@ -33,8 +33,8 @@ func TestTenantsAreBounded(t *testing.T) {
 			got, err := join(d, "tenant", fmt.Sprint("t", i), "k")
 			must(t, err)
 			want := map[bool]string{true: decider.ErrLeaves.Error()}[i >= 50]
-			if got.Leaves != 0 || got.Assignments[0].Error != want {
-				t.Fatalf("leaf %d of a tenant: %+v: want the error %q, and 0 leaves", i, got, want)
+			if got.Leaves != i+1 || got.Assignments[0].Error != want {
+				t.Fatalf("leaf %d of a tenant: %+v: want the error %q, and %d leaves", i, got, want, i+1)
 			}
 		}
 		for i := range 3 {
@@ -44,6 +44,9 @@ func TestTenantsAreBounded(t *testing.T) {
 				t.Errorf("leaf %d without a tenant: %+v", i+1, got)
 			}
 		}
+		got, err := join(d, "tenant", "t0", "k")
+		must(t, err)
+		check(t, "leaves beside that of a tenant", got.Leaves, 103)
 		for i := 100; i < 9_998; i++ {
 			_, err := join(d, "tenant", fmt.Sprint("t", i), "k")
 			must(t, err)
@@ -53,8 +56,9 @@ func TestTenantsAreBounded(t *testing.T) {
 				t.Errorf("leaf %d of the tenant, of 20,000 with 3 others: %v", 9_999+i, err)
 			}
 		}
-		_, err := join(d, "other", "o", "k")
+		_, err = join(d, "other", "o", "k")
 		must(t, err)
+		check(t, "refused to others", d.Stats().Leaves.Refused-d.Stats().Leaves.TenantRefused, 0)
 		// What has ended makes room.
 		time.Sleep(18 * server.DefaultAssignmentTTL)
 		for range 2 {
@@ -67,6 +71,47 @@ func TestTenantsAreBounded(t *testing.T) {
 				t.Fatalf("leaf %d of the tenant, after its others: %+v, %v", i+1, got, err)
 			}
 		}
+	})
+}
+
+// When a leaf leaves, exchanges take its assignments back step by step. Until then, they count for its
+// tenant, which keeps its bound.
+func TestTenantKeepsItsBoundWhenItsLeavesLeave(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := learnt(t, server.Config{MaxAssignments: 10_000}, one("all", quota(10, time.Hour, "")))
+		ask := func(tenant, name string, keys int) (assigned int) {
+			x := decider.LeafExchange{Exchange: leaf.Exchange{Leaf: name}, Tenant: tenant}
+			for i := range keys {
+				x.Reports = append(x.Reports, leaf.Report{Key: fmt.Sprint(name, i), Wants: 1})
+			}
+			var got decider.LeafAnswer
+			must(t, d.Exchange(t.Context(), &x, &got))
+			for i := range got.Assignments {
+				if got.Assignments[i].Error == "" {
+					assigned++
+				}
+			}
+			return assigned
+		}
+		leave := func(tenant, name string) {
+			x := decider.LeafExchange{Exchange: leaf.Exchange{Leaf: name, Leave: true}, Tenant: tenant}
+			must(t, d.Exchange(t.Context(), &x, new(decider.LeafAnswer)))
+		}
+		check(t, "of the first leaf", ask("tenant", "a", 6000), 5000)
+		leave("tenant", "a") // which takes 2,000 back, as the next exchange does
+		check(t, "beside 1,000 of the leaf that has left", ask("tenant", "b", 6000), 4000)
+		check(t, "after these are taken back, beside 4,000", ask("tenant", "c", 6000), 1000)
+		check(t, "of another tenant, beside 5,000", ask("other", "o", 6000), 2500)
+		leave("tenant", "b")
+		leave("tenant", "c")
+		leave("other", "o")
+		for range 2 {
+			check(t, "leaves of the tenant", ask("tenant", "d", 1), 1)
+		}
+		check(t, "of the tenant, after all others have left", ask("tenant", "e", 6000), 4999)
+		check(t, "assignments", d.Stats().Leaves.Assignments, 5000)
+		check(t, "refused", d.Stats().Leaves.Refused, 1000+2000+5000+3500+1001)
+		check(t, "refused to tenants", d.Stats().Leaves.TenantRefused, d.Stats().Leaves.Refused)
 	})
 }
 

@@ -102,7 +102,9 @@ func (l *tierLink) block(reason error) {
 	defer l.mu.Unlock()
 	if reason == nil {
 		l.blocked.Store(nil)
-		l.tellLocked(nil)
+		if l.tellLocked(nil); l.reason != nil {
+			l.reason = errUpstream // it does not answer either
+		}
 		return
 	}
 	l.blocked.Store(&reason)

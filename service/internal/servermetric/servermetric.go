@@ -51,7 +51,7 @@ var (
 	leafBuckets     = metric.Gauge("weir_server_leaf_buckets", "Buckets whose rates leaves share.")
 	leafExchanges   = metric.Counter("weir_server_leaf_exchanges_total", "Exchanges of leaves.")
 	leafReports     = metric.Counter("weir_server_leaf_reports_total", "Reports about keys in exchanges of leaves.")
-	leafRefused     = metric.Counter("weir_server_leaf_refused_total", "Reports that got no assignment, because there are too many or the report is not valid, and exchanges beyond the bound on leaves.")
+	leafRefused     = metric.Counter("weir_server_leaf_refused_total", "Reports that got no assignment, because there are too many or the report is not valid, and exchanges beyond the bound on leaves; with tenant=yes, of leaves with a token for some keys.", "tenant")
 
 	leaseDecisions = metric.Counter("weir_server_lease_decisions_total", "Requests for leases by decision and reason.", "rule", "decision", "reason")
 	leaseRenewals  = metric.Counter("weir_server_lease_renewals_total", "Renewals of leases.", "rule")
@@ -67,7 +67,7 @@ var (
 var families = map[*metric.Family]int{
 	serverDecisions: 3, serverTrial: 2, serverWaiting: 1, serverWait: 1, serverMemory: 1, serverMemoryMax: 1, serverForgotten: 1, serverReloads: 0, serverRules: 0, grantLife: 0,
 	serverLeases: 0, serverLeasesRefused: 0, serverWaitingAll: 0, serverWaitingRefused: 0, leaseWait: 1,
-	leafCount: 0, leafAssignments: 0, leafBuckets: 0, leafExchanges: 0, leafReports: 0, leafRefused: 0,
+	leafCount: 0, leafAssignments: 0, leafBuckets: 0, leafExchanges: 0, leafReports: 0, leafRefused: 1,
 	leaseDecisions: 3, leaseRenewals: 1, leaseEnds: 2, leaseUnits: 1, leaseWaiting: 1, leaseKeys: 1, leaseRecovery: 0,
 }
 
@@ -103,7 +103,8 @@ func collect(c metric.Scrape, s *server.Server) {
 	c.Send(leafBuckets, float64(st.Leaves.Buckets))
 	c.Send(leafExchanges, float64(st.Leaves.Exchanges))
 	c.Send(leafReports, float64(st.Leaves.Reports))
-	c.Send(leafRefused, float64(st.Leaves.Refused))
+	c.Send(leafRefused, float64(st.Leaves.Refused-st.Leaves.TenantRefused), "no")
+	c.Send(leafRefused, float64(st.Leaves.TenantRefused), "yes")
 	total, waits, leaseWaits := sum{}, map[string]waiting.Times{}, map[string]waiting.Times{}
 	total.add(serverDecisions, float64(st.UnmatchedAllowed), "", "allow", "")
 	total.add(serverDecisions, float64(st.UnmatchedDenied), "", "deny", "unmatched")

@@ -12,8 +12,8 @@ type LeafExchange struct {
 	// than this part of it: in [0, 1). Leaves that lose tokens by a change need it.
 	Keep float64
 	// Tenant is the name of the leaf's token if that does not allow all keys, and empty
-	// otherwise. Leaves of tenants do not count in Answer.Leaves. A tenant may have as many
-	// leaves, and as many assignments, as are free: at most half of them.
+	// otherwise. Answer.Leaves counts the leaves of a tenant for that tenant alone. A tenant may have as
+	// many leaves, and as many assignments, as are free: at most half of them.
 	Tenant string
 }
 

@@ -29,15 +29,15 @@ type fault struct {
 
 // Constant faults.
 var (
-	manyParams    = bad("the query has more than %d parameters", maxParams)
-	badEscape     = bad("the query has an invalid escape")
-	brokenBody    = bad("the body is incomplete")
-	unknownPath   = &fault{status: http.StatusNotFound, text: "unknown path; write a slash in a key as %2F"}
-	noGrant       = &fault{status: http.StatusNotFound, text: decider.ErrNoGrant.Error()}
-	noLease       = &fault{status: http.StatusNotFound, text: decider.ErrNoLease.Error()}
-	noRate        = &fault{status: http.StatusNotFound, text: decider.ErrNoRate.Error() + ": POST /lease/{key}"}
-	uncheckedRule = &fault{status: http.StatusInternalServerError, text: "no rule with a rate matches the key, only one with a concurrency, which a gateway cannot ask for"}
-	noLeasing     = &fault{status: http.StatusNotFound, text: decider.ErrNoLeasing.Error()}
+	manyParams   = bad("the query has more than %d parameters", maxParams)
+	badEscape    = bad("the query has an invalid escape")
+	brokenBody   = bad("the body is incomplete")
+	unknownPath  = &fault{status: http.StatusNotFound, text: "unknown path; write a slash in a key as %2F"}
+	noGrant      = &fault{status: http.StatusNotFound, text: decider.ErrNoGrant.Error()}
+	noLease      = &fault{status: http.StatusNotFound, text: decider.ErrNoLease.Error()}
+	noRate       = &fault{status: http.StatusNotFound, text: decider.ErrNoRate.Error() + ": POST /lease/{key}"}
+	unratedCheck = noCheck("no rule with a rate matches a key, only one with a concurrency, which a gateway cannot ask for: give that rule a rate, or have the gateway ask about another key")
+	noLeasing    = &fault{status: http.StatusNotFound, text: decider.ErrNoLeasing.Error()}
 	// unavailable is the answer to an error of the Decider.
 	unavailable = &fault{status: http.StatusServiceUnavailable, text: "no decision is available; try again"}
 	busy        = &fault{status: http.StatusServiceUnavailable, text: "too many requests at once from your address, or from all; try again", retryAfter: time.Second}

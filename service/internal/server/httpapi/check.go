@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -38,6 +39,8 @@ type check struct {
 	cost   int
 	denied int // the status of a denial
 
+	addresses []byte // the keys of addresses, to which keys points
+
 	requests [maxCheckKeys]decider.Request // of several keys
 	verdicts [maxCheckKeys]decider.Verdict
 }
@@ -46,7 +49,7 @@ type check struct {
 func (k *check) forget() {
 	clear(k.keys)
 	clear(k.requests[:])
-	k.keys = k.keys[:0]
+	k.keys, k.addresses = k.keys[:0], k.addresses[:0]
 	for i := range k.verdicts {
 		k.verdicts[i].Answers = k.verdicts[i].Answers[:0]
 	}
@@ -124,7 +127,7 @@ func (c *call) findKeys(k *check) *fault {
 		if !ok {
 			return &fault{status: http.StatusTooManyRequests, text: "cannot read " + addressField + ": it must be an IP address, with or without a port"}
 		}
-		k.keys = append(k.keys, addressKey(a))
+		k.addAddress(a)
 	}
 	for _, key := range keys {
 		key, err := decider.ParseKey(key, c.api.cfg.MaxKey)
@@ -141,14 +144,15 @@ func (c *call) findKeys(k *check) *fault {
 	return nil
 }
 
-// addressKey returns the key of an address: of IPv6, that of the network of 64 bits.
-func addressKey(a netip.Addr) string {
-	var buf [64]byte
-	b := caller.Network(a).AppendTo(append(buf[:0], "address:"...))
+// addAddress adds the key of an address: of IPv6, that of the network of 64 bits. The key is valid until forget.
+func (k *check) addAddress(a netip.Addr) {
+	from := len(k.addresses)
+	b := caller.Network(a).AppendTo(append(k.addresses, "address:"...))
 	if a.Is6() {
 		b = append(b, "/64"...)
 	}
-	return string(b)
+	k.addresses = b // if it has moved, earlier keys keep the old array
+	k.keys = append(k.keys, unsafe.String(&b[from], len(b)-from))
 }
 
 // number reads a header field that is a whole number, with a default.
@@ -201,7 +205,7 @@ func (c *call) decide(k *check) *fault {
 // mistake of the operator, not a denial.
 func (c *call) uncheckable(err error) *fault {
 	if errors.Is(err, decider.ErrNoRate) {
-		return uncheckedRule
+		return unratedCheck
 	}
 	return c.failed()
 }

@@ -171,6 +171,6 @@ func TestCheckWithoutAStore(t *testing.T) {
 func TestCheckLeaseOnly(t *testing.T) {
 	site := newSite(t, httpapi.Config{}, config.Rule{Name: "jobs", Key: "jobs", Concurrency: &config.Concurrency{Limit: 1}})
 	for _, keys := range [][]string{{"Weir-Key: jobs"}, {"Weir-Key: other", "Weir-Key: jobs"}} {
-		(&step{method: "GET", url: "/check", headers: keys, status: 500, body: ".*only one with a concurrency, which a gateway cannot ask for.*"}).take(t, site)
+		(&step{method: "GET", url: "/check", headers: keys, status: 500, body: ".*only one with a concurrency, which a gateway cannot ask for: give that rule a rate.*"}).take(t, site)
 	}
 }

@@ -31,11 +31,8 @@ func (a *API) answer(ctx context.Context, session *token.Session, l *proxy, repo
 	case len(l.domain) > a.cfg.MaxKey: // else each bucket would take the time to make a key of it
 		return nil, status.Errorf(codes.InvalidArgument, "the domain has more than %d bytes", a.cfg.MaxKey)
 	}
-	if session != nil {
-		if !session.Known() {
-			return nil, errUnknown
-		}
-		l.tenant = session.Tenant(token.Decide)
+	if session != nil && !session.Known() {
+		return nil, errUnknown
 	}
 	now := time.Now()
 	x := newExchange(l, len(reports.GetBucketQuotaUsages()))

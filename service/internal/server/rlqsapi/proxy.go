@@ -30,8 +30,8 @@ type proxy struct {
 	buckets map[string]*bucket // by key; guarded by API.mu
 }
 
-// enter returns the leaf of a stream: a leaf of its address without a stream, or a new one.
-func (a *API) enter(ctx context.Context) *proxy {
+// enter returns the leaf of a stream: a leaf of its address and tenant without a stream, or a new one.
+func (a *API) enter(ctx context.Context, tenant string) *proxy {
 	address := ""
 	if p, ok := peer.FromContext(ctx); ok {
 		address = p.Addr.String()
@@ -48,13 +48,13 @@ func (a *API) enter(ctx context.Context) *proxy {
 		a.hosts[address] = h
 	}
 	for _, l := range h.leaves {
-		if !l.taken {
+		if !l.taken && l.tenant == tenant {
 			l.taken, l.domain = true, ""
 			return l
 		}
 	}
 	a.leaves++
-	l := &proxy{host: h, name: address + "#" + strconv.FormatUint(a.leaves, 10), taken: true, buckets: map[string]*bucket{}}
+	l := &proxy{host: h, name: address + "#" + strconv.FormatUint(a.leaves, 10), tenant: tenant, taken: true, buckets: map[string]*bucket{}}
 	h.leaves = append(h.leaves, l)
 	return l
 }

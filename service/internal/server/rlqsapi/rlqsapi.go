@@ -118,7 +118,11 @@ func (a *API) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_StreamRate
 	if err != nil {
 		return err
 	}
-	l := a.enter(stream.Context())
+	tenant := ""
+	if session != nil {
+		tenant = session.Tenant(token.Decide)
+	}
+	l := a.enter(stream.Context(), tenant)
 	defer a.leave(l)
 	received, failed := make(chan *rlqs.RateLimitQuotaUsageReports), make(chan error, 1)
 	go func() { // ends with the stream, which ends when this method returns
