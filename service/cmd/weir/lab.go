@@ -121,23 +121,25 @@ func parseRates(texts []string) (rates []float64, err error) {
 		bad := usagef("--rates=%s: want a rate such as 425, or a range such as 400..600@25, of at most %d rates", text, sla.MaxRates)
 		ends, by, stepped := strings.Cut(text, "@")
 		from, to, ranged := strings.Cut(ends, "..")
+		if stepped != ranged {
+			return nil, bad
+		}
+		if !ranged {
+			to, by = from, "1"
+		}
 		var bounds [3]float64
-		for i, field := range []string{from, to, by}[:len(strings.Fields(from+" "+to+" "+by))] {
+		for i, field := range []string{from, to, by} {
 			if bounds[i], err = strconv.ParseFloat(field, 64); err != nil {
 				return nil, bad
 			}
 		}
-		switch {
-		case stepped != ranged:
-			return nil, bad
-		case !ranged:
-			rates = append(rates, bounds[0])
-			continue
-		case !(bounds[2] > 0 && bounds[1] >= bounds[0] && (bounds[1]-bounds[0])/bounds[2] < sla.MaxRates):
+		first, step := bounds[0], bounds[2]
+		steps := (bounds[1] - first) / step
+		if !(step > 0 && steps >= 0 && steps < sla.MaxRates) {
 			return nil, bad
 		}
-		for rate := bounds[0]; rate <= bounds[1]; rate += bounds[2] {
-			rates = append(rates, rate)
+		for i := range int(steps+1e-9) + 1 { // the last step may be rounded down
+			rates = append(rates, first+float64(i)*step)
 		}
 	}
 	return rates, nil

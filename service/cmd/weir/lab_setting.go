@@ -32,7 +32,7 @@ func set[T any](parameter *T, flag *T) {
 	}
 }
 
-// apply sets the parameters whose flags are given.
+// apply sets a parameter for each flag that is given.
 func (f slaSetting) apply(cfg *sla.Config) error {
 	s := &cfg.Setting
 	set(&s.Concurrency, f.Concurrency)

@@ -80,7 +80,12 @@ func TestLabSLAErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{2, []string{"--rates", "0"}, "Rates[0] = 0: must be in (0, 2000]"},
+		{2, []string{"--rates", "0"}, "Rates[0] = 0: must be in [0.01, 2000]"},
+		{2, []string{"--rates", "1e17..1e17@1"}, "Rates[0] = 1e+17: must be in [0.01, 2000]"}, // the next number is further than a step
+		{2, []string{"--rates", "inf"}, "--rates=inf: want a rate"},
+		{2, []string{"--rates", "4..nan@1"}, "--rates=4..nan@1: want"},
+		{2, []string{"--rate", "1e-11"}, "Rate = 1e-11: must be in [0.01, 2000]"},
+		{2, []string{"--agreed-rate", "1e-11"}, "Agreed.Rate = 1e-11: must be in [0.01, 2000]"},
 		{2, []string{"--rates", "fast"}, "fast"},
 		{2, []string{"--point", "1ms"}, "Point = 1ms: must be in [200ms, 2h0m0s]"},
 		{2, []string{"--phase=-1s"}, "Phase = -1s"},

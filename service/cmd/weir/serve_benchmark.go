@@ -41,7 +41,7 @@ func (c *serveCmd) benchmark(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer s.Close(true)
-	rules := "the default of GoCC, " + cfg.Rules.Rules[0].Rate.String() + " for each key"
+	rules := "no file, " + cfg.Rules.Rules[0].Rate.String() + " for each key"
 	if path := c.Rules + c.ConfigFile; path != "" {
 		rules = path
 	}

@@ -46,7 +46,7 @@ func (r Result) Each() time.Duration { return r.Took / time.Duration(max(r.Decis
 // AllowedShare returns the share of decisions that allowed the request.
 func (r Result) AllowedShare() float64 { return float64(r.Allowed) / float64(max(r.Decisions, 1)) }
 
-// round is the number of decisions between two looks at whether the time is over.
+// round is the number of decisions between two checks of whether the time is over.
 const round = 256
 
 // Measure asks d for a time. Every goroutine begins at another key. The error is the first error of d,

@@ -109,7 +109,7 @@ func Duration(figures []*Figure) (total time.Duration) {
 
 // Simulate simulates all runs, as many at once as there are processors. It adds the
 // simulated time to done. Record, if not nil, gets the records of all runs. Finished, if not nil, is called
-// with the name of each fleet whose run has ended, by several goroutines.
+// with the name of a fleet when its run has ended, by several goroutines.
 func Simulate(ctx context.Context, figures []*Figure, record func(trace.Record), done *atomic.Int64, finished func(name string)) error {
 	progress := func(d time.Duration) { done.Add(int64(d)) }
 	var workers errgroup.Group

@@ -27,7 +27,7 @@ type httpClient struct {
 	targets []httpTarget
 }
 
-// An httpTarget is a Target whose fields are complete.
+// An httpTarget is a Target, completed from Config.
 type httpTarget struct {
 	method    string
 	header    http.Header
@@ -79,14 +79,9 @@ func newTransport(cfg Config) *http.Transport {
 
 // complete takes what the target does not have from the configuration.
 func (t Target) complete(cfg Config, base *url.URL) (c httpTarget, err error) {
-	u := t.URL
-	if base != nil && !strings.Contains(u, "://") {
-		ref, err := url.Parse(u)
-		if err != nil {
-			return c, err
-		}
-		// The mark stays as it is: url.URL would escape it.
-		u = strings.ReplaceAll(base.ResolveReference(ref).String(), "%7Bn%7D", numberMark)
+	u, err := absolute(t.URL, base)
+	if err != nil {
+		return c, err
 	}
 	body := cmp.Or(t.Body, cfg.Body)
 	c = httpTarget{method: cmp.Or(t.Method, cfg.Method), header: http.Header{}, url: newTemplate(u), body: newTemplate(body)}
@@ -103,6 +98,16 @@ func (t Target) complete(cfg Config, base *url.URL) (c httpTarget, err error) {
 		return c, fmt.Errorf("url = %q: must be an http or https URL with a host", u)
 	}
 	return c, nil
+}
+
+// absolute resolves the URL of a target. Without a base, it returns the URL.
+func absolute(text string, base *url.URL) (string, error) {
+	ref, err := url.Parse(text)
+	if err != nil || base == nil || ref.IsAbs() {
+		return text, err
+	}
+	// url.URL escapes the mark.
+	return strings.ReplaceAll(base.ResolveReference(ref).String(), "%7Bn%7D", numberMark), nil
 }
 
 // reasonHeader is the field with which a weir proxy explains its own answers.

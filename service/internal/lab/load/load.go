@@ -68,8 +68,8 @@ type Config struct {
 
 	// Record is called for every request that has ended, by one goroutine at a time.
 	Record func(trace.Record)
-	// OnFailure, if not nil, is called with the error of the first request whose reason
-	// does not tell all: trace.Failed, Untrusted, Unresolved or Exhausted.
+	// OnFailure, if not nil, is called with the error of the first request that ends as
+	// trace.Failed, Untrusted, Unresolved or Exhausted. These reasons do not tell all.
 	OnFailure func(error)
 	// HTTP2 sends HTTP requests over HTTP/2 only: negotiated for https, with prior
 	// knowledge for http (h2c).

@@ -300,7 +300,7 @@ func TestWhatCameBack(t *testing.T) {
 	}
 }
 
-// OnFailure gets one error, of the requests whose reason does not tell it.
+// OnFailure gets the error of one request, if its reason does not tell it.
 func TestOnFailure(t *testing.T) {
 	var got []error
 	srv := server(func(r *http.Request) (*http.Response, error) {
@@ -397,5 +397,18 @@ func TestConfigValidate(t *testing.T) {
 		if _, err := load.Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
 		}
+	}
+}
+
+// The rate of a profile that ends counts until its end, not until its last request.
+func TestProfileEnds(t *testing.T) {
+	for _, text := range []string{"5@2s", "5@2s,0"} {
+		profile, err := pace.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _ := offer(t, load.Config{Profile: profile, Transport: takes(time.Millisecond)})
+		near(t, text+": seconds", r.Elapsed, 2)
+		near(t, text+": offered", r.Offered, 5)
 	}
 }

@@ -27,7 +27,7 @@ type runner struct {
 	epoch    time.Time
 	arrivals *pace.Arrivals
 	requests sync.WaitGroup
-	until    time.Duration // when the first request beyond Config.Requests was due
+	until    time.Duration // when the first request beyond Config.Requests was due, or Config.Profile ends
 
 	recording sync.Mutex // one call of cfg.Record at a time
 	failed    sync.Once  // calls cfg.OnFailure
@@ -100,6 +100,7 @@ func (r *runner) send() {
 			at, more = r.arrivals.Next()
 		}
 	}
+	r.until, _ = r.cfg.Profile.End()
 }
 
 // sendUnpaced lets each worker send its next request as soon as it has the answer.

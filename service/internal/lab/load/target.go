@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strings"
 )
 
 // Loopback returns an error if an address of the host of Target, or of one of Targets, is
 // not a loopback address.
 func (c Config) Loopback(ctx context.Context) error {
 	checked := map[string]bool{}
-	for _, target := range c.urls() {
+	all, err := c.urls()
+	if err != nil {
+		return err
+	}
+	for _, target := range all {
 		u, err := url.Parse(target)
 		if err != nil {
 			return fmt.Errorf("load: target = %q: %w", target, err)
@@ -35,14 +38,20 @@ func (c Config) Loopback(ctx context.Context) error {
 }
 
 // urls returns the absolute URLs of the targets.
-func (c Config) urls() (all []string) {
+func (c Config) urls() (all []string, err error) {
+	var base *url.URL
 	if c.Target != "" || len(c.Targets) == 0 {
 		all = append(all, c.Target)
-	}
-	for _, t := range c.Targets {
-		if strings.Contains(t.URL, "://") {
-			all = append(all, t.URL)
+		if base, err = url.Parse(c.Target); err != nil {
+			return nil, fmt.Errorf("load: target = %q: %w", c.Target, err)
 		}
 	}
-	return all
+	for i, t := range c.Targets {
+		u, err := absolute(t.URL, base)
+		if err != nil {
+			return nil, fmt.Errorf("load: targets[%d]: %w", i, err)
+		}
+		all = append(all, u)
+	}
+	return all, nil
 }

@@ -38,6 +38,10 @@ func TestLoopbackOfTargets(t *testing.T) {
 	if err := cfg.Loopback(t.Context()); err == nil {
 		t.Error("want an error about the base of a relative target")
 	}
+	cfg = load.Config{Target: "http://127.0.0.1", Targets: []load.Target{{URL: "//192.0.2.7/c"}}}
+	if err := cfg.Loopback(t.Context()); err == nil || !strings.Contains(err.Error(), `"http://192.0.2.7/c": 192.0.2.7 is not this machine`) {
+		t.Errorf("%v: want an error about a target with a host and no scheme", err)
+	}
 }
 
 const list = `# a comment
@@ -120,7 +124,7 @@ func FuzzReadTargets(f *testing.F) {
 
 // Targets are sent in turn. What they do not have comes from the configuration.
 func TestTargets(t *testing.T) {
-	targets, err := load.ReadTargets(strings.NewReader("GET /a?n={n}\nWho: one\n\n{\"url\": \"/b/{n}\"}\nPUT http://other.test/c"), file)
+	targets, err := load.ReadTargets(strings.NewReader("GET /a?n={n}\nWho: one\n\n{\"url\": \"/b/{n}?next=http://h/\"}\nPUT http://other.test/c"), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +140,7 @@ func TestTargets(t *testing.T) {
 		}),
 	})
 	want := []string{
-		"GET http://service.test/a?n=1 [one] [x] body 1", "POST http://service.test/b/2 [all] [x] body 2",
+		"GET http://service.test/a?n=1 [one] [x] body 1", "POST http://service.test/b/2?next=http://h/ [all] [x] body 2",
 		"PUT http://other.test/c [all] [x] body 3", "GET http://service.test/a?n=4 [one] [x] body 4",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || r.Requests != 4 {

@@ -35,6 +35,18 @@ func (p Profile) Offers() bool {
 	return slices.ContainsFunc(p.segments, func(s segment) bool { return s.from > 0 || s.to > 0 })
 }
 
+// End returns the time after which the profile offers nothing. ok is false if it does not
+// end.
+func (p Profile) End() (end time.Duration, ok bool) {
+	for _, s := range p.segments {
+		if s.length == 0 { // the last one
+			return end, s.from == 0
+		}
+		end += s.length
+	}
+	return end, true
+}
+
 // maxRate bounds a rate, in requests per second: an arrival each nanosecond.
 const maxRate = 1e9
 

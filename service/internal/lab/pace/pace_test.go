@@ -216,3 +216,21 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestEnd(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"5": -1, "5..10@3s": -1, "5@1s,5": -1, "0": 0, "5@1s": time.Second, "5@1s,0": time.Second, "1..5@2s,5@1s": 3 * time.Second,
+	} {
+		p, err := pace.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, ok := p.End()
+		if !ok {
+			end = -1
+		}
+		if end != want {
+			t.Errorf("%s: %v: want %v", text, end, want)
+		}
+	}
+}

@@ -29,13 +29,13 @@ type Latency struct {
 	histogram histogram
 }
 
-// Percentiles are the percentiles of the tables.
+// percentiles are the percentiles of the tables.
 var percentiles = []float64{50, 75, 90, 95, 99, 99.9, 99.99}
 
 // At returns a percentile in seconds.
 func (l *Latency) At(percentile float64) float64 { return l.histogram.at(percentile) }
 
-// Known reports whether there are enough requests for a percentile: one or more above it.
+// known reports whether there are enough requests for a percentile: one or more above it.
 func (l *Latency) known(percentile float64) bool {
 	return float64(l.Count)*(100-percentile) >= 100-1e-6
 }
@@ -103,17 +103,17 @@ type bar struct {
 	tail     bool // the last one, which ends at the maximum
 }
 
-// bars divides the latencies into 6 to 15 ranges of the same width up to the 99th
-// percentile, and one beyond.
+// bars divides the latencies into at most 16 ranges of the same width up to the 99th
+// percentile, and one beyond. A range is a hundredth of that percentile wide or more, so
+// that its bounds differ in three digits.
 func (l *Latency) bars() (bars []bar) {
-	most := max(l.At(99)-l.Min, 1e-6)
-	step := niceStep(most / 15)
-	first := int(l.Min / step)
+	step := niceStep(max((l.At(99)-l.Min)/15, l.At(99)/100))
+	first := int(l.Min/step + 1e-9)
 	for _, b := range l.histogram.Distribution() {
 		if b.Count == 0 {
 			continue
 		}
-		last := int(l.At(99)/step) - first + 1
+		last := int(l.At(99)/step+1e-9) - first + 1
 		i := min(max(int(float64(b.To)/1e6/step)-first, 0), last)
 		for len(bars) <= i {
 			from := float64(first+len(bars)) * step

@@ -87,7 +87,7 @@ func Parse(data []byte) (r Report, err error) {
 	return r, nil
 }
 
-// Answered returns the latencies to show first: those of the successes, or of all requests
+// answered returns the latencies to show first: those of the successes, or of all requests
 // if none succeeded.
 func (r Report) answered() (l *Latency, name string) {
 	if r.Latency.Successes != nil {

@@ -25,8 +25,8 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// collect adds n records, evenly over a time, whose latencies and statuses a function
-// gives.
+// collect adds n records, evenly over a time. A function gives their latencies and
+// statuses.
 func collect(n int, over time.Duration, record func(i int) (latency time.Duration, status int, reason string)) report.Report {
 	c := report.NewCollector(time.Minute)
 	for i := range n {
@@ -214,4 +214,18 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The bounds of each bar differ in the digits that are shown, also if all latencies are nearly equal.
+func TestBarsOfEqualLatencies(t *testing.T) {
+	var out strings.Builder
+	r := collect(1000, time.Second, func(i int) (time.Duration, int, string) {
+		return time.Second + time.Duration(i)*time.Microsecond, 200, ""
+	})
+	if err := r.Table(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "successes\n  1s – 1.02s      1000  █") {
+		t.Errorf("%s: want one bar, from 1s to 1.02s", &out)
+	}
 }

@@ -13,13 +13,13 @@ type Setting struct {
 	Work        dist.ServiceTime // of a call
 	Timeout     time.Duration    // of a call, including its wait
 
-	Rate  float64       // of the tuned limits, requests a second, in (0, MaxRate]
+	Rate  float64       // of the tuned limits, requests a second, in [MinRate, MaxRate]
 	Burst int           // of the tuned limits, in [1, 10,000]
 	Wait  time.Duration // the longest for a token, at least MinWait
 }
 
-// Tuned returns a setting whose upstream can bear the agreed rate: it processes 435 calls
-// a second.
+// Tuned returns a setting with an upstream that can bear the agreed rate: it processes 435
+// calls a second.
 func Tuned() Setting {
 	return Setting{
 		Concurrency: 10, Work: dist.ServiceTime{Mean: 23 * time.Millisecond, Distribution: "normal", CV: 0.13}, Timeout: 500 * time.Millisecond,
@@ -58,8 +58,8 @@ func (s Setting) validate() error {
 		return fmt.Errorf("sla: Work: mean = %v: must be >= 1µs", s.Work.Mean)
 	case s.Timeout <= 0 || s.Timeout > MaxTime:
 		return fmt.Errorf("sla: Timeout = %v: must be in (0s, %v]", s.Timeout, MaxTime)
-	case !(s.Rate > 0 && s.Rate <= MaxRate):
-		return fmt.Errorf("sla: Rate = %v: must be in (0, %d]", s.Rate, MaxRate)
+	case !(s.Rate >= MinRate && s.Rate <= MaxRate):
+		return fmt.Errorf("sla: Rate = %v: must be in [%v, %d]", s.Rate, MinRate, MaxRate)
 	case s.Burst < 1 || s.Burst > maxBurst:
 		return fmt.Errorf("sla: Burst = %d: must be in [1, %d]", s.Burst, maxBurst)
 	case s.Wait < MinWait || s.Wait > MaxTime:

@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Setting Setting
 	Agreed  SLA
-	Rates   []float64 // offered, requests a second, in (0, MaxRate]
+	Rates   []float64 // offered, requests a second, in [MinRate, MaxRate]
 	Rows    []Row     // the limits to measure, of Setting.Rows
 
 	// Point is the time for each row at each rate, at least MinPoint; a third of it
@@ -55,6 +55,7 @@ const Quiet = 5 * time.Millisecond
 // Bounds of a Config.
 const (
 	MaxAgain = 100
+	MinRate  = 0.01 // of the offers, the tuned limits and the agreement, requests a second
 	MaxRate  = 2000
 	MaxRates = 100
 	MinPoint = 200 * time.Millisecond
@@ -114,8 +115,8 @@ func (c Config) Validate() error {
 		return err
 	}
 	for i, rate := range c.Rates {
-		if !(rate > 0 && rate <= MaxRate) {
-			return fmt.Errorf("sla: Rates[%d] = %v: must be in (0, %d]", i, rate, MaxRate)
+		if !(rate >= MinRate && rate <= MaxRate) {
+			return fmt.Errorf("sla: Rates[%d] = %v: must be in [%v, %d]", i, rate, MinRate, MaxRate)
 		}
 		if d := c.point(rate); d > MaxTime || rate*d.Seconds() > MaxRequests {
 			return fmt.Errorf("sla: Rates[%d] = %v: a point would last %v and have %.0f requests: must be at most %v and %d", i, rate, d.Round(time.Second), rate*d.Seconds(), MaxTime, MaxRequests)

@@ -23,8 +23,8 @@ func (a SLA) String() string {
 
 func (a SLA) validate() error {
 	switch {
-	case !(a.Rate > 0 && a.Rate <= MaxRate):
-		return fmt.Errorf("sla: Agreed.Rate = %v: must be in (0, %d]", a.Rate, MaxRate)
+	case !(a.Rate >= MinRate && a.Rate <= MaxRate):
+		return fmt.Errorf("sla: Agreed.Rate = %v: must be in [%v, %d]", a.Rate, MinRate, MaxRate)
 	case a.P95 <= 0 || a.P95 > MaxTime:
 		return fmt.Errorf("sla: Agreed.P95 = %v: must be in (0s, %v]", a.P95, MaxTime)
 	case !(a.Success > 0 && a.Success <= 1):
