@@ -108,18 +108,22 @@ type bar struct {
 // that its bounds differ in three digits.
 func (l *Latency) bars() (bars []bar) {
 	step := niceStep(max((l.At(99)-l.Min)/15, l.At(99)/100))
-	first := int(l.Min/step + 1e-9)
+	at := func(seconds float64) int { return int(seconds/step + 1e-9) }
+	first, last := -1, at(l.At(99))+1
 	for _, b := range l.histogram.Distribution() {
 		if b.Count == 0 {
 			continue
 		}
-		last := int(l.At(99)/step+1e-9) - first + 1
-		i := min(max(int(float64(b.To)/1e6/step)-first, 0), last)
-		for len(bars) <= i {
-			from := float64(first+len(bars)) * step
-			bars = append(bars, bar{from: from, to: from + step, tail: len(bars) == last})
+		i := min(at(float64(b.To)/1e6), last)
+		if first < 0 {
+			first = i
 		}
-		bars[i].count += b.Count
+		for first+len(bars) <= i {
+			n := first + len(bars)
+			from := float64(n) * step
+			bars = append(bars, bar{from: from, to: from + step, tail: n == last})
+		}
+		bars[i-first].count += b.Count
 	}
 	if b := &bars[len(bars)-1]; b.tail {
 		b.to = max(l.Max, b.from)
