@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -72,19 +74,25 @@ func (p *process) stop() {
 	}
 }
 
-// cpu returns the CPU time that the process has used, in steps of 10 ms (proc(5)).
+// cpu returns the CPU time that the threads of the process have used: the first number of
+// their schedstat, in nanoseconds. The one in proc(5)'s stat has steps of 10 ms.
 func (p *process) cpu() (sum time.Duration, err error) {
 	for _, pid := range p.pids() {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 		if err != nil {
 			return 0, err
 		}
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		var user, system int64
-		if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
-			return 0, err
+		for _, path := range threads {
+			stat, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it has ended; neither Go nor nginx ends threads under load
+			}
+			var used int64
+			if _, err := fmt.Sscan(string(stat), &used); err != nil {
+				return 0, fmt.Errorf("%s: %w", path, err)
+			}
+			sum += time.Duration(used)
 		}
-		sum += time.Duration(user+system) * 10 * time.Millisecond
 	}
 	return sum, nil
 }
