@@ -31,40 +31,37 @@ type answer struct {
 // RoundTrip sends the request to the origin. It returns when the client leaves, or
 // the Timeout is over.
 func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
-	client := req.Context()
-	x := client.Value(exchangeKey{}).(*exchange)
+	x := req.Context().Value(exchangeKey{}).(*exchange)
 	ticket, err := c.proxy.origins.pick(-1)
 	if err != nil {
 		return nil, err
 	}
 	x.place(ticket)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(client))
-	x.release = cancel
-
-	began := time.Now()
-	patience := newPatience(x.class.timeout)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
+	x.release, x.wake = cancel, make(chan struct{}, 1)
 	req = req.WithContext(ctx)
 	switch {
 	case req.Body == nil, req.GetBody != nil:
 	default:
-		x.upload = &upload{body: req.Body, client: x.client, limit: c.proxy.cfg.ClientTimeout, patience: patience, exchange: x}
+		x.upload = &upload{body: req.Body, client: http.NewResponseController(x.writer), limit: c.proxy.cfg.ClientTimeout, exchange: x}
 		req.Body = x.upload
 	}
-	answered := make(chan answer, 1)
-	go func() { answered <- x.ask(req) }()
-	switch a, event := x.await(answered, patience, client.Done(), nil); event {
+	began := c.proxy.now()
+	x.watchOrigin(began)
+	go x.carry(req)
+	switch a, event := x.await(x.client.Done(), nil); event {
 	case originAnswered:
-		patience.Stop()
-		c.proxy.metrics.origin.Observe(time.Since(began).Seconds())
-		return x.answered(a, client)
+		now := c.proxy.now()
+		c.proxy.metrics.origin.Observe((now - began).Seconds())
+		return x.answered(a, now)
 	case clientLeft:
 		if x.upload != nil {
 			x.upload.clientGone()
 		}
-		x.abandon(answered, patience, false)
+		x.abandon(false)
 		return nil, errClientGone
 	default:
-		x.abandon(answered, patience, true)
+		x.abandon(true)
 		return nil, errTimeout
 	}
 }
@@ -79,28 +76,48 @@ const (
 	holdOver
 )
 
-// await waits for an event. The channels gone and over may be nil.
-func (x *exchange) await(
-	answered <-chan answer, patience patience, gone <-chan struct{}, over <-chan time.Time,
-) (answer, event) {
-	wait := time.NewTimer(2 * x.class.limiter.usually())
-	defer wait.Stop()
+// await waits for an event. The channels gone and over may be nil. No event is lost: its
+// goroutine notes it in the exchange, and then fills the channel wake, which has room for one.
+func (x *exchange) await(gone <-chan struct{}, over <-chan time.Time) (answer, event) {
 	for {
+		if a, event, ok := x.happened(); ok {
+			return a, event
+		}
 		select {
-		case a := <-answered:
-			return a, originAnswered
+		case <-x.wake:
 		case <-gone:
 			return answer{}, clientLeft
-		case <-patience.C:
-			x.seen(loadsign.Silent)
-			x.judge(loadsign.Silent, balance.Failed, 0)
-			return answer{}, originSilent
 		case <-over:
 			return answer{}, holdOver
-		case <-wait.C:
-			x.checkWait(wait)
 		}
 	}
+}
+
+// happened returns the event that has woken await.
+func (x *exchange) happened() (a answer, e event, ok bool) {
+	x.mu.Lock()
+	came, silent := x.came, x.alarm.silent
+	x.alarm.silent = false
+	a = x.answer
+	x.mu.Unlock()
+	if came {
+		return a, originAnswered, true
+	}
+	if silent {
+		x.seen(loadsign.Silent)
+		x.judge(loadsign.Silent, balance.Failed, 0)
+		return a, originSilent, true
+	}
+	return a, 0, false
+}
+
+// carry sends the request, and passes the answer to await.
+func (x *exchange) carry(req *http.Request) {
+	a := x.ask(req)
+	x.mu.Lock()
+	x.answer, x.came, x.alarm.silence = a, true, never
+	x.mu.Unlock()
+	x.wakeUp()
 }
 
 // ask sends the request to the origin of the exchange. If that cannot be reached, it sends
@@ -157,18 +174,17 @@ func (x *exchange) elsewhere(req *http.Request, failed error, whole url.URL) (t 
 // answered, or AbandonedHold is over. Late means that the Timeout is over. Then an
 // answer is Late, so that the limit judges by the duration, and a refusal, or none at
 // all, is a sign of overload.
-func (x *exchange) abandon(answered <-chan answer, patience patience, late bool) {
+func (x *exchange) abandon(late bool) {
 	x.abandoned = true
 	x.proxy.abandoned.Add(1)
 	go func() {
 		over := time.NewTimer(x.proxy.cfg.AbandonedHold)
 		defer over.Stop()
-		a, event := x.await(answered, patience, nil, over.C)
+		a, event := x.await(nil, over.C)
 		for event == originSilent {
 			late = true
-			a, event = x.await(answered, patience, nil, over.C)
+			a, event = x.await(nil, over.C)
 		}
-		patience.Stop()
 		o := weir.Ignored
 		switch {
 		case event == originAnswered:
@@ -185,7 +201,10 @@ func (x *exchange) abandon(answered <-chan answer, patience patience, late bool)
 		x.proxy.abandoned.Add(-1)
 		x.end(o)
 		if event == holdOver {
-			x.discard(<-answered, true) // comes soon after the cancellation
+			for event != originAnswered { // comes soon after the cancellation
+				a, event = x.await(nil, nil)
+			}
+			x.discard(a, true)
 		}
 	}()
 }

@@ -116,6 +116,7 @@ type Config struct {
 // concurrent use.
 type Proxy struct {
 	cfg     Config
+	epoch   time.Time // instants are durations since then
 	trust   trust
 	origins *origins
 	given   proxyrule.Concurrency // of the Config, for what a file leaves out
@@ -157,7 +158,7 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.AbandonedHold = max(cmp.Or(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
 	p := &Proxy{
-		cfg: cfg, trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
+		cfg: cfg, epoch: time.Now(), trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
 		ruleCounts: map[string]ruleCounts{},
 	}
 	var err error
@@ -223,6 +224,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.limited(w, r, pl.other)
 }
+
+// now returns the present instant. It costs half as much as time.Now.
+func (p *Proxy) now() time.Duration { return time.Since(p.epoch) }
 
 // longLived returns the number of exchanges that have left the limit.
 func (p *Proxy) longLived() int {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
@@ -112,20 +111,23 @@ func (v *visit) decide() {
 // limited sends a request to the origin within the limit of its class, or refuses it.
 func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class) {
 	size, err := p.receive(w, r)
-	defer p.bodies.Add(-size)
+	if size > 0 {
+		defer p.bodies.Add(-size)
+	}
 	if err != nil {
 		notReceived(w, r, err)
 		return
 	}
-	arrived := time.Now()
+	arrived := p.now()
 	var ps permits
 	if err := c.acquire(r.Context(), &ps); err != nil {
 		p.refuse(w, r, c, err)
 		return
 	}
-	x := p.begin(w, r, c, &ps)
+	now := p.now()
+	x := p.begin(w, r, c, &ps, now)
 	defer x.finish()
-	waited := time.Since(arrived)
+	waited := now - arrived
 	p.metrics.wait.Observe(waited.Seconds())
 	p.all.admit(waited)
 	c.counts.admit(waited)
