@@ -16,11 +16,12 @@ import (
 var (
 	errTimeout    = errors.New("the origin did not answer in time")
 	errClientGone = errors.New("the client left")
+	errUpgrade    = errors.New("the origin switched to another protocol without being asked")
 )
 
 // A carrier is the http.RoundTripper of the ReverseProxy. The request to the origin
 // can outlive its client, and its end is an outcome for the limit.
-type carrier struct{ proxy *Proxy }
+type carrier struct{}
 
 type answer struct {
 	resp     *http.Response
@@ -30,29 +31,39 @@ type answer struct {
 
 // RoundTrip sends the request to the origin. It returns when the client leaves, or
 // the Timeout is over.
-func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := req.Context().Value(exchangeKey{}).(*exchange)
-	ticket, err := c.proxy.origins.pick(-1)
+func (carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := exchangeOf(req)
+	return x.roundTrip(req.WithContext(x.detached(req.Context())))
+}
+
+// detached returns a context that ends by release, and not with the client's request.
+func (x *exchange) detached(client context.Context) (ctx context.Context) {
+	ctx, x.release = context.WithCancel(context.WithoutCancel(client))
+	return ctx
+}
+
+// roundTrip is RoundTrip for a request with a detached context.
+func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
+	p := x.proxy
+	ticket, err := p.origins.pick(-1)
 	if err != nil {
 		return nil, err
 	}
 	x.place(ticket)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
-	x.release, x.wake = cancel, make(chan struct{}, 1)
-	req = req.WithContext(ctx)
+	x.wake = make(chan struct{}, 1)
 	switch {
 	case req.Body == nil, req.GetBody != nil:
 	default:
-		x.upload = &upload{body: req.Body, client: http.NewResponseController(x.writer), limit: c.proxy.cfg.ClientTimeout, exchange: x}
+		x.upload = &upload{body: req.Body, client: http.NewResponseController(x.writer), limit: p.cfg.ClientTimeout, exchange: x}
 		req.Body = x.upload
 	}
-	began := c.proxy.now()
+	began := p.now()
 	x.watchOrigin(began)
 	go x.carry(req)
 	switch a, event := x.await(x.client.Done(), nil); event {
 	case originAnswered:
-		now := c.proxy.now()
-		c.proxy.metrics.origin.Observe((now - began).Seconds())
+		now := p.now()
+		p.metrics.origin.Observe((now - began).Seconds())
 		return x.answered(a, now)
 	case clientLeft:
 		if x.upload != nil {

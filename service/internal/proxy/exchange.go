@@ -47,6 +47,9 @@ type exchange struct {
 
 type exchangeKey struct{}
 
+// exchangeOf returns the exchange of a request that httputil.ReverseProxy serves.
+func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
+
 // begin moves the permits into a new exchange.
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *permits, now time.Duration) *exchange {
 	p.serving.Add(1)

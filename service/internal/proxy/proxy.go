@@ -175,12 +175,12 @@ func New(cfg Config) (*Proxy, error) {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what url.ParseQuery refuses
 			r.Out.Host = r.In.Host
-			p.trust.setForwarded(r, r.In.Context().Value(exchangeKey{}).(*exchange).from)
+			p.trust.setForwarded(r.Out, r.In, exchangeOf(r.In).from)
 			keepHTTP1(r.Out.Header)
 		},
-		Transport:    carrier{p},
-		ErrorHandler: p.fail,
-		BufferPool:   &bufferPool{},
+		Transport:    carrier{},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { exchangeOf(r).fail(w, r, err) },
+		BufferPool:   bufferPool{},
 		ErrorLog:     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
 	p.metrics.watch(p)

@@ -131,7 +131,11 @@ func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class) {
 	p.metrics.wait.Observe(waited.Seconds())
 	p.all.admit(waited)
 	c.counts.admit(waited)
-	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	if simple(r) {
+		x.forward(w, r)
+	} else {
+		p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	}
 	x.whole = true
 }
 
