@@ -13,11 +13,11 @@ const never = time.Duration(math.MaxInt64)
 
 // An alarm is the timer of an exchange. It serves the Timeout of the origin and the checks of an
 // exchange that lasts longer than ordinary work. A request that is answered soon never
-// computes how long ordinary work takes: the timer first fires after longlived.Least, and finds that
-// out then. The exchange's mutex guards it.
+// computes how long ordinary work takes, and has no timer of its own: recent calls ring after
+// longlived.Least, which finds that out. The exchange's mutex guards it.
 type alarm struct {
-	timer   *time.Timer   // calls ring; nil before the request is sent
-	fires   time.Duration // the instant at which the timer fires; never if it does not run
+	timer   *time.Timer   // calls ring; nil before it is needed
+	fires   time.Duration // when ring is called next, at the latest; never if it is not
 	silence time.Duration // the instant at which the Timeout is over; never while the client sends its request
 	silent  bool          // that instant has come, and await has not yet seen it
 	since   time.Duration // when the request was sent, its answer began, or the last check was
@@ -32,7 +32,8 @@ func (x *exchange) watchOrigin(now time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.alarm.since, x.alarm.check = now, now+longlived.Least
-	x.alarm.silence, x.alarm.fires = x.silenceFrom(now), never
+	x.alarm.silence, x.alarm.fires = x.silenceFrom(now), x.alarm.check
+	x.proxy.recent.add(x, now) // calls ring then
 	x.armLocked(now)
 }
 
@@ -78,7 +79,7 @@ func (x *exchange) resume() {
 	x.armLocked(now)
 }
 
-// ring is called when the timer fires.
+// ring is called when the timer fires, and by recent.
 func (x *exchange) ring() {
 	now := x.proxy.now()
 	x.mu.Lock()

@@ -43,6 +43,8 @@ type exchange struct {
 	ended       bool // the permit is released
 	ticket      balance.Ticket
 	placed      bool // the exchange has a ticket
+
+	links recentLinks // Proxy.recent guards it
 }
 
 type exchangeKey struct{}
@@ -90,6 +92,7 @@ func (x *exchange) end(o weir.Outcome) {
 	if x.placed {
 		x.proxy.origins.leave(x.ticket)
 	}
+	x.proxy.recent.remove(x)
 	if x.alarm.timer != nil {
 		x.alarm.timer.Stop()
 	}

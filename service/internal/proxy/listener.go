@@ -37,6 +37,7 @@ type conn struct {
 	proxy *Proxy
 	once  sync.Once    // counts the first Close
 	until atomic.Int64 // the instant of the deadline that Write has set; 0 if another one has replaced it
+	reads readDeadline
 }
 
 // slack returns how much later than asked for a deadline may be.
@@ -75,8 +76,15 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(t time.Time) error {
 	c.until.Store(0)
+	c.reads.Reset(t)
 	return c.Conn.SetDeadline(t)
 }
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) { return c.reads.Read(c.Conn, b) }
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.Set(c.Conn, t) }
 
 // NetConn returns the connection within.
 func (c *conn) NetConn() net.Conn { return c.Conn }

@@ -141,6 +141,7 @@ type Proxy struct {
 
 	lastFailure atomic.Pointer[failure] // to get an answer of an origin
 	watch       watch
+	recent      recent
 	work        *workMeter
 
 	draining    atomic.Bool
@@ -161,6 +162,7 @@ func New(cfg Config) (*Proxy, error) {
 		cfg: cfg, epoch: time.Now(), trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
 		ruleCounts: map[string]ruleCounts{},
 	}
+	p.recent.now = p.now
 	var err error
 	if p.origins, err = newOrigins(cfg, p.log); err != nil {
 		return nil, err
