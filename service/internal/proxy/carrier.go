@@ -45,7 +45,7 @@ func (x *exchange) detached(client context.Context) (ctx context.Context) {
 // roundTrip is RoundTrip for a request with a detached context.
 func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	p := x.proxy
-	ticket, err := p.origins.pick(-1)
+	ticket, err := p.origins.pick(x.admitted, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +57,12 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 		x.upload = &upload{body: req.Body, client: http.NewResponseController(x.writer), limit: p.cfg.ClientTimeout, exchange: x}
 		req.Body = x.upload
 	}
-	began := p.now()
-	x.watchOrigin(began)
+	x.watchOrigin(x.admitted)
 	go x.carry(req)
 	switch a, event := x.await(x.client.Done(), nil); event {
 	case originAnswered:
 		now := p.now()
-		p.metrics.origin.Observe((now - began).Seconds())
+		p.metrics.origin.Observe((now - x.admitted).Seconds())
 		return x.answered(a, now)
 	case clientLeft:
 		if x.upload != nil {
@@ -116,7 +115,7 @@ func (x *exchange) happened() (a answer, e event, ok bool) {
 	}
 	if silent {
 		x.seen(loadsign.Silent)
-		x.judge(loadsign.Silent, balance.Failed, 0)
+		x.judge(x.proxy.now(), loadsign.Silent, balance.Failed, 0)
 		return a, originSilent, true
 	}
 	return a, 0, false
@@ -167,11 +166,11 @@ func (x *exchange) elsewhere(req *http.Request, failed error, whole url.URL) (t 
 			return t, false
 		}
 	}
-	t, err := s.pick(was.Origin)
+	t, err := s.pick(x.proxy.now(), was.Origin)
 	if err != nil {
 		return t, false
 	}
-	x.judge(loadsign.OfError(failed), balance.Unreachable, 0)
+	x.judge(x.proxy.now(), loadsign.OfError(failed), balance.Unreachable, 0)
 	s.list[was.Origin].retried.Add(1)
 	if !x.place(t) {
 		return t, false
@@ -231,7 +230,7 @@ func (x *exchange) discard(a answer, late bool) loadsign.Sign {
 	}
 	sign := signOf(a, x.upload)
 	if !late {
-		x.judgeAnswer(a, sign)
+		x.judgeAnswer(x.proxy.now(), a, sign)
 	}
 	return sign
 }

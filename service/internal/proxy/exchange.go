@@ -27,6 +27,8 @@ type exchange struct {
 	abandoned bool          // a hold has the exchange, and ends it
 	whole     bool          // the handler did not panic; it does if a body breaks off
 
+	admitted time.Duration // when it began
+
 	served uint64 // within the limiter before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
 
@@ -57,7 +59,7 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *perm
 	p.serving.Add(1)
 	p.work.begin(now)
 	return &exchange{
-		proxy: p, class: c, permit: ps.Move(), from: p.trust.source(r), writer: w, client: r.Context(), began: now,
+		proxy: p, class: c, permit: ps.Move(), from: p.trust.source(r), writer: w, client: r.Context(), began: now, admitted: now,
 		served: c.limiter.served.Load(), beside: c.limiter.holding.Add(1),
 	}
 }
@@ -130,7 +132,7 @@ func (x *exchange) answered(a answer, now time.Duration) (*http.Response, error)
 	}
 	sign := signOf(a, x.upload)
 	x.seen(sign)
-	x.judgeAnswer(a, sign)
+	x.judgeAnswer(now, a, sign)
 	x.outcome = sign.Outcome()
 	if a.err != nil {
 		return nil, a.err
@@ -207,15 +209,15 @@ func (x *exchange) ticketNow() balance.Ticket {
 }
 
 // judge reports what the origin of the exchange has done.
-func (x *exchange) judge(sign loadsign.Sign, r balance.Result, after time.Duration) {
-	x.proxy.origins.judge(x.ticketNow(), sign, r, after)
+func (x *exchange) judge(now time.Duration, sign loadsign.Sign, r balance.Result, after time.Duration) {
+	x.proxy.origins.judge(now, x.ticketNow(), sign, r, after)
 }
 
 // judgeAnswer reports the answer of the origin.
-func (x *exchange) judgeAnswer(a answer, sign loadsign.Sign) {
+func (x *exchange) judgeAnswer(now time.Duration, a answer, sign loadsign.Sign) {
 	r, after := resultOf(a, sign)
 	if x.upload != nil && x.upload.failed.Load() != 0 {
 		r = balance.Unknown // the client's fault
 	}
-	x.judge(sign, r, after)
+	x.judge(now, sign, r, after)
 }

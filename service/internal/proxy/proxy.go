@@ -164,7 +164,7 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p.recent.now = p.now
 	var err error
-	if p.origins, err = newOrigins(cfg, p.log); err != nil {
+	if p.origins, err = newOrigins(cfg, p.epoch, p.log); err != nil {
 		return nil, err
 	}
 	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
