@@ -126,8 +126,19 @@ var (
 	rates     = regexp.MustCompile(`([\d.]+) req/s`)
 )
 
-// measure puts a proxy under load for a time.
+// measure puts a proxy under load for a time. On a busy machine, that time can pass before the
+// first answer; then it tries again.
 func (s setting) measure(p *process, l load, d time.Duration) (r result, err error) {
+	for range 10 {
+		if r, err = s.measureOnce(p, l, d); err != nil || r.rate > 0 {
+			return r, err
+		}
+	}
+	return r, fmt.Errorf("no answers within %v, ten times", d)
+}
+
+// measureOnce is one try.
+func (s setting) measureOnce(p *process, l load, d time.Duration) (r result, err error) {
 	scheme, clients := "http://", strconv.Itoa(s.clients)
 	if l.tls {
 		scheme = "https://"
@@ -155,8 +166,11 @@ func (s setting) measure(p *process, l load, d time.Duration) (r result, err err
 		return r, fmt.Errorf("h2load says: %s", text)
 	}
 	n, _ := strconv.Atoi(string(good[1]))
-	if failed, _ := strconv.Atoi(string(done[2])); n == 0 || failed > 0 {
+	if failed, _ := strconv.Atoi(string(done[2])); failed > 0 {
 		return r, fmt.Errorf("requests failed: %s", text)
+	}
+	if n == 0 {
+		return r, nil
 	}
 	r.rate, _ = strconv.ParseFloat(string(rate[1]), 64)
 	r.cost = (after - before) / time.Duration(n)
