@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,14 +131,15 @@ var (
 // first answer; then it tries again.
 func (s setting) measure(p *process, l load, d time.Duration) (r result, err error) {
 	for range 10 {
-		if r, err = s.measureOnce(p, l, d); err != nil || r.rate > 0 {
+		r, err = s.measureOnce(p, l, d)
+		if r.rate > 0 || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return r, err
 		}
 	}
-	return r, fmt.Errorf("no answers within %v, ten times", d)
+	return r, fmt.Errorf("no answers within %v, ten times: %w", d, err)
 }
 
-// measureOnce is one try.
+// measureOnce is one try. Over HTTP/2, h2load does not always end.
 func (s setting) measureOnce(p *process, l load, d time.Duration) (r result, err error) {
 	scheme, clients := "http://", strconv.Itoa(s.clients)
 	if l.tls {
@@ -153,7 +155,12 @@ func (s setting) measureOnce(p *process, l load, d time.Duration) (r result, err
 	if err != nil {
 		return r, err
 	}
-	text, err := exec.Command("h2load", append(args, scheme+p.addr+l.path)...).CombinedOutput()
+	ctx, cancel := context.WithTimeout(context.Background(), d+10*time.Second)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, "h2load", append(args, scheme+p.addr+l.path)...).CombinedOutput()
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
 	if err != nil {
 		return r, fmt.Errorf("h2load: %w: %s", err, text)
 	}
