@@ -63,6 +63,7 @@ func TestLikeReverseProxy(t *testing.T) {
 		"GET /small HTTP/1.1\r\nHost: a.test\r\nUpgrade: x\r\n\r\n",
 		"GET /small HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
 		"GET /header HTTP/1.1\r\nHost: a.test\r\n\r\n",
+		"GET /hop HTTP/1.1\r\nHost: a.test\r\n\r\n",
 		"GET /none HTTP/1.1\r\nHost: a.test\r\n\r\n",
 		"GET /unchanged HTTP/1.1\r\nHost: a.test\r\n\r\n",
 		"GET /chunks HTTP/1.1\r\nHost: a.test\r\n\r\n",
@@ -98,6 +99,11 @@ func answerLike(w http.ResponseWriter, r *http.Request) {
 		h.Set("Proxy-Authenticate", "1")
 		h.Set("Content-Type", "text/event-streams")
 		w.WriteHeader(418)
+	case "/hop":
+		h.Set("Connection", "x-hop, , X-Other")
+		h.Set("X-Hop", "1")
+		h.Set("X-Other", "1")
+		h.Set("X-Kept", "1")
 	case "/none":
 		w.WriteHeader(204)
 	case "/unchanged":
