@@ -9,8 +9,8 @@
 // With --limit 1000, no request waits. By default, the limit finds itself, and some do: the
 // origin answers within microseconds, so more requests in flight add nothing.
 //
-// It needs h2load and nginx. The proxies take turns, a round after the other, and each is a
-// separate process. The table has medians of the rounds: of the processor time, and of its
+// It needs h2load and nginx. The proxies take turns, in a random order in each round, and each is
+// a separate process. The table has medians of the rounds: of the processor time, and of its
 // ratio to that of the bare ReverseProxy in the same round, with the quartiles of that ratio. Such
 // a ratio holds on a machine with other work, if there are many rounds; a rate does not.
 package main
@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -145,7 +146,7 @@ func (s setting) compare(out *tabwriter.Writer, l load, proxies []proxy) error {
 	}
 	results := make([][]result, len(proxies))
 	for range s.rounds {
-		for i := range proxies {
+		for _, i := range rand.Perm(len(proxies)) {
 			r, err := s.measure(running[i], l, s.each)
 			if err != nil {
 				return fmt.Errorf("%s: %w", proxies[i].name, err)

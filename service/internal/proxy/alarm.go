@@ -67,7 +67,7 @@ func (x *exchange) pause() {
 	x.alarm.silence, x.alarm.silent = never, false
 }
 
-// resume starts the time of the origin anew.
+// resume starts the time of the origin again, from zero.
 func (x *exchange) resume() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
