@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Listener bounds the time of each write by Config.ClientTimeout, so that a client
-// that does not read does not hold a permit.
+// Listener bounds the time of each write by Config.ClientTimeout, and a 32nd of it, so that a
+// client that does not read does not hold a permit. It also saves most of the deadlines that
+// net/http sets for each request.
 //
 // It replaces http.Server's WriteTimeout, which bounds a whole response and so
 // cuts off long streams.
