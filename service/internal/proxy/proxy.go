@@ -65,6 +65,14 @@ type Config struct {
 	Limit Limit
 	// Auto configures the automatic limit.
 	Auto limit.Config
+	// SlowStart is the Idle time of a slow start (limit.NewSlowStart): after one to two times
+	// this time without use, the limit begins at a tenth, as at first. If zero, it does not.
+	SlowStart time.Duration
+	// MaxPressure is the share of the time in which work may wait for the processor, below 1
+	// (package pressure). Above it, a part of the requests is rejected. If zero, none is.
+	MaxPressure float64
+	// PressureFile has the pressure. If empty, that of the process's cgroup or the machine.
+	PressureFile string
 	// Queue bounds the number of waiting requests. If zero,
 	// inflight.DefaultQueue; if negative, none waits.
 	Queue int

@@ -25,7 +25,7 @@ func (c *Config) concurrency() proxyrule.Concurrency {
 	queue := max(cmp.Or(c.Queue, inflight.DefaultQueue), 0)
 	wait := max(cmp.Or(c.MaxWait, inflight.DefaultMaxWait), 0)
 	return proxyrule.Concurrency{
-		Limit: &c.Limit, Queue: &queue, MaxWait: &wait,
+		Limit: &c.Limit, SlowStart: &c.SlowStart, Queue: &queue, MaxWait: &wait,
 		InitialLimit: c.Auto.Initial, MinLimit: c.Auto.Min, MaxLimit: c.Auto.Max, MaxHealthyLatency: c.Auto.MaxHealthyLatency,
 	}
 }
