@@ -40,8 +40,8 @@ func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, er
 }
 
 // AllowAtMost takes as many of n tokens of a key as are available, without a wait, and returns
-// how many: a batch can be done in part, and the rest later. The errors are those of Take. It
-// panics if n < 0.
+// their number: a batch can be done in part, and the rest later. It returns the errors of Take,
+// and panics if n < 0.
 func (c *Client) AllowAtMost(ctx context.Context, key string, n int) (int, error) {
 	key, err := clean(key, n)
 	if err != nil || n == 0 {

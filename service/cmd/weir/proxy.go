@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -128,7 +127,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	})
 	// A client's connection can need one to the origin. The others are for operators and DNS.
 	srv := wire.server(limited, p.Draining, c.ClientTimeout)
-	defer catchLog(srv.ErrorLog)()
+	defer httpserve.CatchLog(log)()
 	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, 64, log), srv)
 	wire.attach(srv, conns)
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
@@ -136,18 +135,6 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	}
 	log.Info("drained")
 	return nil
-}
-
-// catchLog sends the lines of package log to another logger until restore is called. http.Transport
-// logs there what an origin sends without a request, at any rate.
-func catchLog(to *stdlog.Logger) (restore func()) {
-	out, flags := stdlog.Writer(), stdlog.Flags()
-	stdlog.SetOutput(to.Writer())
-	stdlog.SetFlags(0)
-	return func() {
-		stdlog.SetOutput(out)
-		stdlog.SetFlags(flags)
-	}
 }
 
 func (c *proxyCmd) serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/client"
 )
 
-// parts expects that calls for n tokens each get so many.
+// parts expects the numbers of tokens that calls for n tokens get.
 func parts(t *testing.T, c *client.Client, key string, n int, want ...int) {
 	t.Helper()
 	for i, w := range want {

@@ -97,8 +97,8 @@ func (l *limiter) keep(to limits) limit.Config {
 }
 
 // change returns a function that changes the settings. If the algorithm or its bounds
-// differ, it starts again: at the present limit, if keep is set. Otherwise no slow start begins
-// now: the limit is what an operator has set.
+// differ, it starts again: at the present limit, if keep is set. Otherwise an operator has set the
+// limit: it applies at once, without a slow start.
 func (l *limiter) change(to limits, keep bool) (apply func(), err error) {
 	var algorithm limit.Algorithm
 	if to.limit != l.now.limit || to.auto != l.now.auto || to.slowStart != l.now.slowStart || !keep {

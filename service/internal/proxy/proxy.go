@@ -42,6 +42,7 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -168,6 +169,7 @@ func New(cfg Config) (*Proxy, error) {
 		cfg: cfg, trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
 		ruleCounts: map[string]ruleCounts{},
 	}
+	p.reloads.log = logqueue.NewLatest(p.log)
 	var err error
 	if p.origins, err = newOrigins(cfg, p.log); err != nil {
 		return nil, err
