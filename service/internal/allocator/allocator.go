@@ -32,6 +32,9 @@
 // because their shares have changed. Between two such calls, shares change by at most
 // a hundredth.
 //
+// A member with less than nine tenths of its share comes first: it gets what others give back, and others get
+// what it does not need.
+//
 // # No overshoot
 //
 // At each instant, the assignments that leaves may be using add up to at most the limit. An
@@ -199,7 +202,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	if math.Abs(rate-uses) < r.Keep*uses {
 		rate = uses
 	}
-	rate = math.Floor(min(rate, free)/a.quantum) * a.quantum
+	rate = math.Floor(min(rate, a.available(m, free, rate, uses))/a.quantum) * a.quantum
 	if confirmed && math.Abs(rate-m.rate) < distinct && level.burst(m, rate) < m.burst {
 		// So that the next report shows which burst the leaf has.
 		rate = math.Floor(max(min(rate, m.rate)-distinct, 0)/a.quantum) * a.quantum
@@ -208,6 +211,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	a.assignBurst(m, &level, rate, confirmed)
 	m.rate = rate
 	a.setShort(m, now >= a.cfg.Learn && (rate < min(share, m.wants())*(1-tell) || level.lacksBurst(m)))
+	a.setLack(m, rate, share)
 	a.contend(now, m, &level)
 	return Assignment{Limit{m.rate, m.burst}, m.ends(), a.contended, m.short}, nil
 }
@@ -268,6 +272,7 @@ func (a *Allocator) Limit() Limit { return a.limit }
 
 func (a *Allocator) drop(m *Member) {
 	a.setShort(m, false)
+	a.setLack(m, 0, 0)
 	if m.reserved {
 		a.unreserve(m)
 	} else {
@@ -278,7 +283,7 @@ func (a *Allocator) drop(m *Member) {
 	a.expiry.Remove(int(m.at))
 	m.in, m.rate, m.burst = nil, 0, 0
 	if a.expiry.Len() == 0 { // exactly, also after other quanta
-		a.held, a.bursts, a.kept, a.check = 0, 0, Limit{}, math.MaxInt64
+		a.held, a.bursts, a.lacks, a.kept, a.check = 0, 0, 0, Limit{}, math.MaxInt64
 	}
 }
 

@@ -45,6 +45,7 @@ type Member struct {
 	check     time.Duration // when Expire looks at it, not after its end unless the session has ended
 	lost      time.Duration // when its session ended
 	until     time.Duration // the end of what is reserved
+	lack      float64       // of its share; 0 unless it is starved
 	at        int32         // in the heap
 	short     bool
 	reserved  bool // its session has ended, and a part of the limit is kept for it

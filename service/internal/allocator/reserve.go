@@ -32,6 +32,7 @@ func (a *Allocator) look(now time.Duration, m *Member) time.Duration {
 		return end
 	}
 	a.setShort(m, false)
+	a.setLack(m, 0, 0)
 	a.wants.remove(m.demand)
 	m.reserved, m.lost, m.until, m.rate = true, m.Session.until, m.Session.until+a.cfg.Reserve, 0
 	a.lost++
