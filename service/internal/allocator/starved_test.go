@@ -37,7 +37,7 @@ func TestNewcomerToALargeFleet(t *testing.T) {
 // A leaf that lacks a part of its share and then ends, or wants no more, holds nothing back from others.
 func TestStarvedLeafThatEnds(t *testing.T) {
 	for name, end := range map[string]func(*fleet){
-		"leaves":        func(f *fleet) { f.leaves[1].Leave(f.now); f.leaves[1].has = 0 },
+		"leaves":        func(f *fleet) { f.leaves[1].Leave(f.now); f.leaves[1].has, f.leaves[1].due = 0, false },
 		"wants nothing": func(f *fleet) { f.want(1, 0) },
 	} {
 		f := newFleet(t, 100, 3)
@@ -49,15 +49,15 @@ func TestStarvedLeafThatEnds(t *testing.T) {
 			t.Fatalf("leaf 1 has %v", got)
 		}
 		end(f)
-		for _, wants := range []float64{14, 17} {
+		for _, wants := range []float64{14, 14.5} {
 			f.want(2, wants)
 			for range 4 {
 				f.leaves[0].due, f.leaves[2].due = true, true
 				f.exchange([]int{0, 1, 2})
 			}
 		}
-		if got := f.leaves[2].has; got < 17 {
-			t.Errorf("%s: leaf 2 has %v, wants 17", name, got)
+		if got := f.leaves[2].has; got < 14.5 {
+			t.Errorf("%s: leaf 2 has %v, wants 14.5", name, got)
 		}
 	}
 }
