@@ -8,6 +8,10 @@ import (
 // A Session is the lease of a leaf on its assignments in all Allocators. The zero Session
 // has ended, but does not end an assignment before its own time to live is over.
 type Session struct {
+	// Share tells that the leaf goes on with the limit divided by the number of leaves after its assignments
+	// have ended: see ReserveSharing.
+	Share bool
+
 	until time.Duration
 	over  bool
 }
