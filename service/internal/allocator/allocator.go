@@ -68,12 +68,6 @@ import (
 	"github.com/weir-go/weir/internal/heap"
 )
 
-// A Limit is a rate with a burst, which leaves share.
-type Limit struct {
-	Rate  float64 // tokens a second, >= 0
-	Burst float64 // tokens, >= 0
-}
-
 // Config configures an Allocator.
 type Config struct {
 	Limit Limit
@@ -166,20 +160,6 @@ func endsFirst(m, n *Member) bool { return m.check < n.check }
 
 func moved(m *Member, at int) { m.at = int32(at) }
 
-// SetLimit changes the limit. Leaves hear of it with their next assignments: until then, or
-// until their assignments end, a smaller limit can be exceeded.
-func (a *Allocator) SetLimit(l Limit) {
-	if !valid(l.Rate) || !valid(l.Burst) {
-		panic("allocator: rate and burst must be finite numbers and not negative")
-	}
-	a.limit = l
-	// Sums of multiples of a power of two are exact, up to 2⁵³ times of it.
-	_, exp := math.Frexp(l.Rate)
-	a.quantum = math.Ldexp(1, exp-50)
-}
-
-func valid(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
-
 // Report takes a report about a Member, which joins if it is new, and returns its
 // assignment from now on. It panics if the Member is in another Allocator.
 func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, error) {
@@ -266,9 +246,6 @@ func (a *Allocator) Expire(now time.Duration) {
 // Members returns the number of members, which have an assignment or a part of the limit that is
 // kept for them. Expire first.
 func (a *Allocator) Members() int { return a.expiry.Len() }
-
-// Limit returns the limit.
-func (a *Allocator) Limit() Limit { return a.limit }
 
 func (a *Allocator) drop(m *Member) {
 	a.setShort(m, false)

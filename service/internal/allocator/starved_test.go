@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A leaf that comes to a large fleet, whose demands change all the time, has its share soon: what others give
-// back is not first taken by those that have nearly all of theirs.
+// A leaf that comes to a large fleet, whose demands change all the time, has its share soon: it comes before
+// leaves that have nearly all of theirs.
 func TestNewcomerToALargeFleet(t *testing.T) {
 	const n, rounds = 1000, 4
 	for seed := range uint64(3) {

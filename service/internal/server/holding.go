@@ -167,7 +167,7 @@ func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 	return b
 }
 
-// reserves tells for which lost leaves a part of a limit is kept, by config.Rule.Away: for those that go on with it.
+// reserves tells for which lost leaves a part of a limit is kept, by config.Rule.Away: for leaves that go on with it.
 var reserves = map[config.Away]allocator.Reserves{
 	"": allocator.ReserveSharing, config.AwayShare: allocator.ReserveAll, config.AwayDeny: allocator.ReserveNone, config.AwayAllow: allocator.ReserveNone,
 }

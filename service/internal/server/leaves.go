@@ -168,7 +168,7 @@ func (ls *leaves) full(l *leafSession) bool {
 func (ls *leaves) half() int { return (ls.most + 1) / 2 }
 
 // fullFor reports whether there is no room for a new assignment of a leaf. What is kept for lost leaves keeps no
-// other leaf out: those that were lost first give it up.
+// other leaf out: it is taken back, first of the leaf that was lost first.
 func (ls *leaves) fullFor(l *leafSession, now time.Duration) bool {
 	for ls.full(l) {
 		if l.keys.n >= ls.half() {

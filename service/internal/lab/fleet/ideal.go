@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// idealEvery is how often shares are computed anew.
+// idealEvery is the time between two computations of the shares.
 const idealEvery = time.Second
 
 // idealPolicy knows what each leaf wants, without a measure and without exchanges: each leaf has a bucket with
