@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,6 +173,21 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 }
+
+// Immediate reports whether a request is decided without waiting, if the Decider does not wait for others. That
+// is so for requests about one key, or of a gateway, that do not ask for a wait, as far as
+// that can be told at a glance.
+func (a *API) Immediate(r *http.Request) bool {
+	path, query := r.URL.Path, r.URL.RawQuery
+	if !strings.HasPrefix(path, "/rate/") && !strings.HasPrefix(path, "/lease/") && !strings.HasPrefix(path, "/check") {
+		return false
+	}
+	return len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
+}
+
+// maxImmediate bounds the path and the query of an Immediate request, in bytes. Long keys are not remembered,
+// so that their rules are looked up each time.
+const maxImmediate = 512
 
 // A call is a request that is being answered. It is reused.
 type call struct {
