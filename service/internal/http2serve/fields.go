@@ -34,9 +34,9 @@ type field struct {
 // size is the size of a field in a table and in a header list (RFC 7541, section 4.1).
 func (f *field) size() int { return len(f.name) + len(f.value) + 32 }
 
-// newField returns a field whose kind is known.
-func newField(name, value string) field {
-	f := field{name: name, value: value, canonical: name, kind: strange}
+// newField returns a field whose kind is known. It does not change any more.
+func newField(name, value string) *field {
+	f := &field{name: name, value: value, canonical: name, kind: strange}
 	switch name {
 	case ":method":
 		f.kind = method
@@ -79,7 +79,7 @@ func regularKind(name, value string) kind {
 }
 
 // staticTable is that of RFC 7541, appendix A, from index 1.
-var staticTable = func() (table [62]field) {
+var staticTable = func() (table [62]*field) {
 	for i := 1; i < len(table); i++ {
 		one, err := hpack.NewDecoder(0, nil).DecodeFull([]byte{0x80 | byte(i)})
 		if err != nil {
@@ -93,46 +93,52 @@ var staticTable = func() (table [62]field) {
 // tableSize is the size of the decoder's table that is announced to clients.
 const tableSize = 4096
 
-// A decoder decodes header blocks (RFC 7541). In contrast to hpack.Decoder, it does not allocate
-// for what the table has, what the block before had at the same place, and for paths.
+// A decoder decodes header blocks (RFC 7541). In contrast to hpack.Decoder, it does not allocate for
+// what the table has, for what the block before had at the same place, and for paths.
 type decoder struct {
-	table     []field // the newest last
-	size, max int
-	most      int // bytes of a string, and of a header list
-	texts     []byte
-	fields    []field // of the block before
+	table     []*field // the newest last
+	size, max int      // of the table
+	most      int      // bytes of a string, and of a header list
+	fields    []*field // of the last block
+	path      field    // of the last block, as a literal
+	texts     []byte   // decoded strings of the last block
 }
 
 // errBlock is the error of a block that is not valid.
 const errBlock = http2.ConnectionError(http2.ErrCodeCompression)
 
-// decode returns the fields of a block. They are valid until the next call, and paths only as long as the
-// block. Of a list that is too long, tooLong is true and the fields after the first too many
-// are missing.
-func (d *decoder) decode(b []byte) (fields []field, tooLong bool, err error) {
-	d.texts = d.texts[:0]
+// decode returns the fields of a block. They are valid until the next call, and the path no longer than the
+// block. If the list is too long, the fields after the first too many are missing.
+func (d *decoder) decode(b []byte) (fields []*field, tooLong bool, err error) {
 	last, list := d.fields, d.fields[:0]
+	d.texts = d.texts[:0]
 	left := d.most
 	for first := true; len(b) > 0; {
-		if b[0]&0xe0 == 0x20 {
+		var f *field
+		switch {
+		case b[0]&0x80 != 0:
 			var n int
-			if n, b, err = integer(b, 5); err != nil || n > tableSize || !first && d.size > 0 {
+			if n, b, err = integer(b, 7); err != nil {
 				return nil, false, errBlock
 			}
-			d.max = n
-			d.evict()
+			if f = d.at(n); f == nil {
+				return nil, false, errBlock
+			}
+		case b[0]&0xe0 == 0x20:
+			if b, err = d.resize(b, first); err != nil {
+				return nil, false, errBlock
+			}
 			continue
+		default:
+			var old *field
+			if i := len(list); i < len(last) && !tooLong {
+				old = last[i]
+			}
+			if f, b, err = d.literal(b, old); err != nil {
+				return nil, false, errBlock
+			}
 		}
-		first = false
-		var old field
-		if i := len(list); i < len(last) && !tooLong {
-			old = last[i]
-		}
-		var f field
-		if f, b, err = d.field(b, &old); err != nil {
-			return nil, false, errBlock
-		}
-		if tooLong {
+		if first = false; tooLong {
 			continue
 		}
 		if left -= f.size(); left < 0 {
@@ -140,58 +146,52 @@ func (d *decoder) decode(b []byte) (fields []field, tooLong bool, err error) {
 		}
 		list = append(list, f)
 	}
-	clear(last[min(len(list), len(last)):])
 	d.fields = list
 	return list, tooLong, nil
 }
 
-// field decodes the next field. old is one that it may equal.
-func (d *decoder) field(b []byte, old *field) (f field, rest []byte, err error) {
-	var n int
-	if b[0]&0x80 != 0 {
-		if n, b, err = integer(b, 7); err != nil {
-			return f, nil, err
-		}
-		e := d.at(n)
-		if e == nil {
-			return f, nil, errBlock
-		}
-		return *e, b, nil
+// resize changes the size of the table.
+func (d *decoder) resize(b []byte, first bool) ([]byte, error) {
+	n, b, err := integer(b, 5)
+	if err != nil || n > tableSize || !first && d.size > 0 {
+		return nil, errBlock
 	}
+	d.max = n
+	d.evict()
+	return b, nil
+}
+
+// literal decodes a literal. It returns old if it equals that.
+func (d *decoder) literal(b []byte, old *field) (f *field, rest []byte, err error) {
 	indexed, bits := b[0]&0x40 != 0, 4
 	if indexed {
 		bits = 6
 	}
-	if n, b, err = integer(b, bits); err != nil {
-		return f, nil, err
-	}
-	name := ""
-	if n > 0 {
-		e := d.at(n)
-		if e == nil {
-			return f, nil, errBlock
-		}
-		name = e.name
-	} else {
-		var raw []byte
-		if raw, b, err = d.text(b); err != nil {
-			return f, nil, err
-		}
-		if name = old.name; string(raw) != name {
-			name = string(raw)
-		}
-	}
-	raw, b, err := d.text(b)
+	n, b, err := integer(b, bits)
 	if err != nil {
-		return f, nil, err
+		return nil, nil, err
+	}
+	var name, value []byte
+	if n == 0 {
+		if name, b, err = d.text(b); err != nil {
+			return nil, nil, err
+		}
+	} else if f = d.at(n); f == nil {
+		return nil, nil, errBlock
+	}
+	if value, b, err = d.text(b); err != nil {
+		return nil, nil, err
 	}
 	switch {
-	case !indexed && name == ":path":
-		return field{name: name, value: text(raw), canonical: name, kind: path}, b, nil
-	case name == old.name && string(raw) == old.value && name != "" && name != ":path":
-		f = *old
+	case f != nil && f.kind == path && !indexed:
+		d.path = field{name: f.name, value: text(value), canonical: f.name, kind: path}
+		return &d.path, b, nil
+	case old != nil && old != &d.path && string(value) == old.value && (f != nil && f.name == old.name || f == nil && string(name) == old.name):
+		f = old
+	case f != nil:
+		f = newField(f.name, string(value))
 	default:
-		f = newField(name, string(raw))
+		f = newField(string(name), string(value))
 	}
 	if indexed {
 		d.table = append(d.table, f)
@@ -207,9 +207,9 @@ func (d *decoder) at(n int) *field {
 	case n <= 0 || n >= len(staticTable)+len(d.table):
 		return nil
 	case n < len(staticTable):
-		return &staticTable[n]
+		return staticTable[n]
 	}
-	return &d.table[len(d.table)-1-(n-len(staticTable))]
+	return d.table[len(d.table)-1-(n-len(staticTable))]
 }
 
 // evict drops the oldest fields until the table is small enough.
@@ -295,7 +295,7 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 }
 
 // appendFields encodes fields as literals, which no table is needed for.
-func appendFields(b []byte, fields []field) []byte {
+func appendFields(b []byte, fields []*field) []byte {
 	for i := range fields {
 		b = appendText(append(b, 0), fields[i].name)
 		b = appendText(b, fields[i].value)

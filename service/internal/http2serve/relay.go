@@ -74,7 +74,7 @@ func (c *conn) appendSettings(b []byte) []byte {
 
 // relayHeaders relays a header list. The relay must get streams in order, so that it gets those whose body has
 // not come yet before.
-func (c *conn) relayHeaders(id uint32, flags http2.Flags, priority []byte, fields []field) {
+func (c *conn) relayHeaders(id uint32, flags http2.Flags, priority []byte, fields []*field) {
 	for len(c.bodies) > 0 && c.bodies[0].id < id {
 		c.relayUnread(c.bodies[0], false)
 	}

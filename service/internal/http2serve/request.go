@@ -17,7 +17,7 @@ type request struct {
 	http   *http.Request
 	url    url.URL
 	header http.Header
-	fields []field // of header
+	fields []*field // of header
 	body   body
 }
 
@@ -35,13 +35,13 @@ func (r *request) init(c *conn) {
 
 // set makes the request of a header list, and reports whether that is ordinary. If not, only
 // net/http can judge it.
-func (r *request) set(fields []field, content []byte, ended bool) bool {
+func (r *request) set(fields []*field, content []byte, ended bool) bool {
 	n := 0 // pseudo fields
 	var seen [contentLength]bool
 	h := r.http
 	h.Host = ""
 	for ; n < len(fields) && fields[n].kind < contentLength; n++ {
-		f := &fields[n]
+		f := fields[n]
 		if seen[f.kind] {
 			return false
 		}
@@ -72,7 +72,7 @@ func (r *request) set(fields []field, content []byte, ended bool) bool {
 }
 
 // setHeader makes the header of fields that are not pseudo fields, if all are ordinary.
-func (r *request) setHeader(fields []field) bool {
+func (r *request) setHeader(fields []*field) bool {
 	for i := range fields {
 		k := fields[i].kind
 		if k != regular && (k != contentLength || declared(fields[:i]) >= 0) {
@@ -81,7 +81,7 @@ func (r *request) setHeader(fields []field) bool {
 	}
 	clear(r.header)
 	for i := range fields {
-		f := &fields[i]
+		f := fields[i]
 		r.header[f.canonical] = append(r.header[f.canonical], f.value)
 	}
 	r.fields = append(r.fields[:0], fields...)
@@ -110,7 +110,7 @@ func (r *request) setURL(text string) bool {
 }
 
 // declared returns the Content-Length of a header list, or -1.
-func declared(fields []field) int {
+func declared(fields []*field) int {
 	for i := range fields {
 		if fields[i].kind == contentLength {
 			n, _ := strconv.Atoi(fields[i].value) // it is valid

@@ -27,6 +27,12 @@ type response struct {
 // Header returns the header fields of the answer.
 func (w *response) Header() http.Header { return w.header }
 
+// SetField encodes a field that is not in Header. The name has lower case.
+func (w *response) SetField(name, value string) {
+	w.typed = w.typed || name == "content-type"
+	w.block = appendText(appendText(append(w.block, 0), name), value)
+}
+
 // WriteHeader encodes the header as it is now.
 func (w *response) WriteHeader(status int) {
 	if w.status != 0 || status < 200 {
@@ -65,7 +71,7 @@ func (w *response) end() bool {
 		}
 		if !w.sized {
 			var digits [20]byte
-			w.block = appendText(append(w.block, namePrefixes["Content-Length"]...), strconv.AppendInt(digits[:0], int64(len(w.body)), 10))
+			w.block = appendText(append(w.block, 0x0f, 28-15), strconv.AppendInt(digits[:0], int64(len(w.body)), 10))
 		}
 	}
 	return len(w.body) == 0 && len(w.trailers) == 0
@@ -83,7 +89,9 @@ func (w *response) SetWriteDeadline(time.Time) error { return nil }
 // respond answers the request that was set.
 func (c *conn) respond(id uint32, window int64, h http.Handler) {
 	w := &c.response
-	clear(w.header)
+	if len(w.header) > 0 {
+		clear(w.header)
+	}
 	*w = response{header: w.header, block: w.block[:0], trailers: w.trailers[:0], body: w.body[:0]}
 	if !c.call(h) {
 		c.reset(id, http2.ErrCodeInternal)
@@ -178,7 +186,7 @@ func (c *conn) date() []byte {
 	if at := c.read.Unix(); at != c.dateAt || len(c.dateField) == 0 {
 		var value [len(http.TimeFormat)]byte
 		c.dateAt = at
-		c.dateField = appendText(append(c.dateField[:0], namePrefixes["Date"]...), c.read.UTC().AppendFormat(value[:0], http.TimeFormat))
+		c.dateField = appendText(append(c.dateField[:0], 0x0f, 33-15), c.read.UTC().AppendFormat(value[:0], http.TimeFormat))
 	}
 	return c.dateField
 }

@@ -25,8 +25,9 @@ const maxBody = 8 << 10
 // An unread is a request that can be answered here, whose body has not come yet.
 type unread struct {
 	id     uint32
-	fields []field
-	path   []byte // of the fields
+	fields []*field
+	path   field  // of fields
+	text   []byte // its value
 	body   []byte
 	frames int // bytes of DATA, with padding
 	window int64
@@ -80,7 +81,7 @@ func (c *conn) handleBlock(flags http2.Flags, b []byte, now time.Time) error {
 }
 
 // handleFields handles the fields of a whole block.
-func (c *conn) handleFields(fields []field, tooLong bool, now time.Time) error {
+func (c *conn) handleFields(fields []*field, tooLong bool, now time.Time) error {
 	k := &c.block
 	switch {
 	case k.id%2 == 0:
@@ -121,7 +122,7 @@ func refuseHeader(w http.ResponseWriter, _ *http.Request) {
 }
 
 // handleTrailer handles the fields of a stream that has begun.
-func (c *conn) handleTrailer(fields []field) error {
+func (c *conn) handleTrailer(fields []*field) error {
 	id := c.block.id
 	if u := c.unreadOf(id); u != nil {
 		c.relayUnread(u, false)
@@ -138,14 +139,15 @@ func (c *conn) handleTrailer(fields []field) error {
 }
 
 // addUnread keeps a request until its body has come.
-func (c *conn) addUnread(id uint32, fields []field) {
+func (c *conn) addUnread(id uint32, fields []*field) {
 	u := unreads.Get().(*unread)
 	u.id, u.window, u.frames, u.body = id, c.initial, 0, u.body[:0]
 	u.fields = append(u.fields[:0], fields...)
-	for i := range u.fields {
-		if f := &u.fields[i]; f.kind == path {
-			u.path = append(u.path[:0], f.value...)
-			f.value = text(u.path)
+	for i, f := range u.fields {
+		if f == &c.decoder.path { // it is valid only as long as the block
+			u.text = append(u.text[:0], f.value...)
+			u.path = *f
+			u.path.value, u.fields[i] = text(u.text), &u.path
 		}
 	}
 	c.bodies = append(c.bodies, u)
