@@ -132,6 +132,8 @@ func (c *conn) handleTrailer(fields []*field) error {
 		c.relayHeaders(id, c.block.flags, nil, fields)
 	case c.blockedOf(id) != nil:
 		c.reset(id, http2.ErrCodeStreamClosed)
+	case slices.ContainsFunc(fields, func(f *field) bool { return f.kind == strange }):
+		c.reset(id, http2.ErrCodeProtocol)
 	default:
 		return errProtocol
 	}
