@@ -15,6 +15,7 @@ import (
 // has no table, so that those of its answers are too.
 type relay struct {
 	nc      net.Conn
+	block   []byte // the frames of a header block that has not come to its end
 	acks    int    // SETTINGS to be acknowledged that are not the client's
 	widened bool   // it has widened the window of the connection, which greet has told the client
 }
@@ -188,15 +189,26 @@ func (c *conn) handleRelayed(r *relay, f *frame, reply []byte) []byte {
 		c.sendRelayed(f)
 		return reply
 	case http2.FrameHeaders, http2.FrameContinuation:
-		c.encoded = true
+		c.noteEnd(f)
+		if r.block = append(r.block, f.all...); !f.flags.Has(http2.FlagHeadersEndHeaders) {
+			return reply // nothing may come between the frames of a block
+		}
+		all := r.block
+		r.block = nil
 		if b := c.blockedOf(f.id); b != nil {
-			b.after = append(b.after, f.all...)
-			c.noteEnd(f)
+			b.after = append(b.after, all...)
 			return reply
 		}
-		c.noteEnd(f)
+		c.encoded = true
+		c.raw(all)
+		return reply
 	case http2.FrameRSTStream:
+		answered := !c.isRelayed(f.id)
 		c.relayDone(f.id)
+		if b := c.blockedOf(f.id); b != nil && answered { // the rest of the request is not wanted
+			b.after = append(b.after, f.all...)
+			return reply
+		}
 		c.forget(f.id)
 	}
 	c.raw(f.all)
