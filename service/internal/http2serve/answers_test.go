@@ -13,7 +13,7 @@ func (c *client) start(settings ...http2.Setting) {
 }
 
 func TestAnswers(t *testing.T) {
-	both(t, func(t *testing.T, srv server) {
+	both(t, func(t *testing.T, srv service) {
 		c, end := dial(t, srv)
 		defer end()
 		c.start()

@@ -110,7 +110,7 @@ func split(b []byte, s *script) []byte {
 }
 
 // play sends a script to a server, frame by frame, or at once, and returns what the client got.
-func play(t *testing.T, srv server, s script, atOnce bool) *result {
+func play(t *testing.T, srv service, s script, atOnce bool) *result {
 	c, end := dial(t, srv)
 	defer end()
 	c.start()

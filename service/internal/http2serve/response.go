@@ -38,7 +38,9 @@ func (w *response) WriteHeader(status int) {
 	if w.status != 0 || status < 200 {
 		return
 	}
-	w.status = status
+	if w.status = status; len(w.header) == 0 {
+		return
+	}
 	for name, values := range w.header {
 		switch name {
 		case "Connection":
