@@ -3,6 +3,7 @@ package http2serve_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -47,6 +48,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	case n > 0:
 		_, _ = w.Write(bytes.Repeat([]byte("x"), n))
+	case what == "wait":
+		<-r.Context().Done()
 	default:
 		h["Weir-Odd"] = []string{"a", "b"}
 		w.WriteHeader(http.StatusTeapot)
@@ -68,6 +71,7 @@ func newHTTP(timeout time.Duration) *http.Server {
 
 type service interface {
 	Serve(net.Listener) error
+	Shutdown(context.Context) error
 	Close() error
 }
 
