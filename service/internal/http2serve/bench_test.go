@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/http2serve"
-	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/grpcapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -39,8 +39,8 @@ func decisions(tb testing.TB) *http2serve.Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	srv := &http.Server{Handler: envoy.Handler(api), MaxHeaderBytes: 16 << 10}
-	httpserve.SpeakHTTP2(srv, 10*time.Second)
+	srv := newHTTP(10 * time.Second)
+	srv.Handler = envoy.Handler(api)
 	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: func(r *http.Request) bool { return api.Immediate(r) || envoy.Immediate(r) }})
 }
 
@@ -60,6 +60,7 @@ type tape struct {
 	rest    []byte
 	answers int // bytes
 	done    chan struct{}
+	once    sync.Once // closes done
 }
 
 // newTape returns a tape of requests of the API, or of Envoy's rate-limit service.
@@ -124,7 +125,7 @@ func (t *tape) Read(p []byte) (n int, err error) {
 }
 
 func (t *tape) Write(p []byte) (int, error)      { t.answers += len(p); return len(p), nil }
-func (t *tape) Close() error                     { close(t.done); return nil }
+func (t *tape) Close() error                     { t.once.Do(func() { close(t.done) }); return nil }
 func (t *tape) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (t *tape) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (t *tape) SetReadDeadline(time.Time) error  { return nil }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/service/internal/fieldblock"
 )
 
 const (
@@ -50,7 +52,7 @@ type conn struct {
 	buf       []byte
 	r, w      int // what is read, but not handled yet, is buf[r:w]
 	block     block
-	decoder   decoder
+	decoder   *fieldblock.Decoder
 	request   request
 	response  response
 	after     []byte // a trailer
@@ -82,25 +84,20 @@ type conn struct {
 	times
 }
 
-func newConn(s *Server, nc net.Conn, buf []byte, n int) *conn {
+func newConn(s *Server, nc net.Conn) *conn {
+	now, buf := time.Now(), make([]byte, leastRead)
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), http.LocalAddrContextKey, nc.LocalAddr()))
-	if s.cfg.HTTP.ConnContext != nil {
-		ctx = s.cfg.HTTP.ConnContext(ctx, nc)
+	return &conn{
+		srv: s, nc: nc, ctx: s.cfg.HTTP.ConnContext(ctx, nc), cancel: cancel, small: buf, buf: buf, decoder: fieldblock.NewDecoder(s.settings.maxList),
+		window: initialWindow, initial: initialWindow, times: times{began: now, read: now, active: now},
 	}
-	now := time.Now()
-	c := &conn{
-		srv: s, nc: nc, ctx: ctx, cancel: cancel, small: buf, buf: buf, r: len(http2.ClientPreface), w: n,
-		decoder: decoder{max: tableSize, most: s.settings.maxList},
-		window:  initialWindow, initial: initialWindow, times: times{began: now, read: now, active: now},
-	}
-	c.response.header = http.Header{}
-	c.request.init(c)
-	return c
 }
 
 // serve serves the connection until it ends.
 func (c *conn) serve() {
 	defer c.close()
+	c.request.init(c)
+	c.response.header = http.Header{}
 	c.mu.Lock()
 	c.greet()
 	c.mu.Unlock()
@@ -250,8 +247,4 @@ func (c *conn) close() {
 		bigBuffers.Put(c.big)
 		c.big, c.buf = nil, nil
 	}
-	if c.srv.cfg.HTTP.ConnState != nil {
-		c.srv.cfg.HTTP.ConnState(c.nc, http.StateClosed)
-	}
-	c.srv.remove(c)
 }

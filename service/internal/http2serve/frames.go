@@ -1,10 +1,14 @@
 package http2serve
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/service/internal/fieldblock"
 )
 
 // A frame is a frame of the client.
@@ -42,24 +46,50 @@ func (c *conn) handle(f *frame, now time.Time) error {
 	case http2.FrameData:
 		return c.handleData(f)
 	case http2.FrameWindowUpdate:
-		return c.handleWindowUpdate(f)
-	case http2.FrameRSTStream:
-		return c.handleReset(f)
-	case http2.FrameSettings:
-		return c.handleSettings(f)
-	case http2.FramePing:
-		return c.handlePing(f)
-	case http2.FramePriority:
-		return c.handlePriority(f)
-	case http2.FrameGoAway:
-		if f.id != 0 {
-			return errProtocol
-		} else if len(f.payload()) < 8 {
-			return errFrameSize
+		if p := f.payload(); len(p) == 4 && binary.BigEndian.Uint32(p)&maxWindow > 0 {
+			return c.handleWindowUpdate(f, int64(binary.BigEndian.Uint32(p)&maxWindow))
 		}
+	}
+	return c.handleControl(f)
+}
+
+// handleControl handles a frame that is seldom, as package http2 reads it.
+func (c *conn) handleControl(f *frame) error {
+	read, err := http2.NewFramer(nil, bytes.NewReader(f.all)).ReadFrame()
+	if of, ok := errors.AsType[http2.StreamError](err); ok {
+		return c.mistake(f, of.Code)
+	}
+	if err != nil {
+		return err
+	}
+	switch read := read.(type) {
+	case *http2.RSTStreamFrame:
+		return c.handleReset(f)
+	case *http2.SettingsFrame:
+		return c.handleSettings(read)
+	case *http2.PingFrame:
+		if !read.IsAck() {
+			c.begin(http2.FramePing, http2.FlagPingAck, 0, len(read.Data))
+			c.out = append(c.out, read.Data[:]...)
+		}
+	case *http2.PriorityFrame:
+		if read.StreamDep == f.id {
+			return c.mistake(f, http2.ErrCodeProtocol)
+		}
+	case *http2.GoAwayFrame:
 		c.goAway(http2.ErrCodeNo)
-	case http2.FramePushPromise:
+	case *http2.PushPromiseFrame:
 		return errProtocol
+	}
+	return nil
+}
+
+// mistake ends a stream because of a frame, or leaves that to the relay.
+func (c *conn) mistake(f *frame, code http2.ErrCode) error {
+	if c.isRelayed(f.id) {
+		c.toRelay = append(c.toRelay, f.all...)
+	} else {
+		c.reset(f.id, code)
 	}
 	return nil
 }
@@ -106,30 +136,17 @@ func (c *conn) handleData(f *frame) error {
 	return nil
 }
 
-func (c *conn) handleWindowUpdate(f *frame) error {
-	p := f.payload()
-	if len(p) != 4 {
-		return errFrameSize
-	}
-	n := int64(binary.BigEndian.Uint32(p) & maxWindow)
-	if f.id == 0 {
-		if n == 0 {
-			return errProtocol
-		}
+func (c *conn) handleWindowUpdate(f *frame, n int64) error {
+	switch {
+	case f.id == 0:
 		if c.window += n; c.window > maxWindow {
 			return errFlow
 		}
 		c.unblock()
-		return nil
-	}
-	switch {
-	case n > 0 && c.leaving && f.id > c.lastID:
-	case n > 0 && f.id > c.lastID:
+	case f.id > c.lastID && !c.leaving:
 		return errProtocol
 	case c.isRelayed(f.id):
 		c.toRelay = append(c.toRelay, f.all...)
-	case n == 0:
-		c.reset(f.id, http2.ErrCodeProtocol)
 	default:
 		c.widen(f.id, n)
 	}
@@ -138,53 +155,35 @@ func (c *conn) handleWindowUpdate(f *frame) error {
 
 func (c *conn) handleReset(f *frame) error {
 	switch {
-	case len(f.payload()) != 4:
-		return errFrameSize
-	case f.id == 0, f.id > c.lastID && !c.leaving:
+	case f.id > c.lastID && !c.leaving:
 		return errProtocol
 	case c.isRelayed(f.id):
 		c.toRelay = append(c.toRelay, f.all...)
-		c.relayDone(f.id)
+		delete(c.relayed, f.id)
 	}
 	c.forget(f.id)
 	return nil
 }
 
-func (c *conn) handleSettings(f *frame) error {
-	p := f.payload()
-	switch {
-	case f.id != 0:
-		return errProtocol
-	case f.flags.Has(http2.FlagSettingsAck) && len(p) > 0, len(p)%6 != 0:
-		return errFrameSize
-	case !c.greeted && f.flags.Has(http2.FlagSettingsAck) && c.unacked == 0, len(p)/6 > maxSettings:
-		return errProtocol
-	}
+func (c *conn) handleSettings(f *http2.SettingsFrame) error {
 	c.greeted = true
-	if f.flags.Has(http2.FlagSettingsAck) {
+	if f.IsAck() {
 		if c.unacked--; c.unacked < 0 {
 			return errProtocol
 		}
 		return nil
 	}
-	for i := 0; i < len(p); i += 6 {
-		for j := 0; j < i; j += 6 {
-			if p[i] == p[j] && p[i+1] == p[j+1] {
-				return errProtocol
-			}
-		}
-		s := http2.Setting{ID: http2.SettingID(binary.BigEndian.Uint16(p[i:])), Val: binary.BigEndian.Uint32(p[i+2:])}
-		if err := s.Valid(); err != nil {
-			return err
-		}
-		switch s.ID {
-		case http2.SettingInitialWindowSize:
-			if !c.resizeWindows(int64(s.Val)) {
-				return errFlow
-			}
-		case http2.SettingMaxHeaderListSize:
-			c.list = s.Val
-		}
+	if f.NumSettings() > maxSettings || f.HasDuplicates() {
+		return errProtocol
+	}
+	if err := f.ForeachSetting(http2.Setting.Valid); err != nil {
+		return err
+	}
+	if v, ok := f.Value(http2.SettingInitialWindowSize); ok && !c.resizeWindows(int64(v)) {
+		return errFlow
+	}
+	if v, ok := f.Value(http2.SettingMaxHeaderListSize); ok {
+		c.list = v
 	}
 	if c.relay != nil {
 		c.toRelay = c.appendSettings(c.toRelay) // its acknowledgement is passed on
@@ -192,35 +191,6 @@ func (c *conn) handleSettings(f *frame) error {
 		c.begin(http2.FrameSettings, http2.FlagSettingsAck, 0, 0)
 	}
 	c.unblock()
-	return nil
-}
-
-func (c *conn) handlePing(f *frame) error {
-	switch {
-	case f.id != 0:
-		return errProtocol
-	case len(f.payload()) != 8:
-		return errFrameSize
-	case f.flags.Has(http2.FlagPingAck):
-		return nil
-	}
-	c.begin(http2.FramePing, http2.FlagPingAck, 0, 8)
-	c.out = append(c.out, f.payload()...)
-	return nil
-}
-
-func (c *conn) handlePriority(f *frame) error {
-	switch p := f.payload(); {
-	case f.id == 0:
-		return errProtocol
-	case len(p) != 5:
-		return errFrameSize
-	case binary.BigEndian.Uint32(p)&maxWindow != f.id:
-	case c.isRelayed(f.id):
-		c.toRelay = append(c.toRelay, f.all...)
-	default:
-		c.reset(f.id, http2.ErrCodeProtocol)
-	}
 	return nil
 }
 
@@ -249,7 +219,7 @@ func (c *conn) greet() {
 	s := &c.srv.settings
 	list := [...]http2.Setting{
 		{ID: http2.SettingMaxFrameSize, Val: uint32(s.maxFrame)}, {ID: http2.SettingMaxConcurrentStreams, Val: uint32(s.maxStreams)},
-		{ID: http2.SettingMaxHeaderListSize, Val: uint32(s.maxList)}, {ID: http2.SettingHeaderTableSize, Val: tableSize},
+		{ID: http2.SettingMaxHeaderListSize, Val: uint32(s.maxList)}, {ID: http2.SettingHeaderTableSize, Val: fieldblock.TableSize},
 		{ID: http2.SettingInitialWindowSize, Val: uint32(s.streamBuffer)},
 	}
 	c.begin(http2.FrameSettings, 0, 0, 6*len(list))

@@ -2,12 +2,13 @@ package http2serve
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"net"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/service/internal/fieldblock"
 )
 
 // A relay is a connection in memory to the http.Server, for the streams that are not answered here. They have
@@ -23,17 +24,16 @@ type relay struct {
 // An innerConn is the end of a relay that the http.Server has.
 type innerConn struct {
 	net.Conn // to the relay
-	outer    net.Conn
-	ctx      context.Context
+	outer    *conn
 	reader   *bufio.Reader
 }
 
 func (c *innerConn) Read(b []byte) (int, error) { return c.reader.Read(b) }
-func (c *innerConn) LocalAddr() net.Addr        { return c.outer.LocalAddr() }
-func (c *innerConn) RemoteAddr() net.Addr       { return c.outer.RemoteAddr() }
+func (c *innerConn) LocalAddr() net.Addr        { return c.outer.nc.LocalAddr() }
+func (c *innerConn) RemoteAddr() net.Addr       { return c.outer.nc.RemoteAddr() }
 
 // NetConn returns the connection of the client.
-func (c *innerConn) NetConn() net.Conn { return c.outer }
+func (c *innerConn) NetConn() net.Conn { return c.outer.nc }
 
 // isRelayed reports whether the relay has a stream, and has not answered it.
 func (c *conn) isRelayed(id uint32) bool {
@@ -49,8 +49,7 @@ func (c *conn) openRelay() {
 	near, far := net.Pipe()
 	c.relay, c.relayed = &relay{nc: near, acks: 1}, map[uint32]struct{}{}
 	c.toRelay = c.appendSettings(append(c.toRelay, http2.ClientPreface...))
-	inner := &innerConn{Conn: far, outer: c.nc, ctx: c.ctx, reader: bufio.NewReader(far)}
-	if c.srv.inner.give(inner) != nil {
+	if c.srv.inner.Connect(c.ctx, &innerConn{far, c, bufio.NewReader(far)}) != nil {
 		_ = far.Close()
 	}
 	go c.serveRelay(c.relay)
@@ -71,12 +70,12 @@ func (c *conn) appendSettings(b []byte) []byte {
 
 // relayHeaders relays a header list. The relay must get streams in order, so that it gets those whose body has
 // not come yet before.
-func (c *conn) relayHeaders(id uint32, flags http2.Flags, priority []byte, fields []*field) {
+func (c *conn) relayHeaders(id uint32, flags http2.Flags, priority []byte, fields []*fieldblock.Field) {
 	for len(c.bodies) > 0 && c.bodies[0].id < id {
 		c.relayUnread(c.bodies[0], false)
 	}
 	c.openRelay()
-	block := appendFields(append([]byte(nil), priority...), fields)
+	block := fieldblock.AppendLiterals(append([]byte(nil), priority...), fields)
 	most := c.srv.settings.maxFrame
 	kind, flags := http2.FrameHeaders, flags&(http2.FlagHeadersEndStream|http2.FlagHeadersPriority)
 	for first := true; first || len(block) > 0; first = false {
@@ -204,7 +203,7 @@ func (c *conn) handleRelayed(r *relay, f *frame, reply []byte) []byte {
 		return reply
 	case http2.FrameRSTStream:
 		answered := !c.isRelayed(f.id)
-		c.relayDone(f.id)
+		delete(c.relayed, f.id)
 		if b := c.blockedOf(f.id); b != nil && answered { // the rest of the request is not wanted
 			b.after = append(b.after, f.all...)
 			return reply
@@ -232,12 +231,9 @@ func (c *conn) sendRelayed(f *frame) {
 // noteEnd notes the end of a relayed stream.
 func (c *conn) noteEnd(f *frame) {
 	if f.kind != http2.FrameContinuation && f.flags.Has(http2.FlagDataEndStream) {
-		c.relayDone(f.id)
+		delete(c.relayed, f.id)
 	}
 }
-
-// relayDone notes that the relay has answered a stream, or that the client does not want an answer.
-func (c *conn) relayDone(id uint32) { delete(c.relayed, id) }
 
 // raw sends a frame.
 func (c *conn) raw(all []byte) {
@@ -252,7 +248,7 @@ func (c *conn) relayLeaves(f *frame) {
 	last, code := binary.BigEndian.Uint32(p), http2.ErrCode(binary.BigEndian.Uint32(p[4:]))
 	for id := range c.relayed {
 		if id > last && code == http2.ErrCodeNo {
-			c.relayDone(id)
+			delete(c.relayed, id)
 			c.reset(id, http2.ErrCodeRefusedStream)
 		}
 	}
@@ -268,7 +264,7 @@ func (c *conn) endRelay(r *relay) {
 		return
 	}
 	for id := range c.relayed {
-		c.relayDone(id)
+		delete(c.relayed, id)
 		c.reset(id, http2.ErrCodeInternal)
 	}
 	c.goAway(http2.ErrCodeNo)

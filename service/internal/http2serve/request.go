@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/weir-go/weir/service/internal/fieldblock"
 )
 
 // A request is the http.Request of a connection. It is used again for each request that is answered
@@ -17,7 +19,7 @@ type request struct {
 	http   *http.Request
 	url    url.URL
 	header http.Header
-	fields []*field // of header
+	fields []*fieldblock.Field // of header
 	body   body
 }
 
@@ -35,27 +37,27 @@ func (r *request) init(c *conn) {
 
 // set makes the request of a header list, and reports whether that is ordinary. If not, only
 // net/http can judge it.
-func (r *request) set(fields []*field, content []byte, ended bool) bool {
+func (r *request) set(fields []*fieldblock.Field, content []byte, ended bool) bool {
 	n := 0 // pseudo fields
-	var seen [contentLength]bool
+	var seen [fieldblock.ContentLength]bool
 	h := r.http
 	h.Host = ""
-	for ; n < len(fields) && fields[n].kind < contentLength; n++ {
+	for ; n < len(fields) && fields[n].Kind < fieldblock.ContentLength; n++ {
 		f := fields[n]
-		if seen[f.kind] {
+		if seen[f.Kind] {
 			return false
 		}
-		seen[f.kind] = true
-		switch f.kind {
-		case method:
-			h.Method = f.value
-		case path:
-			h.RequestURI = f.value
-		case authority:
-			h.Host = f.value
+		seen[f.Kind] = true
+		switch f.Kind {
+		case fieldblock.Method:
+			h.Method = f.Value
+		case fieldblock.Path:
+			h.RequestURI = f.Value
+		case fieldblock.Authority:
+			h.Host = f.Value
 		}
 	}
-	if !seen[method] || !seen[path] || !seen[scheme] || h.Method == "CONNECT" || strings.IndexByte(h.Host, '@') >= 0 {
+	if !seen[fieldblock.Method] || !seen[fieldblock.Path] || !seen[fieldblock.Scheme] || h.Method == "CONNECT" || strings.IndexByte(h.Host, '@') >= 0 {
 		return false
 	}
 	if regular := fields[n:]; !slices.Equal(regular, r.fields) {
@@ -72,17 +74,17 @@ func (r *request) set(fields []*field, content []byte, ended bool) bool {
 }
 
 // setHeader makes the header of fields that are not pseudo fields, if all are ordinary.
-func (r *request) setHeader(fields []*field) bool {
+func (r *request) setHeader(fields []*fieldblock.Field) bool {
 	for i := range fields {
-		k := fields[i].kind
-		if k != regular && (k != contentLength || declared(fields[:i]) >= 0) {
+		k := fields[i].Kind
+		if k != fieldblock.Regular && (k != fieldblock.ContentLength || declared(fields[:i]) >= 0) {
 			return false
 		}
 	}
 	clear(r.header)
 	for i := range fields {
 		f := fields[i]
-		r.header[f.canonical] = append(r.header[f.canonical], f.value)
+		r.header[f.Canonical] = append(r.header[f.Canonical], f.Value)
 	}
 	r.fields = append(r.fields[:0], fields...)
 	return true
@@ -110,12 +112,39 @@ func (r *request) setURL(text string) bool {
 }
 
 // declared returns the Content-Length of a header list, or -1.
-func declared(fields []*field) int {
+func declared(fields []*fieldblock.Field) int {
 	for i := range fields {
-		if fields[i].kind == contentLength {
-			n, _ := strconv.Atoi(fields[i].value) // it is valid
+		if fields[i].Kind == fieldblock.ContentLength {
+			n, _ := strconv.Atoi(fields[i].Value) // it is valid
 			return n
 		}
 	}
 	return -1
+}
+
+// plain has the bytes of paths that url.Parse neither decodes nor remembers in RawPath.
+var plain = func() (set [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~$&+,/:;=@") {
+		set[c] = true
+	}
+	return set
+}()
+
+// isPlain reports whether a path and a query can be used without url.Parse.
+func isPlain(text string) (cut int, ok bool) {
+	for i := range len(text) {
+		if plain[text[i]] {
+			continue
+		}
+		if text[i] != '?' || i+1 == len(text) {
+			return 0, false
+		}
+		for _, c := range []byte(text[i:]) {
+			if c <= ' ' || c >= 0x7f {
+				return 0, false
+			}
+		}
+		return i, true
+	}
+	return len(text), true
 }

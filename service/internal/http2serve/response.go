@@ -3,12 +3,11 @@ package http2serve
 import (
 	"net/http"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/service/internal/fieldblock"
 )
 
 // A response is the http.ResponseWriter of a connection. It is used again for each request that is
@@ -30,7 +29,7 @@ func (w *response) Header() http.Header { return w.header }
 // SetField encodes a field that is not in Header. The name has lower case.
 func (w *response) SetField(name, value string) {
 	w.typed = w.typed || name == "content-type"
-	w.block = appendText(appendText(append(w.block, 0), name), value)
+	w.block = fieldblock.AppendField(w.block, name, value)
 }
 
 // WriteHeader encodes the header as it is now.
@@ -53,7 +52,7 @@ func (w *response) WriteHeader(status int) {
 		case "Content-Length":
 			w.sized = true
 		}
-		w.block = appendValues(w.block, name, values)
+		w.block = fieldblock.AppendValues(w.block, name, values)
 	}
 }
 
@@ -72,11 +71,10 @@ func (w *response) end() bool {
 	w.WriteHeader(http.StatusOK)
 	if w.status != http.StatusNoContent && w.status != http.StatusNotModified {
 		if !w.typed && len(w.body) > 0 {
-			w.block = appendValues(w.block, "Content-Type", []string{http.DetectContentType(w.body)})
+			w.block = fieldblock.AppendValues(w.block, "Content-Type", []string{http.DetectContentType(w.body)})
 		}
 		if !w.sized && len(w.body) <= sizedBody {
-			var digits [20]byte
-			w.block = appendText(append(w.block, 0x0f, 28-15), strconv.AppendInt(digits[:0], int64(len(w.body)), 10))
+			w.block = fieldblock.AppendContentLength(w.block, len(w.body))
 		}
 	}
 	return len(w.body) == 0 && len(w.trailers) == 0
@@ -107,7 +105,7 @@ func (c *conn) respond(id uint32, window int64, h http.Handler) {
 		flags = http2.FlagHeadersEndStream
 	}
 	from := c.beginBlock(id, flags)
-	c.out = append(appendStatus(c.out, w.status), w.block...)
+	c.out = append(fieldblock.AppendStatus(c.out, w.status), w.block...)
 	c.out = append(c.out, c.date()...)
 	c.endBlock(id, from)
 	if flags == 0 {
@@ -137,7 +135,7 @@ func (c *conn) sendBody(id uint32, window int64) {
 	w := &c.response
 	w.block = w.block[:0]
 	for _, name := range w.trailers {
-		w.block = appendValues(w.block, name, w.header[name])
+		w.block = fieldblock.AppendValues(w.block, name, w.header[name])
 	}
 	b := blocked{id: id, window: window, data: w.body, ends: len(w.block) == 0}
 	if !b.ends {
@@ -191,46 +189,7 @@ func (c *conn) date() []byte {
 	if at := c.read.Unix(); at != c.dateAt || len(c.dateField) == 0 {
 		var value [len(http.TimeFormat)]byte
 		c.dateAt = at
-		c.dateField = appendText(append(c.dateField[:0], 0x0f, 33-15), c.read.UTC().AppendFormat(value[:0], http.TimeFormat))
+		c.dateField = fieldblock.AppendField(c.dateField[:0], "date", c.read.UTC().AppendFormat(value[:0], http.TimeFormat))
 	}
 	return c.dateField
-}
-
-// namePrefixes has the start of literal fields by the names that answers have.
-var namePrefixes = func() map[string][]byte {
-	prefixes := map[string][]byte{}
-	for i := len(staticTable) - 1; i > 0; i-- {
-		prefixes[staticTable[i].canonical] = appendInteger(nil, 0, 4, i)
-	}
-	for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "Weir-Degraded", "Trailer", "Grpc-Status", "Grpc-Message"} {
-		prefixes[name] = appendText([]byte{0}, strings.ToLower(name))
-	}
-	return prefixes
-}()
-
-// appendValues appends the fields with a name.
-func appendValues(b []byte, name string, values []string) []byte {
-	prefix := namePrefixes[name]
-	if prefix == nil {
-		lower := strings.ToLower(name)
-		if !httpguts.ValidHeaderFieldName(lower) {
-			return b
-		}
-		prefix = appendText([]byte{0}, lower)
-	}
-	for _, value := range values {
-		b = appendText(append(b, prefix...), value)
-	}
-	return b
-}
-
-// appendStatus appends the field of a status.
-func appendStatus(b []byte, status int) []byte {
-	for i := 8; i <= 14; i++ {
-		if v := staticTable[i].value; status == int(v[0]-'0')*100+int(v[1]-'0')*10+int(v[2]-'0') {
-			return append(b, 0x80|byte(i))
-		}
-	}
-	var digits [20]byte
-	return appendText(append(b, 8), strconv.AppendInt(digits[:0], int64(status), 10))
 }

@@ -64,6 +64,7 @@ func newHTTP(timeout time.Duration) *http.Server {
 	srv := &http.Server{
 		Handler: http.HandlerFunc(answer), ErrorLog: log.New(io.Discard, "", 0), MaxHeaderBytes: 8 << 10,
 		ReadHeaderTimeout: timeout, IdleTimeout: 2 * time.Minute, WriteTimeout: timeout,
+		ConnState: func(net.Conn, http.ConnState) {}, ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return ctx },
 	}
 	httpserve.SpeakHTTP2(srv, timeout)
 	return srv

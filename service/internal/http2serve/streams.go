@@ -7,8 +7,11 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/service/internal/fieldblock"
 )
 
 // A block is a header block that has not come to its end.
@@ -25,9 +28,9 @@ const maxBody = 8 << 10
 // An unread is a request that can be answered here, whose body has not come yet.
 type unread struct {
 	id     uint32
-	fields []*field
-	path   field  // of fields
-	text   []byte // its value
+	fields []*fieldblock.Field
+	path   fieldblock.Field // of fields
+	text   []byte           // its value
 	body   []byte
 	frames int // bytes of DATA, with padding
 	window int64
@@ -68,7 +71,7 @@ func (c *conn) handleBlock(flags http2.Flags, b []byte, now time.Time) error {
 		k.bytes = append(k.bytes, b...)
 		b = k.bytes
 	}
-	fields, tooLong, err := c.decoder.decode(b)
+	fields, tooLong, err := c.decoder.Decode(b)
 	if err != nil {
 		return err
 	}
@@ -81,7 +84,7 @@ func (c *conn) handleBlock(flags http2.Flags, b []byte, now time.Time) error {
 }
 
 // handleFields handles the fields of a whole block.
-func (c *conn) handleFields(fields []*field, tooLong bool, now time.Time) error {
+func (c *conn) handleFields(fields []*fieldblock.Field, tooLong bool, now time.Time) error {
 	k := &c.block
 	switch {
 	case k.id%2 == 0:
@@ -122,7 +125,7 @@ func refuseHeader(w http.ResponseWriter, _ *http.Request) {
 }
 
 // handleTrailer handles the fields of a stream that has begun.
-func (c *conn) handleTrailer(fields []*field) error {
+func (c *conn) handleTrailer(fields []*fieldblock.Field) error {
 	id := c.block.id
 	if u := c.unreadOf(id); u != nil {
 		c.relayUnread(u, false)
@@ -130,7 +133,7 @@ func (c *conn) handleTrailer(fields []*field) error {
 	switch {
 	case c.isRelayed(id):
 		c.relayHeaders(id, c.block.flags, c.block.priority, fields)
-	case slices.ContainsFunc(fields, func(f *field) bool { return f.kind == strange }):
+	case slices.ContainsFunc(fields, func(f *fieldblock.Field) bool { return f.Kind == fieldblock.Strange }):
 		c.reset(id, http2.ErrCodeProtocol)
 	case c.blockedOf(id) != nil:
 		c.reset(id, http2.ErrCodeStreamClosed)
@@ -141,15 +144,15 @@ func (c *conn) handleTrailer(fields []*field) error {
 }
 
 // addUnread keeps a request until its body has come.
-func (c *conn) addUnread(id uint32, fields []*field) {
+func (c *conn) addUnread(id uint32, fields []*fieldblock.Field) {
 	u := unreads.Get().(*unread)
 	u.id, u.window, u.frames, u.body = id, c.initial, 0, u.body[:0]
 	u.fields = append(u.fields[:0], fields...)
 	for i, f := range u.fields {
-		if f == &c.decoder.path { // it is valid only as long as the block
-			u.text = append(u.text[:0], f.value...)
+		if c.decoder.Volatile(f) {
+			u.text = append(u.text[:0], f.Value...)
 			u.path = *f
-			u.path.value, u.fields[i] = text(u.text), &u.path
+			u.path.Value, u.fields[i] = unsafe.String(unsafe.SliceData(u.text), len(u.text)), &u.path
 		}
 	}
 	c.bodies = append(c.bodies, u)

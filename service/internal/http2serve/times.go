@@ -20,8 +20,10 @@ type times struct {
 	writes      time.Time // the deadline of writes
 }
 
-// farewell is the time for a client to take the last frames, as in net/http.
-const farewell = time.Second
+const (
+	helloTime = 2 * time.Second // for the first SETTINGS, as in net/http
+	farewell  = time.Second     // for a client to take the last frames, as in net/http
+)
 
 // tellEvery is how often a connection that answers requests is told to be in use.
 const tellEvery = time.Second
@@ -40,7 +42,7 @@ func (c *conn) tell(now time.Time) {
 		c.ending = now
 	}
 	note := c.srv.cfg.HTTP.ConnState
-	if note == nil || busy == c.busy && (busy || c.active.Sub(c.told) < tellEvery) {
+	if busy == c.busy && (busy || c.active.Sub(c.told) < tellEvery) {
 		return
 	}
 	if c.told = now; !c.busy {
@@ -127,7 +129,10 @@ func (c *conn) armWrite(now time.Time) {
 func (c *conn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err == nil {
+	switch {
+	case !c.greeted && c.unacked == 0: // the preface has not come
+		_ = c.nc.Close()
+	case c.err == nil:
 		c.goAway(http2.ErrCodeNo)
 		c.settle(time.Now())
 	}

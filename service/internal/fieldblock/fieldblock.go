@@ -1,4 +1,7 @@
-package http2serve
+// Package fieldblock decodes and encodes the header blocks of HTTP/2 (HPACK, RFC 7541) for requests
+// that are answered at once. In contrast to package hpack, on which it is built, a Decoder does not allocate for requests
+// that resemble the one before, and tells whether a field is ordinary. Blocks are encoded without a table.
+package fieldblock
 
 import (
 	"net/http"
@@ -11,75 +14,78 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A kind tells fields apart that a request needs, or that only the http.Server can judge.
-type kind uint8
+// A Kind tells fields of requests apart.
+type Kind uint8
 
+// The Kinds. Those before ContentLength are pseudo fields.
 const (
-	method kind = iota
-	scheme
-	authority
-	path
-	contentLength // the first that is not a pseudo field
-	regular
-	strange // a request with such a field is relayed
+	Method Kind = iota
+	Scheme
+	Authority
+	Path
+	ContentLength // a number
+	Regular
+	Strange // invalid, or of connections, or with a meaning of its own to net/http
 )
 
-// A field is a decoded header field.
-type field struct {
-	name, value string
-	canonical   string // the name as a key of an http.Header
-	kind        kind
+// A Field is a header field. It does not change, except the path of a Decoder.
+type Field struct {
+	Name, Value string
+	Canonical   string // Name, as a key of an http.Header
+	Kind        Kind
 }
 
 // size is the size of a field in a table and in a header list (RFC 7541, section 4.1).
-func (f *field) size() int { return len(f.name) + len(f.value) + 32 }
+func (f *Field) size() int { return len(f.Name) + len(f.Value) + 32 }
 
 // newField returns a field whose kind is known. It does not change any more.
-func newField(name, value string) *field {
-	f := &field{name: name, value: value, canonical: name, kind: strange}
+func newField(name, value string) *Field {
+	f := &Field{Name: name, Value: value, Canonical: name, Kind: Strange}
 	switch name {
 	case ":method":
-		f.kind = method
+		if f.Kind = Method; value == "" {
+			f.Kind = Strange
+		}
 	case ":scheme":
-		if f.kind = scheme; value != "http" && value != "https" {
-			f.kind = strange
+		if f.Kind = Scheme; value != "http" && value != "https" {
+			f.Kind = Strange
 		}
 	case ":authority":
-		f.kind = authority
+		f.Kind = Authority
 	case ":path":
-		f.kind = path
+		f.Kind = Path
 	default:
-		f.canonical = http.CanonicalHeaderKey(name)
-		f.kind = regularKind(name, value)
+		f.Canonical = http.CanonicalHeaderKey(name)
+		f.Kind = kindOf(name, value)
 	}
 	if !httpguts.ValidHeaderFieldValue(value) {
-		f.kind = strange
+		f.Kind = Strange
 	}
 	return f
 }
 
-func regularKind(name, value string) kind {
+func kindOf(name, value string) Kind {
 	if !httpguts.ValidHeaderFieldName(name) || strings.ToLower(name) != name {
-		return strange
+		return Strange
 	}
 	switch name {
 	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade", "host", "expect", "trailer", "cookie":
-		return strange
+		return Strange
 	case "te":
 		if value != "trailers" {
-			return strange
+			return Strange
 		}
 	case "content-length":
 		if _, err := strconv.ParseUint(value, 10, 63); err != nil {
-			return strange
+			return Strange
 		}
-		return contentLength
+		return ContentLength
 	}
-	return regular
+	return Regular
 }
 
 // staticTable is that of RFC 7541, appendix A, from index 1.
-var staticTable = func() (table [62]*field) {
+var staticTable = func() (table [62]*Field) {
 	for i := 1; i < len(table); i++ {
 		one, err := hpack.NewDecoder(0, nil).DecodeFull([]byte{0x80 | byte(i)})
 		if err != nil {
@@ -90,31 +96,37 @@ var staticTable = func() (table [62]*field) {
 	return table
 }()
 
-// tableSize is the size of the decoder's table that is announced to clients.
-const tableSize = 4096
+// TableSize is the size of the decoder's table that is announced to clients.
+const TableSize = 4096
 
-// A decoder decodes header blocks (RFC 7541). In contrast to hpack.Decoder, it does not allocate for
-// what the table has, for what the block before had at the same place, and for paths.
-type decoder struct {
-	table     []*field // the newest last
+// A Decoder decodes the blocks of a connection. It does not allocate for fields that the table has or that the block before
+// had at the same place, and for paths.
+type Decoder struct {
+	table     []*Field // the newest last
 	size, max int      // of the table
 	most      int      // bytes of a string, and of a header list
-	fields    []*field // of the last block
-	path      field    // of the last block, as a literal
+	fields    []*Field // of the last block
+	path      Field    // of the last block, as a literal
 	texts     []byte   // decoded strings of the last block
 }
+
+// NewDecoder returns a Decoder of lists of most bytes, counted as RFC 9113, section 6.5.2, does.
+func NewDecoder(most int) *Decoder { return &Decoder{max: TableSize, most: most} }
+
+// Volatile reports whether a field of the last list must not be used after its block.
+func (d *Decoder) Volatile(f *Field) bool { return f == &d.path }
 
 // errBlock is the error of a block that is not valid.
 const errBlock = http2.ConnectionError(http2.ErrCodeCompression)
 
-// decode returns the fields of a block. They are valid until the next call, and the path no longer than the
+// Decode returns the fields of a block. They are valid until the next call, and the path no longer than the
 // block. If the list is too long, the fields after the first too many are missing.
-func (d *decoder) decode(b []byte) (fields []*field, tooLong bool, err error) {
+func (d *Decoder) Decode(b []byte) (fields []*Field, tooLong bool, err error) {
 	last, list := d.fields, d.fields[:0]
 	d.texts = d.texts[:0]
 	left := d.most
 	for first := true; len(b) > 0; {
-		var f *field
+		var f *Field
 		switch {
 		case b[0]&0x80 != 0:
 			var n int
@@ -130,7 +142,7 @@ func (d *decoder) decode(b []byte) (fields []*field, tooLong bool, err error) {
 			}
 			continue
 		default:
-			var old *field
+			var old *Field
 			if i := len(list); i < len(last) && !tooLong {
 				old = last[i]
 			}
@@ -151,9 +163,9 @@ func (d *decoder) decode(b []byte) (fields []*field, tooLong bool, err error) {
 }
 
 // resize changes the size of the table.
-func (d *decoder) resize(b []byte, first bool) ([]byte, error) {
+func (d *Decoder) resize(b []byte, first bool) ([]byte, error) {
 	n, b, err := integer(b, 5)
-	if err != nil || n > tableSize || !first && d.size > 0 {
+	if err != nil || n > TableSize || !first && d.size > 0 {
 		return nil, errBlock
 	}
 	d.max = n
@@ -162,7 +174,7 @@ func (d *decoder) resize(b []byte, first bool) ([]byte, error) {
 }
 
 // literal decodes a literal. It returns old if it equals that.
-func (d *decoder) literal(b []byte, old *field) (f *field, rest []byte, err error) {
+func (d *Decoder) literal(b []byte, old *Field) (f *Field, rest []byte, err error) {
 	indexed, bits := b[0]&0x40 != 0, 4
 	if indexed {
 		bits = 6
@@ -183,13 +195,13 @@ func (d *decoder) literal(b []byte, old *field) (f *field, rest []byte, err erro
 		return nil, nil, err
 	}
 	switch {
-	case f != nil && f.kind == path && !indexed:
-		d.path = field{name: f.name, value: text(value), canonical: f.name, kind: path}
+	case f != nil && f.Kind == Path && !indexed:
+		d.path = Field{Name: f.Name, Value: text(value), Canonical: f.Name, Kind: Path}
 		return &d.path, b, nil
-	case old != nil && old != &d.path && string(value) == old.value && (f != nil && f.name == old.name || f == nil && string(name) == old.name):
+	case old != nil && old != &d.path && string(value) == old.Value && (f != nil && f.Name == old.Name || f == nil && string(name) == old.Name):
 		f = old
 	case f != nil:
-		f = newField(f.name, string(value))
+		f = newField(f.Name, string(value))
 	default:
 		f = newField(string(name), string(value))
 	}
@@ -202,7 +214,7 @@ func (d *decoder) literal(b []byte, old *field) (f *field, rest []byte, err erro
 }
 
 // at returns the field with an index, or nil.
-func (d *decoder) at(n int) *field {
+func (d *Decoder) at(n int) *Field {
 	switch {
 	case n <= 0 || n >= len(staticTable)+len(d.table):
 		return nil
@@ -213,7 +225,7 @@ func (d *decoder) at(n int) *field {
 }
 
 // evict drops the oldest fields until the table is small enough.
-func (d *decoder) evict() {
+func (d *Decoder) evict() {
 	n := 0
 	for ; d.size > d.max; n++ {
 		d.size -= d.table[n].size()
@@ -229,7 +241,7 @@ func (d *decoder) evict() {
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // text decodes a string. It belongs to the block, or to texts.
-func (d *decoder) text(b []byte) (text, rest []byte, err error) {
+func (d *Decoder) text(b []byte) (text, rest []byte, err error) {
 	if len(b) == 0 {
 		return nil, nil, errBlock
 	}
@@ -274,58 +286,4 @@ func integer(b []byte, bits int) (n int, rest []byte, err error) {
 		}
 	}
 	return 0, nil, errBlock
-}
-
-// appendInteger encodes an integer with a prefix of some bits, whose first byte has other bits too.
-func appendInteger(b []byte, first byte, bits, n int) []byte {
-	most := 1<<bits - 1
-	if n < most {
-		return append(b, first|byte(n))
-	}
-	b = append(b, first|byte(most))
-	for n -= most; n >= 0x80; n >>= 7 {
-		b = append(b, byte(n)|0x80)
-	}
-	return append(b, byte(n))
-}
-
-// appendText encodes a string, without Huffman's code.
-func appendText[T string | []byte](b []byte, text T) []byte {
-	return append(appendInteger(b, 0, 7, len(text)), text...)
-}
-
-// appendFields encodes fields as literals, which no table is needed for.
-func appendFields(b []byte, fields []*field) []byte {
-	for i := range fields {
-		b = appendText(append(b, 0), fields[i].name)
-		b = appendText(b, fields[i].value)
-	}
-	return b
-}
-
-// plain has the bytes of paths that url.Parse neither decodes nor remembers in RawPath.
-var plain = func() (set [256]bool) {
-	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~$&+,/:;=@") {
-		set[c] = true
-	}
-	return set
-}()
-
-// isPlain reports whether a path and a query can be used without url.Parse.
-func isPlain(text string) (cut int, ok bool) {
-	for i := range len(text) {
-		if plain[text[i]] {
-			continue
-		}
-		if text[i] != '?' || i+1 == len(text) {
-			return 0, false
-		}
-		for _, c := range []byte(text[i:]) {
-			if c <= ' ' || c >= 0x7f {
-				return 0, false
-			}
-		}
-		return i, true
-	}
-	return len(text), true
 }
