@@ -125,7 +125,7 @@ func (d *Decoder) Decode(b []byte) (fields []*Field, tooLong bool, err error) {
 	last, list := d.fields, d.fields[:0]
 	d.texts = d.texts[:0]
 	left := d.most
-	for first := true; len(b) > 0; {
+	for first := true; len(b) > 0; first = false {
 		var f *Field
 		switch {
 		case b[0]&0x80 != 0:
@@ -150,7 +150,7 @@ func (d *Decoder) Decode(b []byte) (fields []*Field, tooLong bool, err error) {
 				return nil, false, errBlock
 			}
 		}
-		if first = false; tooLong {
+		if tooLong {
 			continue
 		}
 		if left -= f.size(); left < 0 {
