@@ -13,6 +13,7 @@ require (
 	github.com/didip/tollbooth/v8 v8.0.1
 	github.com/dunglas/httpsfv v1.1.2
 	github.com/failsafe-go/failsafe-go v0.9.8
+	github.com/google/pprof v0.0.0-20261105003125-4bf881d7fb0b
 	github.com/hashicorp/golang-lru v0.5.4
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/sethvargo/go-limiter v0.7.1
