@@ -24,17 +24,21 @@ func (s *setting) servers(l load) []string {
 // load has answered.
 func (s *setting) costs(all servers, f files) (rates map[string]float64, err error) {
 	rates = map[string]float64{}
+	var bars []bar
 	row("CPU of the server, µs a request", slices.Concat([]string{"the floor"}, s.transports, []string{s.transports[len(s.transports)-1] + " ÷ floor", "GoCC ÷ floor"}))
 	for _, l := range s.loads(f) {
 		if !s.wants(l.name) {
 			continue
 		}
-		micros := map[string][]float64{}
-		for range s.rounds {
+		micros, requests := map[string][]float64{}, map[string]int{}
+		for round := range s.rounds + 1 {
 			for _, name := range s.servers(l) {
-				took, err := l.on(all[name])
+				took, err := l.on(all[name], requests[name])
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", name, err)
+				}
+				if requests[name] = int(took.rate) * s.seconds; round == 0 { // to find how many
+					continue
 				}
 				micros[name] = append(micros[name], took.micros/float64(l.batch))
 				if name == l.floor {
@@ -43,8 +47,12 @@ func (s *setting) costs(all servers, f files) (rates map[string]float64, err err
 			}
 		}
 		row(l.name, s.columns(l, micros))
+		bars = append(bars, s.bars(l, micros)...)
 	}
 	fmt.Println()
+	if s.picture != "" {
+		return rates, s.paint(bars)
+	}
 	return rates, nil
 }
 
@@ -79,4 +87,20 @@ func (s *setting) columns(l load, micros map[string][]float64) []string {
 		gocc = fmt.Sprintf("%.2f", l.gocc)
 	}
 	return append(columns, ratio, gocc)
+}
+
+// bars returns the bars of a load.
+func (s *setting) bars(l load, micros map[string][]float64) (bars []bar) {
+	if l.own != "" {
+		return nil
+	}
+	floor := stat.Median(micros[l.floor])
+	bars = append(bars, bar{l.name, theFloor, floor})
+	for _, name := range s.transports {
+		bars = append(bars, bar{l.name, name, stat.Median(micros[name])})
+	}
+	if l.gocc > 0 {
+		bars = append(bars, bar{l.name, goCC, l.gocc * floor})
+	}
+	return bars
 }

@@ -60,7 +60,7 @@ func (l load) connections() (n int) {
 func (s *setting) latency(l load, p *process, each int) (q [2]float64, err error) {
 	path := filepath.Join(s.dir, "log")
 	defer os.Remove(path)
-	if _, err := l.on(p, "--rps="+fmt.Sprint(each), "--log-file="+path); err != nil {
+	if _, err := l.on(p, each*l.connections()*s.seconds, "--rps="+fmt.Sprint(each), "--log-file="+path); err != nil {
 		return q, err
 	}
 	file, err := os.Open(path)

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,15 +89,19 @@ type spent struct {
 	rate   float64 // requests a second
 }
 
-// on returns what a turn of the load takes.
-func (l load) on(p *process, more ...string) (spent, error) {
+// on returns what a turn of the load takes. If requests is not zero, h2load sends as many: when it ends after a time, it does not count
+// requests that the server has got, and there can be as many as it answers in half a second.
+func (l load) on(p *process, requests int, more ...string) (spent, error) {
 	args := append(l.args[:1:1], more...)
 	replace := strings.NewReplacer("URL", "http://"+p.addr, "HOST", p.host(), "PORT", p.port())
 	for _, a := range l.args[1:] {
 		args = append(args, replace.Replace(a))
 	}
-	began, requests := time.Now(), 0
-	micros, err := p.cost(func() (n int, err error) {
+	if i := slices.Index(args, "-D"); i > 0 && requests > 0 {
+		args[i], args[i+1] = "-n", strconv.Itoa(requests)
+	}
+	began := time.Now()
+	micros, err := p.cost(func() (int, error) {
 		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 		if err != nil {
 			return 0, fmt.Errorf("%v: %w\n%s", args, err, out)

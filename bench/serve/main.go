@@ -30,6 +30,7 @@ type setting struct {
 	rounds     int
 	seconds    int
 	profile    bool   // instead of costs and latencies
+	picture    string // the file of a picture of the costs; empty: none
 	dir        string // of temporary files
 }
 
@@ -43,6 +44,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 3, "turns of each server under each load")
 	flag.IntVar(&s.seconds, "seconds", 3, "how long a turn takes")
 	flag.BoolVar(&s.profile, "profile", false, "print what weir serve spends the time of a request on, instead of the rest")
+	flag.StringVar(&s.picture, "picture", "", "write a picture of the costs to this file, as svg or png")
 	flag.Parse()
 	if *floor != "" {
 		log.Fatal(serveFloor(*floor))

@@ -102,7 +102,7 @@ func (s *setting) profileOf(p *process, l load) (map[string]float64, error) {
 		got, err := fetch(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.admin, s.seconds))
 		result <- fetched{got, err}
 	}()
-	took, err := l.on(p)
+	took, err := l.on(p, 0)
 	got := <-result
 	if err != nil {
 		return nil, err
