@@ -15,7 +15,7 @@ import (
 // has no table, so that those of its answers are too.
 type relay struct {
 	nc      net.Conn
-	lastID  uint32 // the last stream that it was told
+	block   []byte // the frames of a header block that has not come to its end
 	acks    int    // SETTINGS to be acknowledged that are not the client's
 	widened bool   // it has widened the window of the connection, which greet has told the client
 }
@@ -35,13 +35,10 @@ func (c *innerConn) RemoteAddr() net.Addr       { return c.outer.RemoteAddr() }
 // NetConn returns the connection of the client.
 func (c *innerConn) NetConn() net.Conn { return c.outer }
 
-// isRelayed reports whether frames of a stream that has begun are the relay's.
+// isRelayed reports whether the relay has a stream, and has not answered it.
 func (c *conn) isRelayed(id uint32) bool {
-	if c.relay == nil || id > c.relay.lastID || c.unreadOf(id) != nil {
-		return false
-	}
-	b := c.blockedOf(id)
-	return b == nil || b.relayed
+	_, relayed := c.relayed[id]
+	return relayed
 }
 
 // openRelay makes the relay, if there is none.
@@ -90,10 +87,7 @@ func (c *conn) relayHeaders(id uint32, flags http2.Flags, priority []byte, field
 		c.toRelay = append(appendHeader(c.toRelay, kind, flags, id, n), block[:n]...)
 		block, kind, flags = block[n:], http2.FrameContinuation, 0
 	}
-	if id > c.relay.lastID {
-		c.relay.lastID = id
-		c.relayed[id] = struct{}{}
-	}
+	c.relayed[id] = struct{}{}
 }
 
 // relayUnread relays a request whose body has not come yet, with what has come.
@@ -195,15 +189,26 @@ func (c *conn) handleRelayed(r *relay, f *frame, reply []byte) []byte {
 		c.sendRelayed(f)
 		return reply
 	case http2.FrameHeaders, http2.FrameContinuation:
-		c.encoded = true
+		c.noteEnd(f)
+		if r.block = append(r.block, f.all...); !f.flags.Has(http2.FlagHeadersEndHeaders) {
+			return reply // nothing may come between the frames of a block
+		}
+		all := r.block
+		r.block = nil
 		if b := c.blockedOf(f.id); b != nil {
-			b.after = append(b.after, f.all...)
-			c.noteEnd(f)
+			b.after = append(b.after, all...)
 			return reply
 		}
-		c.noteEnd(f)
+		c.encoded = true
+		c.raw(all)
+		return reply
 	case http2.FrameRSTStream:
+		answered := !c.isRelayed(f.id)
 		c.relayDone(f.id)
+		if b := c.blockedOf(f.id); b != nil && answered { // the rest of the request is not wanted
+			b.after = append(b.after, f.all...)
+			return reply
+		}
 		c.forget(f.id)
 	}
 	c.raw(f.all)

@@ -55,7 +55,7 @@ func (r *request) set(fields []*field, content []byte, ended bool) bool {
 			h.Host = f.value
 		}
 	}
-	if !seen[method] || !seen[path] || !seen[scheme] || h.Method == "CONNECT" || strings.Contains(h.Host, "@") {
+	if !seen[method] || !seen[path] || !seen[scheme] || h.Method == "CONNECT" || strings.IndexByte(h.Host, '@') >= 0 {
 		return false
 	}
 	if regular := fields[n:]; !slices.Equal(regular, r.fields) {

@@ -38,7 +38,9 @@ func (w *response) WriteHeader(status int) {
 	if w.status != 0 || status < 200 {
 		return
 	}
-	w.status = status
+	if w.status = status; len(w.header) == 0 {
+		return
+	}
 	for name, values := range w.header {
 		switch name {
 		case "Connection":
@@ -62,6 +64,9 @@ func (w *response) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// sizedBody bounds the bodies to which net/http adds a Content-Length.
+const sizedBody = 4 << 10
+
 // end completes the header. It reports whether there is no more than that.
 func (w *response) end() bool {
 	w.WriteHeader(http.StatusOK)
@@ -69,7 +74,7 @@ func (w *response) end() bool {
 		if !w.typed && len(w.body) > 0 {
 			w.block = appendValues(w.block, "Content-Type", []string{http.DetectContentType(w.body)})
 		}
-		if !w.sized {
+		if !w.sized && len(w.body) <= sizedBody {
 			var digits [20]byte
 			w.block = appendText(append(w.block, 0x0f, 28-15), strconv.AppendInt(digits[:0], int64(len(w.body)), 10))
 		}

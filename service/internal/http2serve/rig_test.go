@@ -3,6 +3,7 @@ package http2serve_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -47,6 +48,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	case n > 0:
 		_, _ = w.Write(bytes.Repeat([]byte("x"), n))
+	case what == "wait":
+		<-r.Context().Done()
 	default:
 		h["Weir-Odd"] = []string{"a", "b"}
 		w.WriteHeader(http.StatusTeapot)
@@ -66,13 +69,14 @@ func newHTTP(timeout time.Duration) *http.Server {
 	return srv
 }
 
-type server interface {
+type service interface {
 	Serve(net.Listener) error
+	Shutdown(context.Context) error
 	Close() error
 }
 
 // newServer returns a server of answer: net/http's, or that of this package.
-func newServer(std bool) server {
+func newServer(std bool) service {
 	srv := newHTTP(10 * time.Second)
 	if std {
 		return srv
@@ -92,7 +96,7 @@ type client struct {
 }
 
 // dial connects a client to a server, which end closes.
-func dial(tb testing.TB, srv server) (c *client, end func()) {
+func dial(tb testing.TB, srv service) (c *client, end func()) {
 	ln := pipenet.Listen()
 	served := make(chan struct{})
 	go func() { _ = srv.Serve(ln); close(served) }()
@@ -216,7 +220,7 @@ func (c *client) result() *result {
 }
 
 // both runs a test against both servers, each in a bubble.
-func both(t *testing.T, run func(t *testing.T, srv server)) {
+func both(t *testing.T, run func(t *testing.T, srv service)) {
 	for _, std := range []bool{true, false} {
 		t.Run(map[bool]string{true: "std", false: "inline"}[std], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { run(t, newServer(std)) })

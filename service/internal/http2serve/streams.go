@@ -129,7 +129,9 @@ func (c *conn) handleTrailer(fields []*field) error {
 	}
 	switch {
 	case c.isRelayed(id):
-		c.relayHeaders(id, c.block.flags, nil, fields)
+		c.relayHeaders(id, c.block.flags, c.block.priority, fields)
+	case slices.ContainsFunc(fields, func(f *field) bool { return f.kind == strange }):
+		c.reset(id, http2.ErrCodeProtocol)
 	case c.blockedOf(id) != nil:
 		c.reset(id, http2.ErrCodeStreamClosed)
 	default:
