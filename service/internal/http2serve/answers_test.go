@@ -108,7 +108,7 @@ func TestWidenAnswered(t *testing.T) {
 		defer end()
 		c.start(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
 		c.ask(c.get("/later/60000"), c.get("/later/60000"))
-		c.ask(widen(3, 1))
+		c.ask(widen(3, 1<<20))
 		r := c.ask(widen(0, 100_000))
 		if text := r.streams[3]; !strings.HasSuffix(text, strings.Repeat("x", 60_000)+"END") {
 			t.Errorf("%d bytes, ends %q", strings.Count(text, "x"), text[max(len(text)-30, 0):])
