@@ -158,7 +158,7 @@ func (c *client) request(ends bool, path string, more ...string) []byte {
 	})
 }
 
-// A result is what a client got.
+// A result has the frames that a client got.
 type result struct {
 	streams map[uint32]string // what came over each
 	goAway  []http2.ErrCode
