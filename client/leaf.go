@@ -109,7 +109,7 @@ func (c *Client) newLeaf() (*leafMode, error) {
 			Rate: min(c.cfg.LocalQuota.Rate(), most) * n, Burst: min(float64(c.cfg.LocalQuota.Burst()), most) * n,
 		}
 	}
-	own := leaf.Config{Name: cfg.Name, MaxKeys: cfg.MaxKeys, MaxWaiters: c.cfg.Queue}
+	own := leaf.Config{Name: cfg.Name, MaxKeys: cfg.MaxKeys, MaxWaiters: c.cfg.Queue, Share: c.cfg.Away == Local}
 	if own.Name == "" {
 		own.Name = rand.Text()
 	}

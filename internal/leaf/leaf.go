@@ -87,6 +87,8 @@ type Config struct {
 	// Overdue is how long after an exchange is due the upstream counts as away if it has not
 	// answered. If zero, 1 second.
 	Overdue time.Duration
+	// Share is Exchange.Share.
+	Share bool
 	// Idle has the leaf exchange from the beginning, and also while it has no keys, so that its
 	// owner knows whether the upstream answers.
 	Idle bool

@@ -92,7 +92,7 @@ func (s *Session) Begin(now time.Duration, p *Pass) {
 // number of keys with a live assignment.
 func (s *Session) Exchange(p *Pass, held int) *Exchange {
 	s.more = p.more
-	return &Exchange{Leaf: s.cfg.Name, Held: held, Reports: p.Reports}
+	return &Exchange{Leaf: s.cfg.Name, Held: held, Share: s.cfg.Share, Reports: p.Reports}
 }
 
 // Answered takes in an answer, and returns the lease from now on.

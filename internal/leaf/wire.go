@@ -11,6 +11,9 @@ type Exchange struct {
 	Leaf string `json:"leaf"`
 	// Held is the number of keys of which the leaf has an assignment that has not ended.
 	Held int `json:"held"`
+	// Share tells that the leaf goes on with its safe share if it is cut off, under rules that do not say what
+	// it does then.
+	Share bool `json:"share,omitempty"`
 	// Leave ends all assignments of the leaf, which uses them no more.
 	Leave bool `json:"leave,omitempty"`
 	// Reports are about the keys that have changed.

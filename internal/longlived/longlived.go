@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"mime"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -48,14 +49,20 @@ func (c *Class) Now() int { return int(c.now.Load()) }
 // Full returns how often Enter has failed.
 func (c *Class) Full() uint64 { return c.full.Load() }
 
+const eventStream = "text/event-stream"
+
 // Stream reports whether an answer with this header is an event stream.
 func Stream(h http.Header) bool {
 	values := h["Content-Type"]
-	if len(values) == 0 || len(values[0]) < len("text/event-stream") {
+	if len(values) == 0 {
 		return false
 	}
-	kind, _, err := mime.ParseMediaType(values[0])
-	return err == nil && kind == "text/event-stream"
+	value := strings.TrimSpace(values[0])
+	if len(value) < len(eventStream) || !strings.EqualFold(value[:len(eventStream)], eventStream) { // the parser is slow
+		return false
+	}
+	kind, _, err := mime.ParseMediaType(value)
+	return err == nil && kind == eventStream
 }
 
 // Usual returns at least Least, and Unknown if the limiter knows nothing.

@@ -4,14 +4,15 @@
 // garbage less often than Go's default (package heapfloor), so the ReverseProxy has a row with
 // that, too: the limit costs the rest of the difference.
 //
-//	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 3s] [-rounds 3] [-only name,name]
+//	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 500ms] [-rounds 15] [-only REGEXP]
 //
 // With --limit 1000, no request waits. By default, the limit finds itself, and some do: the
 // origin answers within microseconds, so more requests in flight add nothing.
 //
-// It needs h2load and nginx. The proxies take turns, a round after the other, and each is a
-// separate process; the table has the median of the rounds and the ratio to the bare
-// ReverseProxy. A ratio of two processor times holds on a machine with other work; a rate does not.
+// It needs h2load and nginx. The proxies take turns, in a random order in each round, and each is
+// a separate process. The table has medians of the rounds: of the processor time, and of its
+// ratio to that of the bare ReverseProxy in the same round, with the quartiles of that ratio. Such
+// a ratio holds on a machine with other work, if there are many rounds; a rate does not.
 package main
 
 import (
@@ -19,10 +20,11 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -35,20 +37,22 @@ type setting struct {
 	each    time.Duration // of a run
 	rounds  int
 	clients int
-	only    []string // names of cases, or parts of them
+	only    *regexp.Regexp // of the names of cases
 }
 
 func main() {
 	var s setting
 	serve := flag.String("serve", "", "serve as origin, bare or heapfloor at the address that is the last argument; the tool starts itself so")
 	flag.StringVar(&s.weir, "weir", "../../bin/weir", "the binary to measure")
-	flag.DurationVar(&s.each, "each", 3*time.Second, "how long a run takes")
-	flag.IntVar(&s.rounds, "rounds", 3, "runs of each proxy in each case")
+	flag.DurationVar(&s.each, "each", 500*time.Millisecond, "how long a run takes")
+	flag.IntVar(&s.rounds, "rounds", 15, "runs of each proxy in each case")
 	flag.IntVar(&s.clients, "clients", 32, "connections, or streams over HTTP/2")
-	only := flag.String("only", "", "run only the cases with one of these texts in their name, separated by commas")
+	only := flag.String("only", "", "run only the cases whose names match this regular expression")
 	flag.Parse()
-	s.only = strings.Split(*only, ",")
-	err := error(nil)
+	var err error
+	if s.only, err = regexp.Compile(*only); err != nil {
+		log.Fatalf("proxycpu: -only: %v", err)
+	}
 	switch *serve {
 	case "origin":
 		err = serveOrigin(flag.Arg(0))
@@ -109,9 +113,9 @@ func (s setting) run() error {
 		{"nginx", nginx(dir, origin.addr)},
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "case\tproxy\tCPU per request\tratio\trequests/s")
+	fmt.Fprintln(out, "case\tproxy\tCPU per request\tratio (quartiles)\trequests/s")
 	for _, l := range loads {
-		if !s.runs(l.name) {
+		if !s.only.MatchString(l.name) {
 			continue
 		}
 		if err := s.compare(out, l, proxies); err != nil {
@@ -119,10 +123,6 @@ func (s setting) run() error {
 		}
 	}
 	return out.Flush()
-}
-
-func (s setting) runs(name string) bool {
-	return slices.ContainsFunc(s.only, func(text string) bool { return strings.Contains(name, text) })
 }
 
 // A proxy starts a process that serves at a free address, with TLS or without.
@@ -146,7 +146,7 @@ func (s setting) compare(out *tabwriter.Writer, l load, proxies []proxy) error {
 	}
 	results := make([][]result, len(proxies))
 	for range s.rounds {
-		for i := range proxies {
+		for _, i := range rand.Perm(len(proxies)) {
 			r, err := s.measure(running[i], l, s.each)
 			if err != nil {
 				return fmt.Errorf("%s: %w", proxies[i].name, err)
@@ -154,17 +154,23 @@ func (s setting) compare(out *tabwriter.Writer, l load, proxies []proxy) error {
 			results[i] = append(results[i], r)
 		}
 	}
-	var base float64
 	for i, rs := range results {
-		slices.SortFunc(rs, func(a, b result) int { return int(a.cost - b.cost) })
-		r := rs[len(rs)/2]
-		if i == 0 {
-			base = float64(r.cost)
+		var costs, ratios, rates []float64
+		for round, r := range rs {
+			costs = append(costs, micros(r.cost))
+			ratios = append(ratios, float64(r.cost)/float64(results[0][round].cost))
+			rates = append(rates, r.rate)
 		}
-		fmt.Fprintf(out, "%s\t%s\t%.1f µs (%.1f to %.1f)\t%.2f\t%.0f\n", l.name, proxies[i].name,
-			micros(r.cost), micros(rs[0].cost), micros(rs[len(rs)-1].cost), float64(r.cost)/base, r.rate)
+		fmt.Fprintf(out, "%s\t%s\t%.1f µs\t%.2f (%.2f to %.2f)\t%.0f\n", l.name, proxies[i].name,
+			quantile(costs, 0.5), quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75), quantile(rates, 0.5))
 	}
 	return out.Flush()
+}
+
+// quantile returns a quantile of some figures: the one of that rank.
+func quantile(figures []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(figures))
+	return sorted[int(q*float64(len(sorted)-1)+0.5)]
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/redistest"
 )
 
 // useTLS has the members serve TLS, and callers trust their authority. With mutual, members and
@@ -49,7 +52,18 @@ func TestPeersTLS(t *testing.T) {
 	}
 }
 
-// A member without a certificate of the authority is refused, and refuses others.
+// untilRefused waits until a member has logged why it cannot use another.
+func (f *peerFleet) untilRefused(i, other int, why string) {
+	f.t.Helper()
+	redistest.Until(f.t, "a refusal", func() error {
+		if text := fmt.Sprintf("msg=\"a peer cannot be used\" peer=%s error=\"%s", f.urls[other], why); f.processes[i].logged(text) == 0 {
+			return fmt.Errorf("instance %d has not logged %s", i, text)
+		}
+		return nil
+	})
+}
+
+// A member without a certificate of the authority is refused as a server and as a client, and refuses itself.
 func TestPeersTLSOfAnotherAuthority(t *testing.T) {
 	f := newPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
 	ours, other := newAuthority(t, "ours"), newAuthority(t, "another")
@@ -59,6 +73,9 @@ func TestPeersTLSOfAnotherAuthority(t *testing.T) {
 	for i := range fleetSize {
 		f.start(i)
 	}
+	f.untilRefused(0, 2, "tls: failed to verify certificate: x509: certificate signed by unknown authority")
+	f.untilRefused(2, 0, "remote error: tls: unknown certificate authority")
+	f.untilRefused(2, 2, "tls: failed to verify certificate: x509: certificate signed by unknown authority")
 	f.untilStatuses("live live dead", 0, 1)
 	f.untilStatuses("cut cut cut", 2) // it does not trust itself either
 	strange := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ours.config(t, nil).RootCAs}}}

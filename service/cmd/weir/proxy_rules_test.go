@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/weir-go/weir/service/internal/proxy"
@@ -81,7 +80,7 @@ func TestProxyReloads(t *testing.T) {
 	}
 	want("4")
 	s.forget()
-	fatal(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	hangUp(t)
 	s.until("msg=reloaded")
 	s.end()
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 )
 
@@ -136,10 +135,8 @@ func TestServeCertificateStorm(t *testing.T) {
 			}
 		})
 	}
-	self, err := os.FindProcess(os.Getpid())
-	fatal(t, err)
 	for i := range rotations {
-		rotate(int64(i+2), func() { fatal(t, self.Signal(syscall.SIGHUP)) })
+		rotate(int64(i+2), func() { hangUp(t) })
 	}
 	wg.Wait()
 	if a := s.reload(); a.status != 200 {
@@ -160,8 +157,6 @@ func TestServeHangupStorm(t *testing.T) {
 	const hangups = 300
 	rules := file(t, "rules.yaml", `rules: [{name: one, glob: "*", rate: 100/h}]`)
 	s := serving(t, "--rules", rules, "--watch-interval", "1h")
-	self, err := os.FindProcess(os.Getpid())
-	fatal(t, err)
 	allowed := make(chan int)
 	go func() {
 		n := 0
@@ -177,7 +172,7 @@ func TestServeHangupStorm(t *testing.T) {
 	for i := range hangups {
 		fatal(t, os.WriteFile(rules+".new", fmt.Appendf(nil, "# %d\n"+`rules: [{name: extra %[1]d, key: b, rate: 1/s}, {name: one, glob: "*", rate: 100/h}]`, i), 0o600))
 		fatal(t, os.Rename(rules+".new", rules))
-		fatal(t, self.Signal(syscall.SIGHUP))
+		hangUp(t)
 	}
 	if n := <-allowed; n != 100 {
 		t.Errorf("%d allowed: want 100 an hour", n)

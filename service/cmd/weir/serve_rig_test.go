@@ -7,11 +7,13 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -217,6 +219,17 @@ func (s *served) waiting(n int) {
 func (s *served) reload() answered {
 	s.t.Helper()
 	return ask(s.t, http.DefaultClient, "POST", s.admin+"/-/reload")
+}
+
+// hangUp sends SIGHUP to the process. It returns when the signal has come, so that no server ends before
+// that: without one, SIGHUP ends the process.
+func hangUp(t testing.TB) {
+	t.Helper()
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, syscall.SIGHUP)
+	defer signal.Stop(came)
+	fatal(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	<-came
 }
 
 // fatal ends the test if err is not nil.

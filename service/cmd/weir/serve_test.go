@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -217,9 +216,7 @@ func TestServeReload(t *testing.T) {
 
 	write(`rules: [{name: one, glob: "*", rate: 2/h}, {name: three, key: c, rate: 3/h}]`)
 	s.until("one: rate 1/h → 2/h")
-	self, err := os.FindProcess(os.Getpid())
-	fatal(t, err)
-	fatal(t, self.Signal(syscall.SIGHUP))
+	hangUp(t)
 	s.until("2 as before")
 	if a := s.reload(); a.status != 200 || a.body != `{"change":"2 as before"}`+"\n" {
 		t.Errorf("%v", a)

@@ -32,6 +32,9 @@
 // because their shares have changed. Between two such calls, shares change by at most
 // a hundredth.
 //
+// A member with less than nine tenths of its share comes first: it gets what others give back, and others get
+// what it does not need.
+//
 // # No overshoot
 //
 // At each instant, the assignments that leaves may be using add up to at most the limit. An
@@ -64,12 +67,6 @@ import (
 
 	"github.com/weir-go/weir/internal/heap"
 )
-
-// A Limit is a rate with a burst, which leaves share.
-type Limit struct {
-	Rate  float64 // tokens a second, >= 0
-	Burst float64 // tokens, >= 0
-}
 
 // Config configures an Allocator.
 type Config struct {
@@ -163,20 +160,6 @@ func endsFirst(m, n *Member) bool { return m.check < n.check }
 
 func moved(m *Member, at int) { m.at = int32(at) }
 
-// SetLimit changes the limit. Leaves hear of it with their next assignments: until then, or
-// until their assignments end, a smaller limit can be exceeded.
-func (a *Allocator) SetLimit(l Limit) {
-	if !valid(l.Rate) || !valid(l.Burst) {
-		panic("allocator: rate and burst must be finite numbers and not negative")
-	}
-	a.limit = l
-	// Sums of multiples of a power of two are exact, up to 2⁵³ times of it.
-	_, exp := math.Frexp(l.Rate)
-	a.quantum = math.Ldexp(1, exp-50)
-}
-
-func valid(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
-
 // Report takes a report about a Member, which joins if it is new, and returns its
 // assignment from now on. It panics if the Member is in another Allocator.
 func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, error) {
@@ -199,7 +182,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	if math.Abs(rate-uses) < r.Keep*uses {
 		rate = uses
 	}
-	rate = math.Floor(min(rate, free)/a.quantum) * a.quantum
+	rate = math.Floor(min(rate, a.available(m, free, rate, uses))/a.quantum) * a.quantum
 	if confirmed && math.Abs(rate-m.rate) < distinct && level.burst(m, rate) < m.burst {
 		// So that the next report shows which burst the leaf has.
 		rate = math.Floor(max(min(rate, m.rate)-distinct, 0)/a.quantum) * a.quantum
@@ -208,6 +191,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	a.assignBurst(m, &level, rate, confirmed)
 	m.rate = rate
 	a.setShort(m, now >= a.cfg.Learn && (rate < min(share, m.wants())*(1-tell) || level.lacksBurst(m)))
+	a.setLack(m, rate, share)
 	a.contend(now, m, &level)
 	return Assignment{Limit{m.rate, m.burst}, m.ends(), a.contended, m.short}, nil
 }
@@ -263,11 +247,9 @@ func (a *Allocator) Expire(now time.Duration) {
 // kept for them. Expire first.
 func (a *Allocator) Members() int { return a.expiry.Len() }
 
-// Limit returns the limit.
-func (a *Allocator) Limit() Limit { return a.limit }
-
 func (a *Allocator) drop(m *Member) {
 	a.setShort(m, false)
+	a.setLack(m, 0, 0)
 	if m.reserved {
 		a.unreserve(m)
 	} else {
@@ -278,7 +260,7 @@ func (a *Allocator) drop(m *Member) {
 	a.expiry.Remove(int(m.at))
 	m.in, m.rate, m.burst = nil, 0, 0
 	if a.expiry.Len() == 0 { // exactly, also after other quanta
-		a.held, a.bursts, a.kept, a.check = 0, 0, Limit{}, math.MaxInt64
+		a.held, a.bursts, a.lacks, a.kept, a.check = 0, 0, 0, Limit{}, math.MaxInt64
 	}
 }
 

@@ -13,12 +13,15 @@ const (
 	// pressEvery is how often in a time to live members with more than their shares are
 	// looked for while another one is short.
 	pressEvery = 30
+	// starved is the part of its share below which a member comes first.
+	starved = 0.9
 )
 
 // contention is the state of a limit of which more may be wanted than there is.
 type contention struct {
 	contended bool
 	shorts    int           // members that lack a part of their share, or of their burst
+	lacks     float64       // rate that starved members lack, together
 	freed     float64       // rate that members have given back since the short ones heard of it
 	told      float64       // level when members last heard of a change; infinite: all have what they want
 	pressed   time.Duration // when members with more than their shares were last looked for
@@ -86,4 +89,24 @@ func (a *Allocator) setShort(m *Member, short bool) {
 		a.shorts--
 	}
 	m.short = short
+}
+
+// available returns the rate that a member may have, if it uses a rate and its share is greater. Of what is
+// free, starved members get what they lack first. In a large fleet, changes of many shares leave little free at
+// any instant: a member that starts from nothing would get it in too many small parts.
+func (a *Allocator) available(m *Member, free, share, uses float64) float64 {
+	if uses < starved*share {
+		return free
+	}
+	return max(free-(a.lacks-m.lack), min(uses, free))
+}
+
+// setLack sets what a member with a rate lacks of its share, if it is starved.
+func (a *Allocator) setLack(m *Member, rate, share float64) {
+	lack := 0.0
+	if want := min(share, m.wants()); rate < starved*want {
+		lack = math.Floor((want-rate)/a.quantum) * a.quantum
+	}
+	a.lacks += lack - m.lack
+	m.lack = lack
 }

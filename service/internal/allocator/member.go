@@ -8,6 +8,10 @@ import (
 // A Session is the lease of a leaf on its assignments in all Allocators. The zero Session
 // has ended, but does not end an assignment before its own time to live is over.
 type Session struct {
+	// Share tells that the leaf goes on with the limit divided by the number of leaves after its assignments
+	// have ended: see ReserveSharing.
+	Share bool
+
 	until time.Duration
 	over  bool
 }
@@ -45,6 +49,7 @@ type Member struct {
 	check     time.Duration // when Expire looks at it, not after its end unless the session has ended
 	lost      time.Duration // when its session ended
 	until     time.Duration // the end of what is reserved
+	lack      float64       // of its share; 0 unless it is starved
 	at        int32         // in the heap
 	short     bool
 	reserved  bool // its session has ended, and a part of the limit is kept for it

@@ -5,16 +5,25 @@ import (
 	"time"
 )
 
+// Reserves selects the lost leaves for which a part of the limit is kept.
+type Reserves uint8
+
+const (
+	ReserveAll     Reserves = iota // all
+	ReserveSharing                 // those with Session.Share
+	ReserveNone
+)
+
 // A reservation counts the parts of the limit that are kept for lost members.
 type reservation struct {
-	off  bool  // nothing is kept
-	lost int   // members for which something is kept
-	kept Limit // sums
+	reserves Reserves
+	lost     int   // members for which something is kept
+	kept     Limit // sums
 }
 
-// SetReserves selects whether a part of the limit is kept for leaves that are lost: see
-// Config.Reserve. A new Allocator does it.
-func (a *Allocator) SetReserves(on bool) { a.off = !on }
+// SetReserves selects for which lost leaves a part of the limit is kept: see Config.Reserve. A new Allocator
+// has ReserveAll.
+func (a *Allocator) SetReserves(r Reserves) { a.reserves = r }
 
 // look returns when Expire looks at a member again: not after now if the member ends.
 func (a *Allocator) look(now time.Duration, m *Member) time.Duration {
@@ -32,6 +41,7 @@ func (a *Allocator) look(now time.Duration, m *Member) time.Duration {
 		return end
 	}
 	a.setShort(m, false)
+	a.setLack(m, 0, 0)
 	a.wants.remove(m.demand)
 	m.reserved, m.lost, m.until, m.rate = true, m.Session.until, m.Session.until+a.cfg.Reserve, 0
 	a.lost++
@@ -69,7 +79,10 @@ func (a *Allocator) joined() {
 // loses reports whether a member is lost after the end of its assignment, and something is kept for it.
 func (a *Allocator) loses(now time.Duration, m *Member) bool {
 	s := m.Session
-	return a.cfg.Reserve > 0 && !a.off && s != nil && !s.over && s.until > 0 && s.until <= now && m.held > 0
+	if s == nil || a.reserves == ReserveNone || a.reserves == ReserveSharing && !s.Share {
+		return false
+	}
+	return a.cfg.Reserve > 0 && !s.over && s.until > 0 && s.until <= now && m.held > 0
 }
 
 // unreserve ends what is kept for a member. It still holds that.

@@ -73,7 +73,8 @@ func TestNothingIsKept(t *testing.T) {
 		change  func(*share, *allocator.Session)
 	}{
 		"none":      {0, func(*share, *allocator.Session) {}},
-		"off":       {ttl, func(s *share, _ *allocator.Session) { s.SetReserves(false) }},
+		"off":       {ttl, func(s *share, _ *allocator.Session) { s.SetReserves(allocator.ReserveNone) }},
+		"denies":    {10 * ttl, func(s *share, _ *allocator.Session) { s.SetReserves(allocator.ReserveSharing) }},
 		"left":      {10 * ttl, func(_ *share, lost *allocator.Session) { lost.End() }},
 		"left late": {10 * ttl, func(s *share, _ *allocator.Session) { s.others(ttl); s.member("a").Leave(ttl) }},
 		"silent":    {10 * ttl, func(_ *share, lost *allocator.Session) { lost.Renew(100 * ttl) }},
@@ -83,6 +84,16 @@ func TestNothingIsKept(t *testing.T) {
 		if got := s.others(ttl + 1); got < 99.9 {
 			t.Errorf("%s: the others have %v of 100", name, got)
 		}
+	}
+}
+
+// Something is kept for a leaf that says that it goes on with its share.
+func TestLostLeafThatShares(t *testing.T) {
+	s, lost := lostFleet(t, allocator.Config{Reserve: 10 * ttl})
+	s.SetReserves(allocator.ReserveSharing)
+	lost.Share = true
+	if got := s.others(2 * ttl); got > 75.001 || got < 74.9 {
+		t.Errorf("the others have %v, want 75", got)
 	}
 }
 

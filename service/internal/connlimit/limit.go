@@ -14,17 +14,16 @@ type Kind uint8
 
 // The Kinds. Each is counted separately for each client.
 const (
-	Waiting    Kind = iota // requests that wait for their turn
-	Deciding               // requests that do not wait
-	Settling               // requests that settle, renew or give back what the client has
-	Debugging              // requests that read the state of many keys
-	Bodies                 // bytes of batches, with their requests, and of large requests for the rate-limit service
-	LongLived              // exchanges of a proxy that have left its limit
-	Handshakes             // of peers
+	Waiting   Kind = iota // requests that wait for their turn
+	Deciding              // requests that do not wait
+	Settling              // requests that settle, renew or give back what the client has
+	Debugging             // requests that read the state of many keys
+	Bodies                // bytes of batches, with their requests, and of large requests for the rate-limit service
+	LongLived             // exchanges of a proxy that have left its limit
 	kinds
 )
 
-var kindNames = [kinds]string{"waiting", "deciding", "settling", "debugging", "bodies", "long_lived", "handshakes"}
+var kindNames = [kinds]string{"waiting", "deciding", "settling", "debugging", "bodies", "long_lived"}
 
 func (k Kind) String() string { return kindNames[k] }
 

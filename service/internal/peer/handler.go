@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// maxHandshakes bounds the handshakes in progress, which the addresses of peers share fairly.
-	maxHandshakes = 64
 	// maxWorking bounds the requests that take long, on all connections, in parts: of a batch one
 	// for each batchPart requests, of others workParts.
 	maxWorking = 512
@@ -29,8 +27,8 @@ const (
 // A Handler serves a decider.Decider to the Clients of other instances, at Path. It is safe for
 // concurrent use.
 type Handler struct {
-	cfg        HandlerConfig
-	handshakes *connlimit.Limit
+	cfg       HandlerConfig
+	greetings greetings
 
 	waiting, working              atomic.Int64
 	requests, busy, refused, slow atomic.Uint64
@@ -51,7 +49,7 @@ func NewHandler(cfg HandlerConfig) (*Handler, error) {
 	}
 	cfg.MaxWaiting = cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)
 	cfg.MaxConns = cmp.Or(cfg.MaxConns, DefaultMaxConns)
-	h := &Handler{cfg: cfg, handshakes: connlimit.NewLimit(connlimit.Handshakes, maxHandshakes), sessions: map[*session]struct{}{}}
+	h := &Handler{cfg: cfg, sessions: map[*session]struct{}{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	return h, nil
 }
@@ -79,27 +77,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	client := connlimit.ClientOf(r.Context())
-	if !h.handshakes.Enter(client, 1) {
-		http.Error(w, "too many peers connect", http.StatusServiceUnavailable)
-		return
-	}
-	var once sync.Once
-	leave := func() { once.Do(func() { h.handshakes.Leave(client, 1) }) }
-	defer leave()
 	conn, both, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		http.Error(w, "the connection cannot be upgraded: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	defer conn.Close()
+	own := h.greetings.add(conn, connlimit.ClientOf(r.Context()))
 	s, err := h.greet(conn, both)
+	if h.greetings.end(own) {
+		err = errReplaced
+	}
+	if s != nil {
+		defer h.remove(s)
+	}
 	if err != nil {
 		h.refuse(conn.RemoteAddr(), err)
 		return
 	}
-	defer h.remove(s)
-	leave()
 	s.run()
 }
 

@@ -57,6 +57,9 @@ type handshake struct {
 // errMany refuses a peer because there are too many connections.
 var errMany = errors.New("too many connections of peers")
 
+// errReplaced ends a handshake that a newer one replaces.
+var errReplaced = errors.New("the handshake has not ended, and there are too many newer ones")
+
 // refusals are the errors that a side tells the other, by their numbers. Others are told by
 // their texts.
 var refusals = []error{1: ErrSecret, 2: errMany, 3: ErrSelf}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -200,30 +201,49 @@ func TestOtherServer(t *testing.T) {
 	}
 }
 
-// A connection that sends no hello is closed, and makes room.
-func TestSlowHandshake(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newSite(t, peer.HandlerConfig{})
-		for range 40 {
-			conn, err := s.connect(t.Context(), "tcp", "weir")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			go func() {
-				_, _ = conn.Write([]byte("GET /-/peer HTTP/1.1\r\nHost: weir\r\nConnection: Upgrade\r\nUpgrade: weir-peer/1\r\n\r\n"))
-				_, _ = conn.Read(make([]byte, 1000))
-			}()
+// idle opens connections that ask for the protocol, and send no hello.
+func (s *site) idle(n int) {
+	s.t.Helper()
+	for range n {
+		conn, err := s.connect(s.t.Context(), "tcp", "weir")
+		if err != nil {
+			s.t.Fatal(err)
 		}
-		c := s.dial(peer.Config{})
-		if st := c.State(); st.Up || st.Err == nil || !strings.Contains(st.Err.Error(), "503") {
-			t.Errorf("%+v: want too many handshakes", st)
+		s.t.Cleanup(func() { conn.Close() })
+		go func() {
+			_, _ = conn.Write([]byte("GET /-/peer HTTP/1.1\r\nHost: weir\r\nConnection: Upgrade\r\nUpgrade: weir-peer/1\r\n\r\n"))
+			_, _ = io.Copy(io.Discard, conn)
+		}()
+	}
+	synctest.Wait()
+}
+
+// Connections that send no hello keep no peer out, although all of them have its address: a peer that is
+// restarted connects at once.
+func TestIdleHandshakes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		reasons := make(chan string, 1000)
+		s := newSite(t, peer.HandlerConfig{Secret: secret, OnRefused: func(_ net.Addr, err error) { reasons <- err.Error() }})
+		for i := range 3 {
+			s.idle(200)
+			c := s.dial(peer.Config{Secret: secret})
+			if st := c.State(); !st.Up {
+				t.Fatalf("start %d: %+v", i, st)
+			}
+			c.Close()
+			synctest.Wait()
+		}
+		if n := len(reasons); n != 3*200-63 { // the peer has replaced one
+			t.Fatalf("%d handshakes have ended", n)
+		}
+		if reason := <-reasons; !strings.Contains(reason, "newer") {
+			t.Error(reason)
 		}
 		time.Sleep(10 * time.Second)
-		if st := c.State(); !st.Up {
-			t.Errorf("%+v", st)
+		if n := len(reasons); n != 3*200-1 {
+			t.Errorf("%d of 599 idle handshakes have ended", n)
 		}
-		if st := s.Stats(); st.Refused != 32 || st.Conns != 1 {
+		if st := s.Stats(); st.Conns != 0 || st.Refused != 600 {
 			t.Errorf("%+v", st)
 		}
 	})

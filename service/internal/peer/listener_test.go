@@ -131,7 +131,8 @@ func (a *authority) sign(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// Links work over TLS with certificates of both sides, and a Client without one is refused.
+// Links work over TLS with certificates of both sides. A Client without one is refused, and it refuses a server of
+// another authority, and one with another name.
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -155,6 +156,7 @@ func TestTLS(t *testing.T) {
 	for name, cfg := range map[string]*tls.Config{
 		"certificate required": {RootCAs: a.pool},
 		"unknown authority":    {Certificates: []tls.Certificate{a.sign(t, "weir-1")}},
+		"not weir-9":           {RootCAs: a.pool, Certificates: []tls.Certificate{a.sign(t, "weir-1")}, ServerName: "weir-9"},
 	} {
 		failed := make(chan error, 100)
 		other, err := peer.New(peer.Config{URL: url, TLS: cfg, OnState: func(s peer.State) {

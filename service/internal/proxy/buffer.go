@@ -2,17 +2,14 @@ package proxy
 
 import "sync"
 
-// bufferSize is the size of the buffers for copying bodies.
-const bufferSize = 32 << 10
+// A buffer is for copying bodies.
+type buffer [32 << 10]byte
 
-// bufferPool reuses the buffers for copying bodies.
-type bufferPool struct{ pool sync.Pool }
+// buffers reuses buffers.
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-func (b *bufferPool) Get() []byte {
-	if buf, ok := b.pool.Get().(*[]byte); ok {
-		return *buf
-	}
-	return make([]byte, bufferSize)
-}
+// bufferPool is buffers for httputil.ReverseProxy.
+type bufferPool struct{}
 
-func (b *bufferPool) Put(buf []byte) { b.pool.Put(&buf) }
+func (bufferPool) Get() []byte  { return buffers.Get().(*buffer)[:] }
+func (bufferPool) Put(b []byte) { buffers.Put((*buffer)(b)) }

@@ -16,11 +16,12 @@ import (
 var (
 	errTimeout    = errors.New("the origin did not answer in time")
 	errClientGone = errors.New("the client left")
+	errUpgrade    = errors.New("the origin switched to another protocol without being asked")
 )
 
 // A carrier is the http.RoundTripper of the ReverseProxy. The request to the origin
 // can outlive its client, and its end is an outcome for the limit.
-type carrier struct{ proxy *Proxy }
+type carrier struct{}
 
 type answer struct {
 	resp     *http.Response
@@ -30,41 +31,47 @@ type answer struct {
 
 // RoundTrip sends the request to the origin. It returns when the client leaves, or
 // the Timeout is over.
-func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
-	client := req.Context()
-	x := client.Value(exchangeKey{}).(*exchange)
-	ticket, err := c.proxy.origins.pick(-1)
+func (carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := exchangeOf(req)
+	return x.roundTrip(req.WithContext(x.detached(req.Context())))
+}
+
+// detached returns a context that ends by release, and not with the client's request.
+func (x *exchange) detached(client context.Context) (ctx context.Context) {
+	ctx, x.release = context.WithCancel(context.WithoutCancel(client))
+	return ctx
+}
+
+// roundTrip is RoundTrip for a request with a detached context.
+func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
+	p := x.proxy
+	ticket, err := p.origins.pick(x.admitted, -1)
 	if err != nil {
 		return nil, err
 	}
 	x.place(ticket)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(client))
-	x.release = cancel
-
-	began := time.Now()
-	patience := newPatience(x.class.timeout)
-	req = req.WithContext(ctx)
+	x.wake = make(chan struct{}, 1)
 	switch {
 	case req.Body == nil, req.GetBody != nil:
 	default:
-		x.upload = &upload{body: req.Body, client: x.client, limit: c.proxy.cfg.ClientTimeout, patience: patience, exchange: x}
+		x.upload = &upload{body: req.Body, client: http.NewResponseController(x.writer), limit: p.cfg.ClientTimeout, exchange: x}
 		req.Body = x.upload
 	}
-	answered := make(chan answer, 1)
-	go func() { answered <- x.ask(req) }()
-	switch a, event := x.await(answered, patience, client.Done(), nil); event {
+	x.watchOrigin(x.admitted)
+	go x.carry(req)
+	switch a, event := x.await(x.client.Done(), nil); event {
 	case originAnswered:
-		patience.Stop()
-		c.proxy.metrics.origin.Observe(time.Since(began).Seconds())
-		return x.answered(a, client)
+		now := p.now()
+		p.metrics.origin.Observe((now - x.admitted).Seconds())
+		return x.answered(a, now)
 	case clientLeft:
 		if x.upload != nil {
 			x.upload.clientGone()
 		}
-		x.abandon(answered, patience, false)
+		x.abandon(false)
 		return nil, errClientGone
 	default:
-		x.abandon(answered, patience, true)
+		x.abandon(true)
 		return nil, errTimeout
 	}
 }
@@ -79,28 +86,48 @@ const (
 	holdOver
 )
 
-// await waits for an event. The channels gone and over may be nil.
-func (x *exchange) await(
-	answered <-chan answer, patience patience, gone <-chan struct{}, over <-chan time.Time,
-) (answer, event) {
-	wait := time.NewTimer(2 * x.class.limiter.usually())
-	defer wait.Stop()
+// await waits for an event. The channels gone and over may be nil. No event is lost: its
+// goroutine notes it in the exchange, and then fills the channel wake, which has room for one.
+func (x *exchange) await(gone <-chan struct{}, over <-chan time.Time) (answer, event) {
 	for {
+		if a, event, ok := x.happened(); ok {
+			return a, event
+		}
 		select {
-		case a := <-answered:
-			return a, originAnswered
+		case <-x.wake:
 		case <-gone:
 			return answer{}, clientLeft
-		case <-patience.C:
-			x.seen(loadsign.Silent)
-			x.judge(loadsign.Silent, balance.Failed, 0)
-			return answer{}, originSilent
 		case <-over:
 			return answer{}, holdOver
-		case <-wait.C:
-			x.checkWait(wait)
 		}
 	}
+}
+
+// happened returns the event that has woken await.
+func (x *exchange) happened() (a answer, e event, ok bool) {
+	x.mu.Lock()
+	came, silent := x.came, x.alarm.silent
+	x.alarm.silent = false
+	a = x.answer
+	x.mu.Unlock()
+	if came {
+		return a, originAnswered, true
+	}
+	if silent {
+		x.seen(loadsign.Silent)
+		x.judge(x.proxy.now(), loadsign.Silent, balance.Failed, 0)
+		return a, originSilent, true
+	}
+	return a, 0, false
+}
+
+// carry sends the request, and passes the answer to await.
+func (x *exchange) carry(req *http.Request) {
+	a := x.ask(req)
+	x.mu.Lock()
+	x.answer, x.came, x.alarm.silence = a, true, never
+	x.mu.Unlock()
+	x.wakeUp()
 }
 
 // ask sends the request to the origin of the exchange. If that cannot be reached, it sends
@@ -139,11 +166,11 @@ func (x *exchange) elsewhere(req *http.Request, failed error, whole url.URL) (t 
 			return t, false
 		}
 	}
-	t, err := s.pick(was.Origin)
+	t, err := s.pick(x.proxy.now(), was.Origin)
 	if err != nil {
 		return t, false
 	}
-	x.judge(loadsign.OfError(failed), balance.Unreachable, 0)
+	x.judge(x.proxy.now(), loadsign.OfError(failed), balance.Unreachable, 0)
 	s.list[was.Origin].retried.Add(1)
 	if !x.place(t) {
 		return t, false
@@ -157,18 +184,17 @@ func (x *exchange) elsewhere(req *http.Request, failed error, whole url.URL) (t 
 // answered, or AbandonedHold is over. Late means that the Timeout is over. Then an
 // answer is Late, so that the limit judges by the duration, and a refusal, or none at
 // all, is a sign of overload.
-func (x *exchange) abandon(answered <-chan answer, patience patience, late bool) {
+func (x *exchange) abandon(late bool) {
 	x.abandoned = true
 	x.proxy.abandoned.Add(1)
 	go func() {
 		over := time.NewTimer(x.proxy.cfg.AbandonedHold)
 		defer over.Stop()
-		a, event := x.await(answered, patience, nil, over.C)
+		a, event := x.await(nil, over.C)
 		for event == originSilent {
 			late = true
-			a, event = x.await(answered, patience, nil, over.C)
+			a, event = x.await(nil, over.C)
 		}
-		patience.Stop()
 		o := weir.Ignored
 		switch {
 		case event == originAnswered:
@@ -185,7 +211,10 @@ func (x *exchange) abandon(answered <-chan answer, patience patience, late bool)
 		x.proxy.abandoned.Add(-1)
 		x.end(o)
 		if event == holdOver {
-			x.discard(<-answered, true) // comes soon after the cancellation
+			for event != originAnswered { // comes soon after the cancellation
+				a, event = x.await(nil, nil)
+			}
+			x.discard(a, true)
 		}
 	}()
 }
@@ -201,7 +230,7 @@ func (x *exchange) discard(a answer, late bool) loadsign.Sign {
 	}
 	sign := signOf(a, x.upload)
 	if !late {
-		x.judgeAnswer(a, sign)
+		x.judgeAnswer(x.proxy.now(), a, sign)
 	}
 	return sign
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/service/internal/balance"
-	"github.com/weir-go/weir/service/internal/connlimit"
 )
 
 // An exchange is one admitted request and its permit. The fields above the mutex
@@ -19,40 +17,49 @@ import (
 type exchange struct {
 	proxy     *Proxy
 	class     *class
-	address   *connlimit.Client // nil if the request came through no connlimit.Listener
 	from      source
-	client    *http.ResponseController
+	writer    http.ResponseWriter
+	client    context.Context // of the client's request
 	outcome   weir.Outcome
-	upload    *upload // the request's body, unless it was received first
-	release   func()  // cancels the request to the origin; nil before it is sent
-	abandoned bool    // a hold has the exchange, and ends it
-	whole     bool    // the handler did not panic; it does if a body breaks off
+	upload    *upload       // the request's body, unless it was received first
+	release   func()        // cancels the request to the origin; nil before it is sent
+	wake      chan struct{} // lets await look at what has happened
+	abandoned bool          // a hold has the exchange, and ends it
+	whole     bool          // the handler did not panic; it does if a body breaks off
+
+	admitted time.Duration // when it began
 
 	served uint64 // within the limiter before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
 
 	mu          sync.Mutex // guards the fields below
 	permit      permits
-	began       time.Time   // when it took the units
-	long        longLived   // why it holds no unit; notLong if it holds one
-	full        bool        // there was no place for it without a unit
-	slow        bool        // the client was slow to send the request
-	stopHeeding func() bool // ends heed; nil before it
-	timer       *time.Timer // for the answer's body; nil before it begins
-	ended       bool        // the permit is released
+	began       time.Duration // when it took the units
+	long        longLived     // why it holds no unit; notLong if it holds one
+	full        bool          // there was no place for it without a unit
+	slow        bool          // the client was slow to send the request
+	stopHeeding func() bool   // ends heed; nil before it
+	alarm       alarm
+	answer      answer
+	came        bool // the answer
+	ended       bool // the permit is released
 	ticket      balance.Ticket
 	placed      bool // the exchange has a ticket
+
+	links recentLinks // Proxy.recent guards it
 }
 
 type exchangeKey struct{}
 
+// exchangeOf returns the exchange of a request that httputil.ReverseProxy serves.
+func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
+
 // begin moves the permits into a new exchange.
-func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *permits) *exchange {
+func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *permits, now time.Duration) *exchange {
 	p.serving.Add(1)
-	now := time.Now()
 	p.work.begin(now)
 	return &exchange{
-		proxy: p, class: c, permit: ps.Move(), address: connlimit.ClientOf(r.Context()), from: p.trust.source(r), client: http.NewResponseController(w), began: now,
+		proxy: p, class: c, permit: ps.Move(), from: p.trust.source(r), writer: w, client: r.Context(), began: now, admitted: now,
 		served: c.limiter.served.Load(), beside: c.limiter.holding.Add(1),
 	}
 }
@@ -87,15 +94,16 @@ func (x *exchange) end(o weir.Outcome) {
 	if x.placed {
 		x.proxy.origins.leave(x.ticket)
 	}
-	if x.timer != nil {
-		x.timer.Stop()
+	x.proxy.recent.remove(x)
+	if x.alarm.timer != nil {
+		x.alarm.timer.Stop()
 	}
 	if x.stopHeeding != nil {
 		x.stopHeeding()
 	}
 	if x.long == notLong {
 		x.class.limiter.holding.Add(-1)
-		x.proxy.work.end(x.began, time.Now())
+		x.proxy.work.end(x.began, x.proxy.now())
 	} else {
 		x.leaveLong()
 	}
@@ -118,65 +126,55 @@ func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
 }
 
 // answered takes the origin's answer while the client waits.
-func (x *exchange) answered(a answer, client context.Context) (*http.Response, error) {
+func (x *exchange) answered(a answer, now time.Duration) (*http.Response, error) {
 	if a.panicked != nil {
 		panic(a.panicked)
 	}
 	sign := signOf(a, x.upload)
 	x.seen(sign)
-	x.judgeAnswer(a, sign)
+	x.judgeAnswer(now, a, sign)
 	x.outcome = sign.Outcome()
 	if a.err != nil {
 		return nil, a.err
 	}
-	x.send(a.resp, client)
+	x.send(a.resp, now)
 	return a.resp, nil
 }
 
-// heed closes the connection to the origin when the client leaves while the origin sends. An
-// ordinary answer is over before that is worth its cost: watchBody calls heed after the time that
+// heedLocked closes the connection to the origin when the client leaves while the origin sends. An
+// ordinary answer is over before that is worth its cost: it begins after the time that
 // ordinary work takes.
-func (x *exchange) heed(client context.Context) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (x *exchange) heedLocked() {
 	if !x.ended && x.stopHeeding == nil {
-		x.stopHeeding = context.AfterFunc(client, x.release)
+		x.stopHeeding = context.AfterFunc(x.client, x.release)
 	}
 }
 
 // send begins the body of an answer. The limit's sample ends with the header. The
 // unit is released when the origin has sent the body, or after the time that
 // ordinary work takes.
-func (x *exchange) send(resp *http.Response, client context.Context) {
-	kind := kindOf(resp)
+func (x *exchange) send(resp *http.Response, now time.Duration) {
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return
 	}
-	x.report()
-	x.watchBody(kind, client, x.cutAnswer(kind, resp.Body))
+	kind, body := kindOf(resp), resp.Body
 	if kind != upgrade { // its body must stay writable
-		resp.Body = &answerBody{ReadCloser: resp.Body, exchange: x, length: resp.ContentLength}
+		resp.Body = &answerBody{ReadCloser: body, exchange: x, length: resp.ContentLength}
 	}
-}
-
-// cutAnswer returns a function that ends the body of an answer, also while the client
-// does not read it.
-func (x *exchange) cutAnswer(kind longLived, body io.Closer) func() {
-	if kind == upgrade {
-		return func() { _ = body.Close() }
-	}
-	release := x.release
-	return func() {
-		release()
-		_ = x.client.SetWriteDeadline(time.Now())
-	}
-}
-
-// report ends the sample.
-func (x *exchange) report() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.permit.Report(x.judgedLocked(x.outcome))
+	x.watchBodyLocked(kind, body, now)
+}
+
+// cutAnswer ends the body of an answer, also while the client does not read it.
+func (x *exchange) cutAnswer() {
+	if x.alarm.kind == upgrade {
+		_ = x.alarm.body.Close()
+		return
+	}
+	x.release()
+	_ = http.NewResponseController(x.writer).SetWriteDeadline(time.Now())
 }
 
 // seen counts a sign of load.
@@ -211,15 +209,15 @@ func (x *exchange) ticketNow() balance.Ticket {
 }
 
 // judge reports what the origin of the exchange has done.
-func (x *exchange) judge(sign loadsign.Sign, r balance.Result, after time.Duration) {
-	x.proxy.origins.judge(x.ticketNow(), sign, r, after)
+func (x *exchange) judge(now time.Duration, sign loadsign.Sign, r balance.Result, after time.Duration) {
+	x.proxy.origins.judge(now, x.ticketNow(), sign, r, after)
 }
 
 // judgeAnswer reports the answer of the origin.
-func (x *exchange) judgeAnswer(a answer, sign loadsign.Sign) {
+func (x *exchange) judgeAnswer(now time.Duration, a answer, sign loadsign.Sign) {
 	r, after := resultOf(a, sign)
 	if x.upload != nil && x.upload.failed.Load() != 0 {
 		r = balance.Unknown // the client's fault
 	}
-	x.judge(sign, r, after)
+	x.judge(now, sign, r, after)
 }

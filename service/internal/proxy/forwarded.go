@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httputil"
 	"net/netip"
 	"slices"
 	"strings"
@@ -80,45 +79,50 @@ var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-For
 // setForwarded tells the origin about the client: by the headers of a trusted proxy, to
 // which it appends the address of that proxy, or else by its own. httputil.ReverseProxy has
 // removed the headers of the client.
-func (t *trust) setForwarded(r *httputil.ProxyRequest, from source) {
+func (t *trust) setForwarded(out, in *http.Request, from source) {
 	if !from.proxy.IsValid() {
-		setOwn(r, r.In.RemoteAddr)
+		setOwn(out, in, in.RemoteAddr)
 		if !slices.Contains(forwardedHeaders[:], t.header) {
-			r.Out.Header[t.header] = r.Out.Header["X-Forwarded-For"]
+			out.Header[t.header] = out.Header["X-Forwarded-For"]
 		}
 		return
 	}
 	for _, name := range forwardedHeaders {
-		if values := r.In.Header[name]; len(values) > 0 {
-			r.Out.Header[name] = values
+		if values := in.Header[name]; len(values) > 0 {
+			out.Header[name] = values
 		}
 	}
-	host, proto := r.Out.Header["X-Forwarded-Host"], r.Out.Header["X-Forwarded-Proto"]
-	forwarded := r.Out.Header["Forwarded"]
-	setOwn(r, from.proxy.String())
+	host, proto := out.Header["X-Forwarded-Host"], out.Header["X-Forwarded-Proto"]
+	forwarded := out.Header["Forwarded"]
+	setOwn(out, in, from.proxy.String())
 	if len(host) > 0 {
-		r.Out.Header["X-Forwarded-Host"] = host
+		out.Header["X-Forwarded-Host"] = host
 	}
 	if len(proto) > 0 {
-		r.Out.Header["X-Forwarded-Proto"] = proto
+		out.Header["X-Forwarded-Proto"] = proto
 	}
 	if len(forwarded) > 0 {
-		r.Out.Header["Forwarded"] = []string{strings.Join(forwarded, ", ") + ", " + element(from.proxy, scheme(r.In))}
+		out.Header["Forwarded"] = []string{strings.Join(forwarded, ", ") + ", " + element(from.proxy, scheme(in))}
 	}
 }
 
 // setOwn appends an address to X-Forwarded-For, and sets the headers of the host and the
 // protocol.
-func setOwn(r *httputil.ProxyRequest, address string) {
+func setOwn(out, in *http.Request, address string) {
 	if a, ok := caller.ParseAddr(address); ok {
-		address = a.String()
+		if host, _, _ := strings.Cut(address, ":"); a.Is4() && len(host) >= len("0.0.0.0") { // it is a's text already
+			address = host
+		} else {
+			address = a.String()
+		}
 	}
-	if prior := r.Out.Header["X-Forwarded-For"]; len(prior) > 0 {
+	if prior := out.Header["X-Forwarded-For"]; len(prior) > 0 {
 		address = strings.Join(prior, ", ") + ", " + address
 	}
-	r.Out.Header["X-Forwarded-For"] = []string{address}
-	r.Out.Header["X-Forwarded-Host"] = []string{r.In.Host}
-	r.Out.Header["X-Forwarded-Proto"] = []string{scheme(r.In)}
+	values := [...]string{address, in.Host, scheme(in)} // one allocation
+	out.Header["X-Forwarded-For"] = values[0:1:1]
+	out.Header["X-Forwarded-Host"] = values[1:2:2]
+	out.Header["X-Forwarded-Proto"] = values[2:3:3]
 }
 
 // resource is an httpcache.Config.Key: what a request names, with the host and the protocol that

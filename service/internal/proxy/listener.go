@@ -3,11 +3,13 @@ package proxy
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Listener bounds the time of each write by Config.ClientTimeout, so that a client
-// that does not read does not hold a permit.
+// Listener bounds the time of each write by Config.ClientTimeout, and a 32nd of it, so that a
+// client that does not read does not hold a permit. It also saves most of the deadlines that
+// net/http sets for each request.
 //
 // It replaces http.Server's WriteTimeout, which bounds a whole response and so
 // cuts off long streams.
@@ -27,20 +29,63 @@ func (l listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c, proxy: l.proxy}, nil
 }
 
+// timeoutSlack is the part of Config.ClientTimeout by which a write may last longer: a connection
+// sets a deadline only that often, because that costs more than all else that Write adds.
+const timeoutSlack = 1. / 32
+
 type conn struct {
 	net.Conn
 	proxy *Proxy
-	once  sync.Once // counts the first Close
+	once  sync.Once    // counts the first Close
+	until atomic.Int64 // the instant of the deadline that Write has set; 0 if another one has replaced it
+	reads readDeadline
 }
 
+// slack returns how much later than asked for a deadline may be.
+func (c *conn) slack() time.Duration {
+	return time.Duration(timeoutSlack * float64(c.proxy.cfg.ClientTimeout))
+}
+
+// Write bounds its time.
 func (c *conn) Write(b []byte) (int, error) {
 	if timeout := c.proxy.cfg.ClientTimeout; timeout > 0 {
-		if err := c.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-			return 0, err
+		until := c.proxy.now() + timeout
+		if time.Duration(c.until.Load()) < until {
+			until += c.slack()
+			c.until.Store(int64(until))
+			if err := c.Conn.SetWriteDeadline(c.proxy.epoch.Add(until)); err != nil {
+				return 0, err
+			}
 		}
 	}
 	return c.Conn.Write(b)
 }
+
+// SetWriteDeadline implements net.Conn. A deadline that Write has set stays if it would be removed, or
+// is later by no more than the slack: net/http does the one after each request, and both around
+// each write over HTTP/2.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	if until := time.Duration(c.until.Load()); until > 0 {
+		if late := until - t.Sub(c.proxy.epoch); t.IsZero() || late >= 0 && late <= c.slack() {
+			return nil
+		}
+	}
+	c.until.Store(0)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.until.Store(0)
+	c.reads.Reset(t)
+	return c.Conn.SetDeadline(t)
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) { return c.reads.Read(c.Conn, b) }
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.Set(c.Conn, t) }
 
 // NetConn returns the connection within.
 func (c *conn) NetConn() net.Conn { return c.Conn }

@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"time"
 
 	"github.com/weir-go/weir/internal/longlived"
+	"github.com/weir-go/weir/service/internal/connlimit"
 )
 
 // DefaultLongLived is the default of Config.LongLived.
@@ -39,13 +39,11 @@ func kindOf(resp *http.Response) longLived {
 	return download
 }
 
-// leaveLimit releases the unit of an exchange that goes on, if its client has a place
+// leaveLimitLocked releases the unit of an exchange that goes on, if its client has a place
 // among Config.LongLived. If not, and cut is set, it ends the exchange while the limit
 // is reached, because its client could otherwise hold the unit for as long as it likes.
 // It reports whether the exchange goes on within the limit.
-func (x *exchange) leaveLimit(why longLived, cut func()) (stays bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 	p := x.proxy
 	switch {
 	case x.ended || x.long != notLong:
@@ -64,7 +62,7 @@ func (x *exchange) leaveLimit(why longLived, cut func()) (stays bool) {
 	}
 	x.long = why
 	x.class.limiter.holding.Add(-1)
-	p.work.end(x.began, time.Now())
+	p.work.end(x.began, p.now())
 	p.metrics.longLived.WithLabelValues(why.String()).Inc()
 	x.permit.Use(0)
 	return false
@@ -75,14 +73,14 @@ func (x *exchange) enterLong() bool {
 	if x.from.client.IsValid() {
 		return x.proxy.long.EnterFrom(x.from.client, 1)
 	}
-	return x.proxy.long.Enter(x.address, 1)
+	return x.proxy.long.Enter(connlimit.ClientOf(x.client), 1)
 }
 
 func (x *exchange) leaveLong() {
 	if x.from.client.IsValid() {
 		x.proxy.long.LeaveFrom(x.from.client, 1)
 	} else {
-		x.proxy.long.Leave(x.address, 1)
+		x.proxy.long.Leave(connlimit.ClientOf(x.client), 1)
 	}
 }
 
@@ -97,23 +95,21 @@ func (x *exchange) rejoin() {
 	x.long, x.slow = notLong, true
 	x.leaveLong()
 	x.class.limiter.holding.Add(1)
-	x.began = time.Now()
+	x.began = x.proxy.now()
 	x.proxy.work.begin(x.began)
 	x.permit.Use(1)
 }
 
-// checkWait is called when an exchange waits for an answer longer than ordinary work
-// takes, and sets the timer for the next call. If the client has not sent its request,
-// the origin is idle. If many later requests were answered, the exchange is stuck, and
-// not for lack of capacity.
-func (x *exchange) checkWait(timer *time.Timer) {
+// checkWaitLocked is called when an exchange waits for an answer longer than ordinary work
+// takes. If the client has not sent its request, the origin is idle. If many later requests
+// were answered, the exchange is stuck, and not for lack of capacity.
+func (x *exchange) checkWaitLocked() {
 	switch {
 	case x.upload != nil && x.upload.waits.Load():
-		x.leaveLimit(slowBody, x.upload.cut)
+		x.leaveLimitLocked(slowBody, x.upload.cut)
 	case x.overtaken():
-		x.leaveLimit(stuck, nil)
+		x.leaveLimitLocked(stuck, nil)
 	}
-	timer.Reset(x.class.limiter.usually())
 }
 
 // overtaken reports whether, since the exchange began, its limiter has served twice as
@@ -123,32 +119,19 @@ func (x *exchange) overtaken() bool {
 	return x.class.limiter.served.Load()-x.served >= uint64(2*x.beside+20)
 }
 
-// watchBody lets the exchange leave the limit while the body of its answer goes on: a
+// watchBodyLocked lets the exchange leave the limit while the body of its answer goes on: a
 // download after the time that ordinary work takes, others at once. It asks again
 // while there is no place.
-func (x *exchange) watchBody(kind longLived, client context.Context, cut func()) {
+func (x *exchange) watchBodyLocked(kind longLived, body io.Closer, now time.Duration) {
+	a := &x.alarm
+	a.kind, a.body, a.since, a.check, a.silence = kind, body, now, now+longlived.Least, never
 	if kind != download {
-		x.heed(client)
-	}
-	if kind != download && !x.leaveLimit(kind, nil) {
-		return
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.timer = time.AfterFunc(x.class.limiter.usually(), func() {
-		x.heed(client)
-		if x.leaveLimit(kind, cut) {
-			x.watchAgain()
+		x.heedLocked()
+		if !x.leaveLimitLocked(kind, nil) {
+			a.check = never
 		}
-	})
-}
-
-func (x *exchange) watchAgain() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.ended {
-		x.timer.Reset(x.class.limiter.usually())
 	}
+	x.armLocked(now)
 }
 
 // An answerBody is the body of an answer. It ends the exchange when the origin has

@@ -28,7 +28,7 @@ const maxOrigins = 1000
 // origins are the servers that requests go to. It is the shell of a balance.Set.
 type origins struct {
 	list  []*originServer
-	epoch time.Time
+	epoch time.Time // of Proxy
 	log   *slog.Logger
 
 	ordinary transport // to origins other than those of h2c
@@ -47,11 +47,11 @@ type originServer struct {
 }
 
 // newOrigins parses the URLs of the origins.
-func newOrigins(cfg Config, log *slog.Logger) (*origins, error) {
+func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error) {
 	if n := len(cfg.Origins); n == 0 || n > maxOrigins {
 		return nil, fmt.Errorf("proxy: Origins: there are %d: must be 1 to %d", n, maxOrigins)
 	}
-	s := &origins{epoch: time.Now(), log: log, set: balance.New(len(cfg.Origins))}
+	s := &origins{epoch: epoch, log: log, set: balance.New(len(cfg.Origins))}
 	s.ordinary.Store(newTransport(cfg.OriginTLS, false))
 	ordinary, cleartext := cmp.Or(cfg.Transport, http.RoundTripper(&s.ordinary)), cmp.Or(cfg.Transport, http.RoundTripper(newTransport(nil, true)))
 	for _, text := range cfg.Origins {
@@ -123,8 +123,8 @@ func (e heldError) Error() string {
 
 // pick chooses an origin; it is not avoid, unless that is -1. If it returns no error, leave
 // must follow.
-func (s *origins) pick(avoid int) (balance.Ticket, error) {
-	now, random := time.Since(s.epoch), rand.Uint64()
+func (s *origins) pick(now time.Duration, avoid int) (balance.Ticket, error) {
+	random := rand.Uint64()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, ok := s.set.Pick(now, random, avoid)
@@ -148,10 +148,9 @@ func (s *origins) direct(req *http.Request, t balance.Ticket) {
 }
 
 // judge tells the Set how a request has ended, and logs if that changes the state of the origin.
-func (s *origins) judge(t balance.Ticket, sign loadsign.Sign, r balance.Result, after time.Duration) {
+func (s *origins) judge(now time.Duration, t balance.Ticket, sign loadsign.Sign, r balance.Result, after time.Duration) {
 	o := s.list[t.Origin]
 	o.signs[sign].Add(1)
-	now := time.Since(s.epoch)
 	s.mu.Lock()
 	was := s.set.Origin(now, t.Origin).State
 	s.set.Judge(now, t, r, after)

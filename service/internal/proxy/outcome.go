@@ -68,8 +68,8 @@ func reject(w http.ResponseWriter, r *http.Request, err error) {
 type failure struct{ error }
 
 // fail answers an admitted request that the origin did not answer.
-func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
-	x, failed := r.Context().Value(exchangeKey{}).(*exchange), int32(0)
+func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p, failed := x.proxy, int32(0)
 	if x.upload != nil {
 		failed = x.upload.failed.Load()
 	}

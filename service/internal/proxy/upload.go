@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"sync"
@@ -16,27 +15,13 @@ import (
 // ever by sending a byte before each time-out.
 const MinBodyRate = 1024
 
-// patience is a timer that runs while the proxy waits for the origin.
-type patience struct {
-	*time.Timer
-	limit time.Duration
-}
-
-func newPatience(limit time.Duration) patience {
-	if limit < 0 {
-		limit = math.MaxInt64
-	}
-	return patience{time.NewTimer(limit), limit}
-}
-
 // An upload is a request's body on its way to the origin. It bounds the time of the
-// client, which sends, and stops the origin's patience meanwhile.
+// client, which sends, and stops the time of the origin meanwhile.
 type upload struct {
 	body     io.ReadCloser
 	client   *http.ResponseController
 	limit    time.Duration // ClientTimeout; negative: none
 	exchange *exchange     // nil if the request has no unit yet
-	patience patience      // with the origin, if it has a unit
 	waits    atomic.Bool   // for the client to send more
 	began    time.Time     // of the first Read
 	sent     int64
@@ -50,8 +35,8 @@ type upload struct {
 // Read reads from the client.
 func (u *upload) Read(p []byte) (int, error) {
 	if u.exchange != nil {
-		u.patience.Stop()
-		defer u.patience.Reset(u.patience.limit)
+		u.exchange.pause()
+		defer u.exchange.resume()
 	}
 	u.waits.Store(true)
 	defer u.waits.Store(false)

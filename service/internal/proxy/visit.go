@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
@@ -115,24 +114,31 @@ func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class) {
 		return
 	}
 	size, err := p.receive(w, r)
-	defer p.bodies.Add(-size)
+	if size > 0 {
+		defer p.bodies.Add(-size)
+	}
 	if err != nil {
 		notReceived(w, r, err)
 		return
 	}
-	arrived := time.Now()
+	arrived := p.now()
 	var ps permits
 	if err := c.acquire(r.Context(), &ps); err != nil {
 		p.refuse(w, r, c, err)
 		return
 	}
-	x := p.begin(w, r, c, &ps)
+	now := p.now()
+	x := p.begin(w, r, c, &ps, now)
 	defer x.finish()
-	waited := time.Since(arrived)
+	waited := now - arrived
 	p.metrics.wait.Observe(waited.Seconds())
 	p.all.admit(waited)
 	c.counts.admit(waited)
-	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	if simple(r) {
+		x.forward(w, r)
+	} else {
+		p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	}
 	x.whole = true
 }
 

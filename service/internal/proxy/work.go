@@ -29,27 +29,27 @@ type workMeter struct {
 	mu       sync.Mutex // guards the fields below
 	inflight int
 	ended    uint64
-	busy     time.Duration // until at
-	at       time.Time
+	busy     time.Duration           // until at
+	at       time.Duration           // since Proxy.epoch, as all instants
 	times    *hdrhistogram.Histogram // in microseconds
 }
 
 func newWorkMeter() *workMeter {
 	return &workMeter{
-		at: time.Now(), times: hdrhistogram.New(leastTime.Microseconds(), mostTime.Microseconds(), timeDigits),
+		times: hdrhistogram.New(leastTime.Microseconds(), mostTime.Microseconds(), timeDigits),
 	}
 }
 
 // advanceLocked adds the time in flight until now.
-func (m *workMeter) advanceLocked(now time.Time) {
-	if d := now.Sub(m.at); d > 0 {
+func (m *workMeter) advanceLocked(now time.Duration) {
+	if d := now - m.at; d > 0 {
 		m.busy += time.Duration(m.inflight) * d
 		m.at = now
 	}
 }
 
 // begin counts an exchange that has taken a unit.
-func (m *workMeter) begin(now time.Time) {
+func (m *workMeter) begin(now time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceLocked(now)
@@ -57,13 +57,13 @@ func (m *workMeter) begin(now time.Time) {
 }
 
 // end counts an exchange that has released the unit that it took at began.
-func (m *workMeter) end(began, now time.Time) {
+func (m *workMeter) end(began, now time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceLocked(now)
 	m.inflight--
 	m.ended++
-	_ = m.times.RecordValue(min(max(now.Sub(began), leastTime), mostTime).Microseconds()) // within the bounds
+	_ = m.times.RecordValue(min(max(now-began, leastTime), mostTime).Microseconds()) // within the bounds
 }
 
 // Work returns the counts until now.
@@ -71,8 +71,8 @@ func (p *Proxy) Work() Work {
 	m := p.work
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.advanceLocked(time.Now())
-	return Work{At: m.at, Inflight: m.inflight, Ended: m.ended, Busy: m.busy, times: m.times.Export()}
+	m.advanceLocked(p.now())
+	return Work{At: p.epoch.Add(m.at), Inflight: m.inflight, Ended: m.ended, Busy: m.busy, times: m.times.Export()}
 }
 
 // A WorkPeriod describes the work between two instants.

@@ -42,7 +42,7 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 	if err != nil {
 		return err
 	}
-	if !x.Single {
+	if l.session.Share = x.Share; !x.Single {
 		ls.renew(l, now+ttl)
 	}
 	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
@@ -186,7 +186,7 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 		got.Error = errDated
 		ls.drop(h, e.now)
 		return
-	case h == nil && ls.full(e.leaf):
+	case h == nil && ls.fullFor(e.leaf, e.now):
 		ls.refuse(e.leaf.tenant != nil)
 		got.Error = decider.ErrLeaves.Error()
 		return

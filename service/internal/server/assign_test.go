@@ -152,6 +152,32 @@ func TestAssignFollowsRules(t *testing.T) {
 	})
 }
 
+// What is kept for leaves that are lost makes room for other leaves, the first lost first.
+func TestLostLeavesMakeRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := learnt(t, server.Config{MaxAssignments: 10}, one("all", quota(10, time.Second, "")))
+		lose := func(name string, keys int) {
+			x := leaf.Exchange{Leaf: name, Share: true}
+			for i := range keys {
+				x.Reports = append(x.Reports, leaf.Report{Key: fmt.Sprint(i), Wants: 100})
+			}
+			d.exchange(x)
+			time.Sleep(2 * server.DefaultAssignmentTTL)
+		}
+		lose("a", 4)
+		lose("b", 4)
+		held := func() int { return d.Stats().Leaves.Assignments }
+		for i, want := range []int{9, 10, 7, 8, 9} { // the third has the place of one of a
+			if got := d.assign("c", leaf.Report{Key: fmt.Sprint("new", i)}); got.Error != "" || held() != want {
+				t.Errorf("key %d: %+v, and there are %d assignments, want %d", i, got, held(), want)
+			}
+		}
+		if got := d.assign("c", leaf.Report{Key: "6"}); got.Error == "" || held() != 9 {
+			t.Errorf("more than half of all: %+v, %d assignments", got, held())
+		}
+	})
+}
+
 func TestAssignmentsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{MaxAssignments: 100}, one("all", quota(10, time.Hour, "")))

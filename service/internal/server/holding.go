@@ -162,9 +162,14 @@ func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 		if e.server.tier == nil {
 			b.SetLimit(limitOf(e.server.shareOf(r.Quota)))
 		}
-		b.SetReserves(r.Away == config.AwayShare)
+		b.SetReserves(reserves[r.Away])
 	}
 	return b
+}
+
+// reserves tells for which lost leaves a part of a limit is kept, by config.Rule.Away: for leaves that go on with it.
+var reserves = map[config.Away]allocator.Reserves{
+	"": allocator.ReserveSharing, config.AwayShare: allocator.ReserveAll, config.AwayDeny: allocator.ReserveNone, config.AwayAllow: allocator.ReserveNone,
 }
 
 // limitOf returns a quota as leaves share it.

@@ -85,7 +85,7 @@ func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
 	ls.sessions.init()
 	ls.unlimited = new(shareBucket)
 	ls.unlimited.Init(&ls.cfg)
-	ls.unlimited.SetReserves(false)
+	ls.unlimited.SetReserves(allocator.ReserveNone)
 }
 
 // watch asks for a report of a key.
@@ -161,7 +161,26 @@ func (ls *leaves) count(l *leafSession, n int) {
 // them, and the leaves of a tenant have as many as are free.
 func (ls *leaves) full(l *leafSession) bool {
 	free := ls.most - ls.held
-	return free <= 0 || l.keys.n >= (ls.most+1)/2 || l.tenant != nil && l.tenant.held >= free
+	return free <= 0 || l.keys.n >= ls.half() || l.tenant != nil && l.tenant.held >= free
+}
+
+// half returns the number of assignments that one leaf may have.
+func (ls *leaves) half() int { return (ls.most + 1) / 2 }
+
+// fullFor reports whether there is no room for a new assignment of a leaf. What is kept for lost leaves keeps no
+// other leaf out: it is taken back, first of the leaf that was lost first.
+func (ls *leaves) fullFor(l *leafSession, now time.Duration) bool {
+	for ls.full(l) {
+		if l.keys.n >= ls.half() {
+			return true
+		}
+		lost := ls.firstLost()
+		if lost == nil {
+			return true
+		}
+		ls.leave(lost, now)
+	}
+	return false
 }
 
 // refuse counts a report or an exchange that is refused.
@@ -234,6 +253,7 @@ func (ls *leaves) sweep(now time.Duration) {
 		return
 	}
 	ls.cleaned = now
+	ls.forgetFound()
 	for _, l := range ls.byName {
 		if l.keys.n == 0 && l.session.Until() <= now {
 			ls.remove(l)

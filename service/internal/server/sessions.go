@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/internal/heap"
@@ -12,6 +13,7 @@ import (
 type sessions struct {
 	ends heap.Heap[*leafSession]
 	lost []*leafSession // of which some assignments are to be looked at
+	over []*leafSession // whose sessions have ended, or did once: the one that was lost first comes first
 }
 
 func (s *sessions) init() {
@@ -42,6 +44,7 @@ func (s *sessions) look(now time.Duration) {
 			continue
 		}
 		s.ends.Remove(0)
+		s.over = append(s.over, l)
 		if l.lost == nil {
 			s.lost = append(s.lost, l)
 		}
@@ -64,4 +67,25 @@ func (s *sessions) look(now time.Duration) {
 			}
 		}
 	}
+}
+
+// isLost reports whether the session of a leaf has ended, and it still has assignments, or parts of limits that
+// are kept for it.
+func (l *leafSession) isLost() bool { return l.at < 0 && l.keys.n > 0 }
+
+// firstLost returns the leaf that was lost first; nil if there is none.
+func (s *sessions) firstLost() *leafSession {
+	for len(s.over) > 0 {
+		l := s.over[0]
+		s.over[0] = nil
+		if s.over = s.over[1:]; l.isLost() {
+			return l
+		}
+	}
+	return nil
+}
+
+// forgetFound removes leaves that are not lost any more from over.
+func (s *sessions) forgetFound() {
+	s.over = slices.DeleteFunc(s.over, func(l *leafSession) bool { return !l.isLost() })
 }

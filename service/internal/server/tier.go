@@ -111,7 +111,7 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 	}
 	t.leaves.least, t.Server.tier = tier.Leaves, t
 	t.leaf, err = leafset.New(leafset.Config{
-		Config:   leaf.Config{Name: tier.Name, MaxKeys: tier.MaxKeys, MaxWaiters: max(t.room.Max(), 1), Idle: tier.Idle},
+		Config:   leaf.Config{Name: tier.Name, MaxKeys: tier.MaxKeys, MaxWaiters: max(t.room.Max(), 1), Idle: tier.Idle, Share: tier.Away == config.AwayShare},
 		Upstream: tierExchange{t},
 	})
 	if err != nil {

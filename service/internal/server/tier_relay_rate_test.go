@@ -156,7 +156,6 @@ func TestTierCutOffWithALeaf(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 1000
 		rules := fleetRules(limit)
-		rules.Rules[0].Away = config.AwayShare
 		up := newDesk(t, server.Config{Rules: rules})
 		var all sync.WaitGroup
 		stop := make(chan struct{})

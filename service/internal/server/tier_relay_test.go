@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/leaf"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -57,7 +56,6 @@ func TestTierPassesOnWhileAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 1000
 		rules := fleetRules(limit)
-		rules.Rules[0].Away = config.AwayShare // the upstream keeps the shares of tiers that are away
 		up := newDesk(t, server.Config{Rules: rules})
 		var all sync.WaitGroup
 		stop := make(chan struct{})

@@ -48,7 +48,7 @@ func newLeafPolicy(s *Sim) (*leafPolicy, error) {
 }
 
 func (p *leafPolicy) node(_ time.Duration, name string, i int, _ *rand.Rand) node {
-	return &leafNode{policy: p, leaf: i, set: leaf.NewSet(leaf.Config{Name: name})}
+	return &leafNode{policy: p, leaf: i, set: leaf.NewSet(leaf.Config{Name: name, Share: p.policy.Away == leaf.ShareAway})}
 }
 
 func (p *leafPolicy) centre(now time.Duration) centre {

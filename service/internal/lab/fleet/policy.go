@@ -6,7 +6,7 @@ import (
 )
 
 // Policies are the names of the policies by which leaves decide.
-var Policies = []string{"leaf", "exact", "static", "optimistic", "doorman"}
+var Policies = []string{"leaf", "exact", "static", "optimistic", "doorman", "ideal"}
 
 // A step says on what a decision is based, as decider.Step does.
 type step uint8
@@ -62,6 +62,8 @@ func (s *Sim) choosePolicy() (err error) {
 		s.policy = staticPolicy{keys, leaves}
 	case "optimistic":
 		s.policy = optimisticPolicy{keys}
+	case "ideal":
+		s.policy = &idealPolicy{sim: s}
 	case "doorman":
 		s.policy = doormanPolicy{keys, leaves}
 	default:

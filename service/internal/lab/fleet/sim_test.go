@@ -190,6 +190,7 @@ func TestAlternatives(t *testing.T) {
 		{"static", 0.7, 0.95, 0, 1},
 		{"optimistic", 0.98, 1.06, 0.06, 100},
 		{"doorman", 0.95, 1, 0, 1},
+		{"ideal", 0.98, 1, 0, 0.05},
 	} {
 		r := figures[c.policy]
 		if r.Steady.Use < c.least || r.Steady.Use > c.most || r.Steady.Over1 > c.overshoot || r.Fair.Worst > c.fair {

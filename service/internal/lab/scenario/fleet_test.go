@@ -67,7 +67,7 @@ func TestFleetErrors(t *testing.T) {
 		{"kind: partition", "kind: fire", `a.yaml:17:12: faults[0].kind = "fire": must be one of partition, upstream, restart, stop, start`},
 		{"kind: partition,", "", `faults[0].kind = "": must be given`},
 		{"at: 3s", "at: -3s", "faults[0].at = -3s: must be in [0, 1000h0m0s]"},
-		{"fleet.policy: static", "fleet.policy: magic", `fleet.policy = "magic": must be one of leaf, exact, static, optimistic, doorman (in the variant "static")`},
+		{"fleet.policy: static", "fleet.policy: magic", `fleet.policy = "magic": must be one of leaf, exact, static, optimistic, doorman, ideal (in the variant "static")`},
 		{"duration: 10s", "duration: 1ms", "a.yaml:2:11: duration = 1ms: must be at least 10ms"},
 		{"name: fleet", "seed: 3", "name: must be given"},
 	} {

@@ -20,7 +20,7 @@ var most = leafjson.Limits{Reports: 3, Key: 20, Leaf: 10}
 // of it.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
-		`{"leaf":"a","held":3,"leave":true,"reports":[{"key":"k","used":1,"wants":2.5,"has":1e3,"done":true},{"key":"j"}]}`,
+		`{"leaf":"a","held":3,"share":true,"leave":true,"reports":[{"key":"k","used":1,"wants":2.5,"has":1e3,"done":true},{"key":"j"}]}`,
 		`{"leaf":"a"}`, `{"leaf":"","held":1}`, `{"held":1}`, `{"leaf":"a","held":-1}`, `{"leaf":"a","held":1.0}`, `{"leaf":"a","held":2147483648}`,
 		`{"leaf":"a","reports":[{"key":"k","wants":-1}]}`, `{"leaf":"a","reports":[{"key":"k","wants":0.5,"has":00.5}]}`, `{"leaf":"a","reports":[{"key":"k","has":.5}]}`,
 		`{"leaf":"a","reports":[{"key":"k","has":5.}]}`, `{"leaf":"a","reports":[{"key":"k","has":1e999}]}`, `{"leaf":"a","reports":[{"key":"k","has":1.2.3}]}`,

@@ -53,7 +53,7 @@ func (d *decoder) exchange() {
 		return
 	}
 	d.At++
-	var name, held, leave, reports bool
+	var name, held, share, leave, reports bool
 	for first := true; d.More('}', first); first = false {
 		switch member := d.Member(); member {
 		case "leaf":
@@ -62,6 +62,9 @@ func (d *decoder) exchange() {
 		case "held":
 			d.Once(&held, member)
 			d.Held = d.Whole(member, math.MaxInt32)
+		case "share":
+			d.Once(&share, member)
+			d.Share = d.Boolean()
 		case "leave":
 			d.Once(&leave, member)
 			d.Leave = d.Boolean()
@@ -69,7 +72,7 @@ func (d *decoder) exchange() {
 			d.Once(&reports, member)
 			d.list()
 		default:
-			d.FailAt(d.Began, "unknown member %q: an exchange has leaf, held, leave and reports", member)
+			d.FailAt(d.Began, "unknown member %q: an exchange has leaf, held, share, leave and reports", member)
 		}
 	}
 	if !name {

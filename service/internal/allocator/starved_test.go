@@ -1,0 +1,63 @@
+package allocator_test
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// A leaf that comes to a large fleet, whose demands change all the time, has its share soon: it comes before
+// leaves that have nearly all of theirs.
+func TestNewcomerToALargeFleet(t *testing.T) {
+	const n, rounds = 1000, 4
+	for seed := range uint64(3) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		f := newFleet(t, 100*n, n+1)
+		change := func() {
+			for i := range n {
+				f.want(i, 200*float64(i)/n*(0.95+0.1*rnd.Float64())+50)
+			}
+		}
+		for range 10 {
+			change()
+			f.exchange(rnd.Perm(n))
+		}
+		newcomer := f.leaves[n]
+		for range rounds {
+			f.want(n, 1000)
+			change()
+			f.exchange(rnd.Perm(n + 1))
+		}
+		share := f.leaves[n-1].has // it wants more than it gets, too
+		if newcomer.has < 0.95*share {
+			t.Errorf("seed %d: after %d exchanges the newcomer has %.1f of %.1f", seed, rounds, newcomer.has, share)
+		}
+	}
+}
+
+// A leaf that lacks a part of its share and then ends, or wants no more, holds nothing back from others.
+func TestStarvedLeafThatEnds(t *testing.T) {
+	for name, end := range map[string]func(*fleet){
+		"leaves":        func(f *fleet) { f.leaves[1].Leave(f.now); f.leaves[1].has, f.leaves[1].due = 0, false },
+		"wants nothing": func(f *fleet) { f.want(1, 0) },
+	} {
+		f := newFleet(t, 100, 3)
+		f.want(0, 80)
+		f.exchange([]int{0})
+		f.want(1, 60)
+		f.exchange([]int{1}) // leaf 0 still has what it needs
+		if got := f.leaves[1].has; got > 20 {
+			t.Fatalf("leaf 1 has %v", got)
+		}
+		end(f)
+		for _, wants := range []float64{14, 14.5} {
+			f.want(2, wants)
+			for range 4 {
+				f.leaves[0].due, f.leaves[2].due = true, true
+				f.exchange([]int{0, 1, 2})
+			}
+		}
+		if got := f.leaves[2].has; got < 14.5 {
+			t.Errorf("%s: leaf 2 has %v, wants 14.5", name, got)
+		}
+	}
+}
