@@ -49,7 +49,7 @@ bench: ## benchmarks, side by side with the obvious alternatives, and a table of
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz, redis-cli, redis-py, ioredis
+need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need cc gcc libc6-dev
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
@@ -70,6 +70,9 @@ need: # what the tests need beside Go: a C compiler for the race detector, promt
 	@internal/tools/npmneed ioredis 6.0.0
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
+	@internal/tools/pyneed httpx httpx==0.28.1
+	@internal/tools/pyneed httpx h2==4.4.1
+	@internal/tools/goneed h2spec github.com/summerwind/h2spec/cmd/h2spec@v0.0.0-20200804131034-70ac22940108
 	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
 
 help: ## this list

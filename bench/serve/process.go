@@ -12,21 +12,18 @@ import (
 
 // A process is a server in a separate process.
 type process struct {
-	addr string
-	cmd  *exec.Cmd
+	addr  string
+	admin string // address of operators, if any
+	cmd   *exec.Cmd
 }
 
 // start starts a server. Its last argument is a free address for it to listen on.
 func start(path string, args ...string) (*process, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
-	p := &process{addr, exec.Command(path, append(args, addr)...)}
+	p := &process{addr: addr, cmd: exec.Command(path, append(args, addr)...)}
 	p.cmd.Stderr = os.Stderr
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
@@ -40,6 +37,15 @@ func start(path string, args ...string) (*process, error) {
 	}
 	p.stop()
 	return nil, fmt.Errorf("%v does not answer: %w", p.cmd.Args, err)
+}
+
+// freeAddr returns an address that no process listens on.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // stop kills the process.
@@ -73,4 +79,14 @@ func (p *process) resident() (bytes int, err error) {
 		_, err = fmt.Sscan(string(statm), new(int), &pages)
 	}
 	return pages * os.Getpagesize(), err
+}
+
+func (p *process) host() string {
+	host, _, _ := net.SplitHostPort(p.addr)
+	return host
+}
+
+func (p *process) port() string {
+	_, port, _ := net.SplitHostPort(p.addr)
+	return port
 }

@@ -1,4 +1,4 @@
-// Package pipenet connects clients and servers of tests by pipes, so that they run in
+// Package pipenet connects clients and servers within a process by pipes. Tests of them can run in
 // a bubble of package testing/synctest.
 package pipenet
 

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // An attack runs against an address until ctx ends or, with an amount, until it is done.
@@ -44,15 +46,24 @@ var attacks = []attack{
 	{"slow bodies", false, nil, hold{first: "POST /rate HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n[", then: " "}.run},
 	{"slow readers", false, nil, readNothing},
 	{"10,000 idle", false, many, hold{first: "POST /rate/a HTTP/1.1\r\nHost: a\r\n\r\n", idle: true, addrs: manyAddrs}.run},
+	{"10,000 idle, HTTP/2", false, many, hold{first: beginHTTP2 + firstStream("/rate/a"), http2: true, idle: true, addrs: manyAddrs}.run},
 	{"10,000 waiting", false, many, hold{first: "POST /rate/late:%d?canWait=true HTTP/1.1\r\nHost: a\r\n\r\n", addrs: manyAddrs}.run},
+	{"10,000 waiting, HTTP/2", false, many, hold{first: beginHTTP2 + firstStream("/rate/late:1?canWait=true"), http2: true, addrs: manyAddrs}.run},
+	{"slow preface", false, nil, hold{first: http2.ClientPreface[:10]}.run},
+	{"slow readers, HTTP/2", false, nil, readNoDecisions},
 	{"rapid reset", false, nil, overFrames(20, "requests", resetStreams)},
+	{"rapid reset of decisions", false, nil, overFrames(20, "requests", resetDecisions)},
+	{"HPACK bomb", false, nil, overFrames(20, "requests", bomb)},
 	{"CONTINUATION", false, nil, overFrames(20, "frames", continueHeaders)},
 	{"settings", false, nil, overFrames(20, "frames", sendSettings)},
 	{"pings", false, nil, overFrames(20, "frames", sendPings)},
+	{"window updates", false, nil, overFrames(20, "frames", updateWindows)},
+	{"DATA without data", false, nil, overFrames(20, "frames", sendNothing)},
 	{"5,000,000 fresh keys", true, nil, batches{key: func(i int64) string { return fmt.Sprint("k", i) }, most: freshKeys}.run},
 	{"longest keys", false, nil, batches{key: func(i int64) string { return fmt.Sprint(strings.Repeat("ab", 500), i) }}.run},
 	{"1,000 half bodies x 100", false, nil, overFrames(100, "requests", halfBodies)},
 	{"1,000 unread x 100", false, nil, overFrames(100, "requests", unreadAnswers)},
+	{"1,000 unread decisions x 100", false, nil, overFrames(100, "requests", unreadDecisions)},
 }
 
 // dial connects from 127.0.0.2, or from a later address.
@@ -110,6 +121,7 @@ func keepOpen(ctx context.Context, addr string, n, addrs int, use func(c net.Con
 type hold struct {
 	first string
 	then  string
+	http2 bool // of the answer
 	idle  bool // the request is whole, and its answer is awaited
 	addrs int  // to connect from; 0: one
 }
@@ -124,6 +136,13 @@ func (h hold) run(ctx context.Context, addr string) string {
 			return
 		}
 		answer := make([]byte, 1<<10)
+		if h.idle && h.http2 {
+			if answered(c) {
+				opened()
+				_, _ = io.Copy(io.Discard, c) // until the server closes the connection
+			}
+			return
+		}
 		if h.idle {
 			if n, err := c.Read(answer); err != nil || !strings.HasPrefix(string(answer[:n]), "HTTP/1.1 200") &&
 				!strings.HasPrefix(string(answer[:n]), "HTTP/1.1 429") {
@@ -135,7 +154,7 @@ func (h hold) run(ctx context.Context, addr string) string {
 		}
 		for second := 0; ; second++ {
 			_ = c.SetReadDeadline(time.Now().Add(time.Second))
-			if _, err := c.Read(answer); !errors.Is(err, os.ErrDeadlineExceeded) {
+			if _, err := c.Read(answer); !errors.Is(err, os.ErrDeadlineExceeded) && (err != nil || !h.http2) {
 				return // answered or closed
 			}
 			if second == 0 {

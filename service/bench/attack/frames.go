@@ -19,7 +19,9 @@ type frames struct {
 	*http2.Framer
 	conn    net.Conn
 	headers [2][]byte // of a GET, and of a POST
-	done    *atomic.Int64
+	// decision is the header of a request for a decision, without a body.
+	decision []byte
+	done     *atomic.Int64
 }
 
 // overFrames opens HTTP/2 connections, each again when the server closes it, and runs
@@ -40,6 +42,7 @@ func overFrames(conns int, what string, run func(context.Context, *frames) error
 					go func() { _, _ = io.Copy(io.Discard, c) }()
 					f := &frames{Framer: http2.NewFramer(c, nil), conn: c, done: &done}
 					f.headers = [2][]byte{header("GET", "/healthz"), header("POST", "/rate")}
+					f.decision = header("POST", "/rate/a")
 					if _, err = io.WriteString(c, http2.ClientPreface); err == nil {
 						_ = run(ctx, f) // the server may close the connection
 					}

@@ -31,11 +31,14 @@ type legitimate struct {
 	client *http.Client
 }
 
-func newLegitimate(url string) *legitimate {
+func newLegitimate(url string, http2 bool) *legitimate {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(!http2)
+	protocols.SetUnencryptedHTTP2(http2)
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
 	return &legitimate{url, &http.Client{
 		Timeout:   patience,
-		Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: workers},
+		Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: workers, Protocols: protocols},
 	}}
 }
 

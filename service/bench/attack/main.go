@@ -1,9 +1,9 @@
-// Attack runs attacks against weir serve, and beside it against a bare net/http server,
-// with legitimate traffic at half load next to each. It prints which share of the
+// Attack runs attacks against weir serve with each transport, and beside it against a bare net/http server,
+// with legitimate traffic next to each: half of what the first server answers without an attack. It prints which share of the
 // legitimate requests succeeded, how long they took, and the peak memory and the CPU
 // of the server.
 //
-//	make build && cd service/bench && go run ./attack [-weir ../../bin/weir] [-each 30s] [-only name,name] [-nice 19]
+//	make build && cd service/bench && go run ./attack [-weir ../../bin/weir] [-each 30s] [-only name,name] [-nice 19] [-http2]
 //
 // Server, attacker and legitimate clients are processes of one machine. At -nice 19 the
 // attacker gets the processor time that the others leave, so the table shows what the
@@ -32,13 +32,15 @@ import (
 
 // A setting says how the attacks are run.
 type setting struct {
-	weir   string
-	each   time.Duration // of an attack, unless it has an amount
-	load   float64       // share of the capacity that legitimate clients ask for
-	rate   int           // of legitimate requests a second; 0: by load
-	nice   int           // of the attacker
-	only   []string      // names of attacks, or parts of them
-	memory string        // of weir serve
+	weir       string
+	each       time.Duration // of an attack, unless it has an amount
+	load       float64       // share of the capacity of the first server that legitimate clients ask for
+	http2      bool          // that legitimate clients speak
+	transports []string      // of weir serve
+	rate       int           // of legitimate requests a second; 0: by load
+	nice       int           // of the attacker
+	only       []string      // names of attacks, or parts of them
+	memory     string        // of weir serve
 }
 
 func main() {
@@ -47,13 +49,15 @@ func main() {
 	attacker := flag.String("attacker", "", "run this attack against the address that is the argument; the tool starts itself so")
 	flag.StringVar(&s.weir, "weir", "../../bin/weir", "the binary to attack")
 	flag.DurationVar(&s.each, "each", 5*time.Second, "how long each attack takes; one with a fixed amount takes until it is done")
-	flag.Float64Var(&s.load, "load", 0.5, "legitimate requests: this share of what the server answers without an attack")
+	flag.Float64Var(&s.load, "load", 0.5, "legitimate requests: this share of what the first server answers without an attack")
 	flag.IntVar(&s.rate, "rate", 0, "legitimate requests a second, instead of -load")
 	flag.IntVar(&s.nice, "nice", 19, "nice value of the attacker: 0 competes with the server for the processors")
 	flag.StringVar(&s.memory, "memory", "64MiB", "the --memory of weir serve")
+	flag.BoolVar(&s.http2, "http2", false, "legitimate clients speak HTTP/2")
+	transports := flag.String("transports", "std,inline", "values of weir serve --transport, separated by commas")
 	only := flag.String("only", "", "run only the attacks with one of these texts in their name, separated by commas")
 	flag.Parse()
-	s.only = strings.Split(*only, ",")
+	s.only, s.transports = strings.Split(*only, ","), strings.Split(*transports, ",")
 	var err error
 	switch {
 	case *bare != "":
@@ -83,14 +87,16 @@ func (s setting) run() error {
 	if err != nil {
 		return err
 	}
-	targets := []target{
-		{"weir serve", s.weir, true, []string{"serve", "--rules", path, "--memory", s.memory, "--admin", "127.0.0.1:0", "--listen"}},
-		{"net/http", self, false, []string{"-bare"}},
+	var targets []target
+	for _, transport := range s.transports {
+		targets = append(targets, target{"weir serve, " + transport, s.weir, true,
+			[]string{"serve", "--rules", path, "--memory", s.memory, "--transport", transport, "--admin", "127.0.0.1:0", "--listen"}})
 	}
+	targets = append(targets, target{"net/http", self, false, []string{"-bare"}})
 	fmt.Printf("%d processors; weir serve --memory %s; attackers at nice %d; a legitimate request succeeds if it is answered 200 within %v of the instant at which it is due\n\n",
 		runtime.NumCPU(), s.memory, s.nice, patience)
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "attack\tserver\tlegitimate\tsucceeded\twithin 1 s\tp50\tp99\tslowest\tpeak memory\tCPU\tattacker")
+	fmt.Fprintln(out, "attack\tserver\tlegitimate\tsucceeded\twithin 1 s\tp50\tp99\tslowest\tpeak memory\tCPU\tfor each\tattacker")
 	for _, a := range attacks {
 		if !s.runs(a.name) {
 			continue
@@ -100,6 +106,7 @@ func (s setting) run() error {
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", t.name, a.name, err)
 			}
+			s.rate = r.rate // of all that follow
 			fmt.Fprintf(out, "%s\t%s\t%s\n", a.name, t.name, r)
 		}
 		if err := out.Flush(); err != nil {
@@ -140,7 +147,7 @@ func (s setting) under(t target, a attack, self string) (result, error) {
 		return result{}, err
 	}
 	defer p.stop()
-	l := newLegitimate("http://" + p.addr)
+	l := newLegitimate("http://"+p.addr, s.http2)
 	l.capacity() // warms up
 	r := result{rate: s.rate}
 	if r.rate == 0 {

@@ -31,12 +31,21 @@ func (r *result) add(w result) {
 func (r result) String() string {
 	slices.Sort(r.delays)
 	prompt, _ := slices.BinarySearch(r.delays, time.Second+1)
-	s := fmt.Sprintf("%d/s\t%.2f %%\t%.1f %%\t%v\t%v\t%v\t%d MiB\t%.0f %%\t%s in %v", r.rate, r.percent(r.ok), r.percent(prompt),
-		r.quantile(.5), r.quantile(.99), r.quantile(1), r.peak>>20, 100*r.cpu, r.did, r.took.Round(time.Second))
+	s := fmt.Sprintf("%d/s\t%.2f %%\t%.1f %%\t%v\t%v\t%v\t%d MiB\t%.0f %%\t%s\t%s in %v", r.rate, r.percent(r.ok), r.percent(prompt),
+		r.quantile(.5), r.quantile(.99), r.quantile(1), r.peak>>20, 100*r.cpu, r.each(), r.did, r.took.Round(time.Second))
 	if len(r.failures) > 0 {
 		s += fmt.Sprint("\t", r.failures)
 	}
 	return s
+}
+
+// each returns the CPU time of the server for each thing that the attack has done, legitimate requests included.
+func (r result) each() string {
+	n := 0.0
+	if _, err := fmt.Sscan(r.did, &n); err != nil || n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f µs", r.cpu*float64(r.took.Microseconds())/n)
 }
 
 func (r result) percent(n int) float64 { return 100 * float64(n) / float64(max(r.sent, 1)) }

@@ -55,7 +55,15 @@ static_resources:
       envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
         "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
         explicit_http_config: {http2_protocol_options: {}}
-    load_assignment: {cluster_name: limits, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %[4]s}}}}]}]}
+%[6]s    load_assignment: {cluster_name: limits, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %[4]s}}}}]}]}
+`
+
+// envoyTLS lets Envoy speak TLS to weir serve.
+const envoyTLS = `    transport_socket:
+      name: envoy.transport_sockets.tls
+      typed_config:
+        "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+        common_tls_context: {alpn_protocols: [h2], validation_context: {trusted_ca: {filename: %q}}}
 `
 
 // rlsFilter asks the rate-limit service.
@@ -103,10 +111,16 @@ type envoy struct {
 
 func startEnvoy(t *testing.T, filter, upstream, limits string) *envoy {
 	t.Helper()
+	return startEnvoyOver(t, "", filter, upstream, limits)
+}
+
+// startEnvoyOver starts an Envoy that speaks to weir serve over a transport socket, or cleartext.
+func startEnvoyOver(t *testing.T, socket, filter, upstream, limits string) *envoy {
+	t.Helper()
 	path := envoyPath(t)
 	proxy, admin, dir := freePort(t), freePort(t), t.TempDir()
 	file := filepath.Join(dir, "envoy.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, envoyConfig, proxy, admin, upstream, limits, filter), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, envoyConfig, proxy, admin, upstream, limits, filter, socket), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))

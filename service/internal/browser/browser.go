@@ -32,12 +32,23 @@ type Tab struct {
 // thrown an exception, or failed to load an asset.
 func Open(t testing.TB, url string, width, height int64) *Tab {
 	t.Helper()
+	return open(t, url, width, height)
+}
+
+// OpenUntrusted is like Open, for a server whose certificate no authority that Chromium knows has signed.
+func OpenUntrusted(t testing.TB, url string, width, height int64) *Tab {
+	t.Helper()
+	return open(t, url, width, height, chromedp.Flag("ignore-certificate-errors", true))
+}
+
+func open(t testing.TB, url string, width, height int64, more ...chromedp.ExecAllocatorOption) *Tab {
+	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
-	ctx, kill := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, kill := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
 	t.Cleanup(kill)
 	ctx, _ = chromedp.NewContext(ctx)
 	// The first action starts the browser, which lives as long as its context.

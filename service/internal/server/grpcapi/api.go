@@ -131,6 +131,12 @@ func (a *API) identify(authorization string) (*token.Session, error) {
 	return s, nil
 }
 
+// Immediate reports whether Handler decides a request without waiting, if the Decider does not
+// wait for others.
+func (a *API) Immediate(r *http.Request) bool {
+	return r.URL.Path == unaryPath && isGRPC(r.Header["Content-Type"])
+}
+
 // answer decides a request that was decoded, for the client of a session, if there is one.
 func (a *API) answer(ctx context.Context, c *call, s *token.Session) error {
 	switch {

@@ -21,6 +21,7 @@ import (
 // all the rest of an answer.
 type call struct {
 	api      *API
+	prefix   [prefixLen]byte // of the message
 	domain   []byte
 	entries  []descriptor.Entry // of one descriptor, in the message
 	keys     []byte             // of all descriptors

@@ -62,7 +62,7 @@ func (a *API) unary(c *call, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n, err := messageLength(r.Body)
+	n, err := c.messageLength(r.Body)
 	if err != nil {
 		return err
 	}
@@ -83,8 +83,8 @@ func (a *API) unary(c *call, r *http.Request) error {
 }
 
 // messageLength reads the prefix of a message.
-func messageLength(body io.Reader) (int, error) {
-	var prefix [prefixLen]byte
+func (c *call) messageLength(body io.Reader) (int, error) {
+	prefix := &c.prefix
 	if _, err := io.ReadFull(body, prefix[:]); err != nil {
 		return 0, incomplete(err)
 	}

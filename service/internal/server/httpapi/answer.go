@@ -96,10 +96,9 @@ var (
 
 // send answers with what is in the buffer.
 func (c *call) send(contentType []string) {
-	h := c.w.Header()
-	h["Content-Type"] = contentType
+	c.setType(contentType)
 	if c.r.Method != http.MethodPost {
-		h["Cache-Control"] = noStore // a cache must not repeat a grant
+		c.w.Header()["Cache-Control"] = noStore // a cache must not repeat a grant
 	}
 	if c.status != http.StatusOK {
 		c.w.WriteHeader(c.status)

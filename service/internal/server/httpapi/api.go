@@ -29,10 +29,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
@@ -152,10 +154,12 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status, c.waits = w, r, http.StatusOK, false
+	c.copies, _ = w.(copier)
 	began := c.start()
 	if c.unread = r.ContentLength != 0; c.unread {
 		c.limitBody()
 	}
+	c.client = connlimit.ClientOf(r.Context())
 	c.target = locate(r.URL)
 	i := c.find(r.Method)
 	if f := c.run(i); f != nil {
@@ -173,10 +177,26 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Immediate reports whether a request is decided without waiting, if the Decider does not wait for others. That
+// is so for requests about one key, or of a gateway, that do not ask for a wait, as far as
+// that can be told at a glance.
+func (a *API) Immediate(r *http.Request) bool {
+	path, query := r.URL.Path, r.URL.RawQuery
+	if !strings.HasPrefix(path, "/rate/") && !strings.HasPrefix(path, "/lease/") && !strings.HasPrefix(path, "/check") {
+		return false
+	}
+	return len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
+}
+
+// maxImmediate bounds the path and the query of an Immediate request, in bytes. Long keys are not remembered,
+// so that their rules are looked up each time.
+const maxImmediate = 512
+
 // A call is a request that is being answered. It is reused.
 type call struct {
 	api     *API
 	w       http.ResponseWriter
+	copies  copier // w, if it is one
 	r       *http.Request
 	suspend func() // suspendDeadline, made once
 	turn    uint   // counts requests
@@ -187,10 +207,15 @@ type call struct {
 	request decider.Request
 	verdict decider.Verdict
 	denial  fault
-	buf     []byte           // of the answer
-	status  int              // of the answer
-	unread  bool             // there is a body, which is not read
-	limit   *connlimit.Limit // that counts the request; nil if it was refused before
+	buf     []byte            // of the answer
+	left    []byte            // RateLimit
+	status  int               // of the answer
+	unread  bool              // there is a body, which is not read
+	limit   *connlimit.Limit  // that counts the request; nil if it was refused before
+	client  *connlimit.Client // nil if the connection came through no connlimit.Listener
+
+	lastRule   *config.Rule
+	lastPolicy *policy // of lastRule
 }
 
 // maxKept bounds the buffers that are kept for the next call, in bytes.
@@ -198,8 +223,8 @@ const maxKept = 64 << 10
 
 // forget clears all that belongs to the request.
 func (c *call) forget() {
-	c.w, c.r, c.target, c.params, c.request = nil, nil, target{}, params{}, decider.Request{}
-	c.verdict.Answers, c.limit = c.verdict.Answers[:0], nil
+	c.w, c.copies, c.r, c.target, c.params, c.request = nil, nil, nil, target{}, params{}, decider.Request{}
+	c.verdict.Answers, c.limit, c.client = c.verdict.Answers[:0], nil, nil
 	if cap(c.buf) > maxKept {
 		c.buf = nil
 	}

@@ -68,7 +68,7 @@ func (c *call) assign() *fault {
 	}
 	e := c.api.exchanges.Get().(*exchange)
 	defer func() {
-		c.api.limits[connlimit.Bodies].Leave(c.client(), e.held)
+		c.api.limits[connlimit.Bodies].Leave(c.client, e.held)
 		e.held = 0
 		if e.keep() {
 			c.api.exchanges.Put(e)

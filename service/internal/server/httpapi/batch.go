@@ -64,7 +64,7 @@ func (c *call) decideBatch() *fault {
 	}
 	b := c.api.batches.Get().(*batch)
 	defer func() {
-		c.api.limits[connlimit.Bodies].Leave(c.client(), b.held)
+		c.api.limits[connlimit.Bodies].Leave(c.client, b.held)
 		b.held = 0
 		if b.keep() {
 			c.api.batches.Put(b)

@@ -57,7 +57,7 @@ func bodyFault(err error) *fault {
 // hold counts the memory of a batch, in bytes, and reports whether the client may have
 // it.
 func (c *call) hold(b *batch, n int64) bool {
-	if !c.api.limits[connlimit.Bodies].Enter(c.client(), n) {
+	if !c.api.limits[connlimit.Bodies].Enter(c.client, n) {
 		return false
 	}
 	b.held += n

@@ -39,25 +39,21 @@ func newLimits(cfg *Config) (all [limits]*connlimit.Limit) {
 // Bodies returns the bound of the bytes of batches, for other bodies at the same listener.
 func (a *API) Bodies() *connlimit.Limit { return a.limits[connlimit.Bodies] }
 
-// client returns the client of the call; nil if its connection came through no
-// connlimit.Listener.
-func (c *call) client() *connlimit.Client { return connlimit.ClientOf(c.r.Context()) }
-
 // enter takes a place for the request. A request that may wait, but finds too many
-// that do, is decided at once.
+// that do, is decided at once. A request that is decided on the goroutine of its connection
+// needs none: connections are bounded.
 func (c *call) enter(e *endpoint) *fault {
-	if e.kind == unlimited {
+	if e.kind == unlimited || c.copies != nil && !c.params.canWait {
 		return nil
 	}
-	client := c.client()
 	if c.params.canWait {
-		if c.limit = c.api.limits[connlimit.Waiting]; c.limit.Enter(client, 1) {
+		if c.limit = c.api.limits[connlimit.Waiting]; c.limit.Enter(c.client, 1) {
 			return nil
 		}
 		c.params.canWait = false
 	}
 	limit := c.api.limits[e.kind]
-	if !limit.Enter(client, 1) {
+	if !limit.Enter(c.client, 1) {
 		c.limit = nil
 		return busy
 	}
@@ -72,14 +68,14 @@ func (c *call) enter(e *endpoint) *fault {
 // that its request keeps the place. A request without a place gets no answer then:
 // leave reports true, and ServeHTTP must reset the stream.
 func (c *call) leave() (reset bool) {
-	stalled := c.r.ProtoMajor == 2 && runtime.NumGoroutine() > goroutinesEach*c.api.cfg.MaxRequests
+	stalled := c.copies == nil && c.r.ProtoMajor == 2 && runtime.NumGoroutine() > goroutinesEach*c.api.cfg.MaxRequests
 	if c.limit == nil {
 		return stalled
 	}
 	if stalled {
 		_ = http.NewResponseController(c.w).Flush() // an error means that the client has left
 	}
-	c.limit.Leave(c.client(), 1)
+	c.limit.Leave(c.client, 1)
 	return false
 }
 

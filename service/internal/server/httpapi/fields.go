@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"unsafe"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/ratelimitfield"
@@ -30,7 +32,14 @@ func newPolicy(r *config.Rule) *policy {
 // the rules that are gone.
 const maxPolicies = 4096
 
-// policy returns the policy of a rule.
+// policy returns the policy of a rule. The last one is kept, because most answers are about the same rule.
+func (c *call) policy(r *config.Rule) *policy {
+	if c.lastRule != r {
+		c.lastRule, c.lastPolicy = r, c.api.policy(r)
+	}
+	return c.lastPolicy
+}
+
 func (a *API) policy(r *config.Rule) *policy {
 	if p, ok := a.policies.Load(r); ok {
 		return p.(*policy)
@@ -53,8 +62,7 @@ func (c *call) writeFields() {
 	if c.api.cfg.NoFields {
 		return
 	}
-	var buf [160]byte
-	left, value := buf[:0], []string(nil)
+	left, value := c.left[:0], []string(nil)
 	items, denied := 0, c.verdict.Denied()
 	for i := range c.verdict.Answers {
 		a := &c.verdict.Answers[i]
@@ -62,7 +70,7 @@ func (c *call) writeFields() {
 			continue
 		}
 		items++
-		p := c.api.policy(a.Rule)
+		p := c.policy(a.Rule)
 		left = p.appendLeft(left, &c.verdict, a, c.request.N)
 		if value == nil {
 			value = p.value
@@ -70,10 +78,32 @@ func (c *call) writeFields() {
 			value = []string{value[0] + ", " + p.value[0]}
 		}
 	}
-	if value != nil {
-		h := c.w.Header()
-		h["Ratelimit-Policy"] = value
-		h["Ratelimit"] = []string{string(left)}
+	if c.left = left; value == nil {
+		return
+	}
+	if c.copies != nil {
+		c.copies.SetField("ratelimit-policy", value[0])
+		c.copies.SetField("ratelimit", unsafe.String(unsafe.SliceData(left), len(left)))
+		return
+	}
+	h := c.w.Header()
+	h["Ratelimit-Policy"] = value
+	h["Ratelimit"] = []string{string(left)}
+}
+
+// A copier is the ResponseWriter of a request that is answered on the goroutine of its connection. It copies
+// header fields, so that they need no memory of their own.
+type copier interface {
+	// SetField sets a header field. The name has lower case. The field must not be in Header too.
+	SetField(name, value string)
+}
+
+// setType sets the Content-Type.
+func (c *call) setType(contentType []string) {
+	if c.copies != nil {
+		c.copies.SetField("content-type", contentType[0])
+	} else {
+		c.w.Header()["Content-Type"] = contentType
 	}
 }
 

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -10,7 +11,7 @@ import (
 
 // lease takes a lease, and waits for it if canWait is set.
 func (c *call) lease() *fault {
-	req := decider.LeaseRequest{Key: c.key, N: c.cost(), TTL: c.params.ttl, Wait: c.params.canWait}
+	req := decider.LeaseRequest{Key: strings.Clone(c.key), N: c.cost(), TTL: c.params.ttl, Wait: c.params.canWait}
 	if req.N == 0 {
 		return bad("cannot read n: it must be at least 1 for a lease")
 	}

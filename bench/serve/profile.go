@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+// A part is one of the things that a server spends its time on. A sample belongs to the first part that
+// has a function of its stack, from the leaf to the root. Functions are given by the beginning of their names.
+type part struct {
+	name      string
+	functions []string
+}
+
+var parts = []part{
+	{"kernel: read", []string{"syscall.read", "syscall.Read", "github.com/weir-go/weir/service/internal/eventloop.read"}},
+	{"kernel: write", []string{"syscall.write", "syscall.Write", "github.com/weir-go/weir/service/internal/eventloop.write"}},
+	{"memory: allocation and garbage", []string{"runtime.mallocgc", "runtime.newobject", "runtime.growslice", "runtime.makeslice", "runtime.gc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.wbBuf"}},
+	{"clock", []string{"time.now", "time.Now", "time.runtimeNow", "runtime.nanotime", "time.runtimeNano"}},
+	{"scheduler and wake-ups", []string{
+		"runtime.schedule", "runtime.mcall", "runtime.park_m", "runtime.gopark", "runtime.goready", "runtime.ready", "runtime.newproc",
+		"runtime.goexit0", "runtime.findRunnable", "runtime.netpoll", "runtime.futex", "runtime.chan", "runtime.select", "runtime.morestack",
+		"runtime.mstart", "runtime.sysmon", "runtime.newstack", "runtime.usleep", "runtime.lock", "runtime.unlock", "runtime.systemstack",
+		"github.com/weir-go/weir/service/internal/eventloop.ready",
+	}},
+	{"HPACK", []string{"golang.org/x/net/http2/hpack.", "net/http/internal/http2/hpack.", "vendor/golang.org/x/net/http2/hpack."}},
+	{"gRPC and protobuf", []string{"google.golang.org/", "github.com/envoyproxy/"}},
+	{"decision", []string{"github.com/weir-go/weir/service/internal/server.", "github.com/weir-go/weir/keyed.", "github.com/weir-go/weir/gcra.", "github.com/weir-go/weir/service/internal/match."}},
+	{"requests and answers of weir", []string{"github.com/weir-go/weir/service/internal/server/", "github.com/weir-go/weir/service/internal/daemon", "github.com/weir-go/weir/service/internal/httpserve"}},
+	{"inline transport", []string{"github.com/weir-go/weir/service/internal/http2serve"}},
+	{"bounds of connections", []string{"github.com/weir-go/weir/service/internal/connlimit", "github.com/weir-go/weir/service/internal/eventloop"}},
+	{"net/http", []string{"net/http", "golang.org/x/net/http2"}},
+}
+
+// partOf returns the part of a sample.
+func partOf(s *profile.Sample) string {
+	for _, location := range s.Location {
+		for _, line := range location.Line {
+			for _, p := range parts {
+				for _, f := range p.functions {
+					if strings.HasPrefix(line.Function.Name, f) {
+						return p.name
+					}
+				}
+			}
+		}
+	}
+	return "other"
+}
+
+// profiles prints what each transport spends the time of a request on.
+func (s *setting) profiles(all servers, f files) error {
+	for _, name := range append(slices.Clone(s.transports), weirGRPC, weirRESP) {
+		var loads []string
+		spent := map[string][]string{} // by part
+		names := append(partNames(), "all")
+		for _, l := range s.loads(f) {
+			if !slices.Contains(s.servers(l), name) || !s.wants(l.name) {
+				continue
+			}
+			micros, err := s.profileOf(all[name], l)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", name, l.name, err)
+			}
+			loads = append(loads, l.name)
+			for _, p := range names {
+				spent[p] = append(spent[p], fmt.Sprintf("%.2f", micros[p]))
+			}
+		}
+		if len(loads) == 0 {
+			continue
+		}
+		fmt.Printf("weir serve, %s: µs a request under %s\n", name, strings.Join(loads, " | "))
+		for _, p := range names {
+			row("  "+p, spent[p])
+		}
+	}
+	return nil
+}
+
+func partNames() (names []string) {
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return append(names, "other")
+}
+
+// profileOf returns the CPU time of a request under a load, by part, in µs.
+func (s *setting) profileOf(p *process, l load) (map[string]float64, error) {
+	type fetched struct {
+		*profile.Profile
+		error
+	}
+	result := make(chan fetched, 1)
+	go func() {
+		got, err := fetch(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.admin, s.seconds))
+		result <- fetched{got, err}
+	}()
+	took, err := l.on(p, 0)
+	got := <-result
+	if err != nil {
+		return nil, err
+	}
+	if got.error != nil {
+		return nil, got.error
+	}
+	micros, total := map[string]float64{}, 0.0
+	for _, sample := range got.Sample {
+		total += float64(sample.Value[0])
+	}
+	for _, sample := range got.Sample {
+		micros[partOf(sample)] += float64(sample.Value[0]) / total * took.micros
+	}
+	micros["all"] = took.micros
+	return micros, nil
+}
+
+func fetch(url string) (*profile.Profile, error) {
+	resp, err := http.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return profile.Parse(bytes.NewReader(body))
+}

@@ -1,0 +1,134 @@
+package fieldblock_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/weir-go/weir/service/internal/fieldblock"
+)
+
+const most = 2000 // bytes of a list
+
+// blocks returns the blocks of a client that sends similar requests.
+func blocks() (all [][]byte) {
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	for i := range 100 {
+		b.Reset()
+		if i%30 == 29 {
+			e.SetMaxDynamicTableSize(uint32(i) * 10)
+		}
+		for _, f := range []hpack.HeaderField{
+			{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "weir"},
+			{Name: ":path", Value: "/rate/" + strconv.Itoa(i), Sensitive: i%2 == 0}, {Name: "user-agent", Value: "test/" + strconv.Itoa(i/10)},
+			{Name: "x-secret", Value: "same", Sensitive: true}, {Name: "content-length", Value: "3"},
+		} {
+			_ = e.WriteField(f)
+		}
+		all = append(all, bytes.Clone(b.Bytes()))
+	}
+	return all
+}
+
+// split returns the blocks of a text: each begins with its length.
+func split(b []byte) (all [][]byte) {
+	for len(b) > 0 {
+		n := min(int(b[0]), len(b)-1)
+		all, b = append(all, b[1:1+n]), b[1+n:]
+	}
+	return all
+}
+
+// A Decoder agrees with package hpack.
+func FuzzDecoder(f *testing.F) {
+	var real []byte
+	for _, b := range blocks() {
+		real = append(append(real, byte(len(b))), b...)
+	}
+	f.Add(real)
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		b := bytes.Clone(real)
+		for range 5 {
+			b[r.IntN(len(b))] = byte(r.Uint32())
+		}
+		f.Add(b)
+	}
+	f.Add([]byte("\x03\x3f\xe1\x1f\x02\x20\x20\x02\x82\x20")) // changes of the table's size
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d := fieldblock.NewDecoder(most)
+		oracle := hpack.NewDecoder(fieldblock.TableSize, nil)
+		oracle.SetMaxStringLength(most)
+		for _, b := range split(text) {
+			want, wantErr := oracle.DecodeFull(b)
+			got, tooLong, err := d.Decode(b)
+			if (err != nil) != (wantErr != nil) {
+				t.Fatalf("%x: %v, hpack %v", b, err, wantErr)
+			}
+			if err != nil {
+				return
+			}
+			left := most
+			for i, f := range want {
+				if left -= int(f.Size()); left < 0 {
+					if !tooLong || len(got) != i+1 {
+						t.Fatalf("%x: %d fields, want %d of a list that is too long", b, len(got), i+1)
+					}
+					break
+				}
+				if i >= len(got) || got[i].Name != f.Name || got[i].Value != f.Value && !d.Volatile(got[i]) {
+					t.Fatalf("%x: field %d is not %v", b, i, f)
+				}
+			}
+			if left >= 0 && (tooLong || len(got) != len(want)) {
+				t.Fatalf("%x: %d fields, want %d", b, len(got), len(want))
+			}
+		}
+	})
+}
+
+func TestKinds(t *testing.T) {
+	for _, tt := range []struct {
+		name, value string
+		want        fieldblock.Kind
+	}{
+		{":method", "GET", fieldblock.Method}, {":method", "", fieldblock.Strange}, {":scheme", "ftp", fieldblock.Strange}, {":protocol", "websocket", fieldblock.Strange},
+		{":path", "/", fieldblock.Path}, {"accept", "*/*", fieldblock.Regular}, {"Accept", "*/*", fieldblock.Strange}, {"x y", "", fieldblock.Strange}, {"", "", fieldblock.Strange},
+		{"x", "a\nb", fieldblock.Strange}, {"te", "trailers", fieldblock.Regular}, {"te", "gzip", fieldblock.Strange}, {"cookie", "a=b", fieldblock.Strange},
+		{"content-length", "12", fieldblock.ContentLength}, {"content-length", "-1", fieldblock.Strange}, {"connection", "close", fieldblock.Strange},
+	} {
+		var b bytes.Buffer
+		_ = hpack.NewEncoder(&b).WriteField(hpack.HeaderField{Name: tt.name, Value: tt.value})
+		list, _, err := fieldblock.NewDecoder(most).Decode(b.Bytes())
+		if err != nil || len(list) != 1 || list[0].Kind != tt.want {
+			t.Errorf("%q %q: %v %v", tt.name, tt.value, list, err)
+		}
+	}
+}
+
+// Package hpack decodes what is encoded without a table.
+func TestEncode(t *testing.T) {
+	b := fieldblock.AppendStatus(nil, http.StatusOK)
+	b = fieldblock.AppendStatus(b, http.StatusTeapot)
+	b = fieldblock.AppendValues(b, "Content-Type", []string{"text/plain", ""})
+	b = fieldblock.AppendValues(b, "Weir-Odd", []string{strings.Repeat("x", 300)})
+	b = fieldblock.AppendValues(b, "not a name", []string{"x"})
+	b = fieldblock.AppendContentLength(b, 12)
+	b = fieldblock.AppendField(b, "date", "today")
+	b = fieldblock.AppendLiterals(b, []*fieldblock.Field{{Name: "x", Value: "y"}})
+	list, err := hpack.NewDecoder(0, nil).DecodeFull(b)
+	var got strings.Builder
+	for _, f := range list {
+		got.WriteString(f.Name + "=" + f.Value + ";")
+	}
+	want := ":status=200;:status=418;content-type=text/plain;content-type=;weir-odd=" + strings.Repeat("x", 300) + ";content-length=12;date=today;x=y;"
+	if err != nil || got.String() != want {
+		t.Errorf("%v\n%s\n%s", err, got.String(), want)
+	}
+}

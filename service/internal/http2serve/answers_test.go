@@ -1,0 +1,317 @@
+package http2serve_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/service/internal/http2serve"
+)
+
+// start sends the settings of a client.
+func (c *client) start(settings ...http2.Setting) {
+	c.write(frames(func(f *http2.Framer) { _ = f.WriteSettings(settings...) }))
+}
+
+// ask sends frames, and returns what the server has answered to all that was sent.
+func (c *client) ask(b ...[]byte) *result {
+	c.write(bytes.Join(b, nil))
+	synctest.Wait()
+	return c.result()
+}
+
+func widen(id, n uint32) []byte {
+	return frames(func(f *http2.Framer) { _ = f.WriteWindowUpdate(id, n) })
+}
+
+// Requests of one write get the same answers from both, on streams that wait for each other or not.
+func TestAnswers(t *testing.T) {
+	var got [2]*result
+	for i := range got {
+		synctest.Test(t, func(t *testing.T) {
+			c, end := dial(t, newServer(i == 0))
+			defer end()
+			c.start()
+			var all [][]byte
+			for _, path := range []string{"/now/a%20b?q=%20", "/later/a?", "/now/empty", "/later/empty", "/now/trailer", "/later/trailer", "/now/9", "/later/9", "/now/4096", "/now/4097", "/now/panic", "/later/panic"} {
+				all = append(all, c.get(path, "te", "trailers", "x-a", "1", "x-a", "2"))
+				all = append(all, c.request(false, path, "content-type", "application/grpc"), data(c.last, "abc", false, 2), data(c.last, "def", true, 0))
+			}
+			got[i] = c.ask(all...)
+			if len(got[i].streams) != 24 {
+				t.Errorf("%d streams were answered", len(got[i].streams))
+			}
+		})
+	}
+	for id, want := range got[0].streams {
+		if got := got[1].streams[id]; got != want {
+			t.Errorf("stream %d: std %.200q, inline %.200q", id, want, got)
+		}
+	}
+}
+
+// An answer waits for the windows of the stream and of the connection, also if they are zero or
+// negative, and is whole then.
+func TestWindows(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		c, end := dial(t, srv)
+		defer end()
+		c.start(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		r := c.ask(c.get("/now/9"), c.get("/later/9"), c.get("/now/70000"), c.get("/later/empty"))
+		if text := r.streams[1] + r.streams[3]; strings.Contains(text, "x\n\nx") || strings.Contains(text, "END") {
+			t.Errorf("DATA beyond a window of 0: %q", text)
+		}
+		if !strings.HasSuffix(r.streams[7], "END") {
+			t.Errorf("an answer without DATA: %q", r.streams[7])
+		}
+		r = c.ask(widen(1, 4), widen(3, 4))
+		for _, id := range []uint32{1, 3} {
+			if !strings.HasSuffix(r.streams[id], "\n\nxxxx") {
+				t.Errorf("stream %d got %q", id, r.streams[id])
+			}
+		}
+		c.start(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100_000})
+		r = c.ask()
+		if n := strings.Count(r.streams[5], "x"); n > 65535 {
+			t.Errorf("%d bytes of DATA beyond the window of the connection", n)
+		}
+		c.start(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}) // negative for 5
+		r = c.ask(widen(0, 100_000))
+		if n := strings.Count(r.streams[5], "x"); n > 65535 {
+			t.Errorf("%d bytes of DATA beyond a negative window", n)
+		}
+		r = c.ask(widen(5, 80_000))
+		for id, n := range map[uint32]int{1: 9, 3: 9, 5: 70000} {
+			if got := strings.Count(strings.SplitN(r.streams[id], "\n\n", 2)[1], "x"); got != n || !strings.HasSuffix(r.streams[id], "END") {
+				t.Errorf("stream %d has %d bytes, want %d", id, got, n)
+			}
+		}
+		if r.failed() {
+			t.Errorf("the connection failed: %v", r.goAway)
+		}
+	})
+}
+
+// A stream whose last DATA waits for the window of the connection can be widened.
+func TestWidenAnswered(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		c, end := dial(t, srv)
+		defer end()
+		c.start(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+		c.ask(c.get("/later/60000"), c.get("/later/60000"))
+		c.ask(widen(3, 1<<20))
+		r := c.ask(widen(0, 100_000))
+		if text := r.streams[3]; !strings.HasSuffix(text, strings.Repeat("x", 60_000)+"END") {
+			t.Errorf("%d bytes, ends %q", strings.Count(text, "x"), text[max(len(text)-30, 0):])
+		}
+	})
+}
+
+// Answers that wait for windows are bounded as the streams of net/http are.
+func TestBlockedAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, end := dial(t, newServer(false))
+		defer end()
+		c.start(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		c.write(frames(func(f *http2.Framer) { _ = f.WriteSettingsAck() }))
+		for range 260 {
+			c.write(c.get("/now/9"))
+		}
+		r, refused := c.ask(), 0
+		for _, text := range r.streams {
+			if strings.Contains(text, "RST PROTOCOL_ERROR") {
+				refused++
+			}
+		}
+		if refused != 10 || r.failed() {
+			t.Errorf("%d of 260 streams were refused, the connection %v", refused, r.goAway)
+		}
+	})
+}
+
+// A body that does not come in time is the http.Server's to wait for.
+func TestLateBody(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		c, end := dial(t, srv)
+		defer end()
+		c.start()
+		c.write(c.request(false, "/now/a"))
+		c.write(data(1, "abc", false, 0))
+		time.Sleep(time.Second)
+		c.write(c.get("/now/b"))
+		c.write(data(1, "def", true, 0))
+		if r := c.ask(); !strings.Contains(r.streams[1], `"abcdef"END`) || !strings.HasSuffix(r.streams[3], "END") {
+			t.Errorf("got %v", r.streams)
+		}
+	})
+}
+
+// Connections end at the same time as with net/http.
+func TestTimes(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		for name, tt := range map[string]struct {
+			begin func(c *client)
+			least time.Duration
+			most  time.Duration
+		}{
+			"no SETTINGS":                {func(*client) {}, 2 * time.Second, 2 * time.Second},
+			"no answer to a PING":        {func(c *client) { c.start() }, 70 * time.Second, 70 * time.Second},
+			"half a frame":               {func(c *client) { c.start(); c.write([]byte{0, 0, 8, 6}) }, 70 * time.Second, 70 * time.Second},
+			"idle after an answer":       {func(c *client) { c.start(); c.write(c.get("/now/a")); go c.pong() }, 120 * time.Second, 122 * time.Second},
+			"idle after a relayed one":   {func(c *client) { c.start(); c.write(c.get("/later/a")); go c.pong() }, 120 * time.Second, 122 * time.Second},
+			"a frame that is too long":   {func(c *client) { c.start(); c.write([]byte{1, 0, 0, 0, 0, 0, 0, 0, 1}) }, time.Second, time.Second},
+			"an answer to Connection":    {func(c *client) { c.start(); c.write(c.get("/now/close")) }, time.Second, time.Second},
+			"a relayed answer to it":     {func(c *client) { c.start(); c.write(c.get("/later/close")) }, time.Second, time.Second},
+			"a GOAWAY of the client":     {func(c *client) { c.start(); c.write(goAway) }, time.Second, time.Second},
+			"the preface, but no client": {func(c *client) { _ = c.nc.Close() }, 0, 0},
+		} {
+			c, end := dial(t, newServer(strings.HasSuffix(t.Name(), "std")))
+			begun := time.Now()
+			tt.begin(c)
+			<-c.ended
+			if took := time.Since(begun); took < tt.least || took > tt.most {
+				t.Errorf("%s: closed after %v, want %v to %v", name, took, tt.least, tt.most)
+			}
+			end()
+		}
+	})
+}
+
+var goAway = frames(func(f *http2.Framer) { _ = f.WriteGoAway(0, http2.ErrCodeNo, nil) })
+
+// pong answers PINGs, until the connection ends.
+func (c *client) pong() {
+	for {
+		select {
+		case <-c.ended:
+			return
+		case <-time.After(time.Second):
+			c.write(frames(func(f *http2.Framer) { _ = f.WritePing(true, [8]byte{}) }))
+		}
+	}
+}
+
+// Shutdown asks clients to leave, answers what has begun, and waits for that.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(false)
+		c, end := dial(t, srv)
+		defer end()
+		c.start()
+		c.ask(c.get("/now/a"), c.request(false, "/later/b"))
+		done := make(chan error, 1)
+		go func() { done <- srv.Shutdown(t.Context()) }()
+		r := c.ask()
+		if len(r.goAway) != 1 || r.goAway[0] != http2.ErrCodeNo || r.closed {
+			t.Fatalf("GOAWAY %v, closed %v", r.goAway, r.closed)
+		}
+		r = c.ask(c.get("/now/late"), data(3, "x", true, 0))
+		if !strings.HasSuffix(r.streams[3], "END") || r.streams[5] != "" {
+			t.Errorf("after GOAWAY: %v", r.streams)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		<-c.ended
+	})
+}
+
+// Shutdown ends with its context, and Close ends the rest.
+func TestShutdownTooSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(false)
+		c, end := dial(t, srv)
+		defer end()
+		c.start()
+		c.ask(c.get("/later/wait"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := srv.Shutdown(ctx); err != context.DeadlineExceeded {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+}
+
+// A client that does not read is left after the time that it has for that.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln, srv := pipenet.Listen(), newServer(false)
+		defer srv.Close()
+		go func() { _ = srv.Serve(ln) }()
+		nc, err := ln.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		_, _ = nc.Write([]byte(http2.ClientPreface)) // the SETTINGS of the server are not read
+		for err == nil {
+			_, err = nc.Write(frames(func(f *http2.Framer) { _ = f.WriteSettings() }))
+		}
+		if took := time.Since(begun); took < 10*time.Second || took > 13*time.Second {
+			t.Errorf("closed after %v", took)
+		}
+		_ = ln.Close()
+	})
+}
+
+// The ConnState of the http.Server sees all connections that are in use.
+func TestConnState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var states []http.ConnState
+		hs := newHTTP(10 * time.Second)
+		hs.ConnState = func(_ net.Conn, s http.ConnState) { states = append(states, s) }
+		srv := http2serve.New(http2serve.Config{HTTP: hs, Immediate: func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }})
+		c, end := dial(t, srv)
+		c.start()
+		time.Sleep(2 * time.Second)
+		for _, step := range []struct {
+			path string
+			want string
+		}{{"/now/a", "active idle"}, {"/now/a", ""}, {"/later/wait", "active"}, {"/now/a", ""}} {
+			states = nil
+			c.ask(c.get(step.path))
+			var got []string
+			for _, s := range states {
+				got = append(got, s.String())
+			}
+			if text := strings.Join(got, " "); text != step.want {
+				t.Errorf("%s: %q, want %q", step.path, text, step.want)
+			}
+		}
+		c.ask(frames(func(f *http2.Framer) { _ = f.WriteRSTStream(5, http2.ErrCodeCancel) }))
+		if last := states[len(states)-1]; last != http.StateIdle {
+			t.Errorf("after a reset: %v", last)
+		}
+		end()
+	})
+}
+
+// Connections that are not HTTP/2 are net/http's.
+func TestHTTP1(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		ln := pipenet.Listen()
+		go func() { _ = srv.Serve(ln) }()
+		defer func() { _ = ln.Close(); _ = srv.Close() }()
+		nc, err := ln.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"P", "OST /now/empty HTTP/1.1\r\n", "Host: x\r\nConnection: close\r\n\r\n"} {
+			if _, err := io.WriteString(nc, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, _ := io.ReadAll(nc); !strings.HasPrefix(string(got), "HTTP/1.1 204 No Content\r\n") {
+			t.Errorf("got %q", got)
+		}
+	})
+}

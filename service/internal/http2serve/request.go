@@ -1,0 +1,150 @@
+package http2serve
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/weir-go/weir/service/internal/fieldblock"
+)
+
+// A request is the http.Request of a connection. It is used again for each request that is answered
+// here. Its header is made again only if the fields differ from those before.
+type request struct {
+	http   *http.Request
+	url    url.URL
+	header http.Header
+	fields []*fieldblock.Field // of header
+	body   body
+}
+
+// A body is the body of a request.
+type body struct{ bytes.Reader }
+
+func (*body) Close() error { return nil }
+
+func (r *request) init(c *conn) {
+	r.header = http.Header{}
+	r.http = (&http.Request{
+		Proto: "HTTP/2.0", ProtoMajor: 2, Header: r.header, URL: &r.url, RemoteAddr: c.nc.RemoteAddr().String(),
+	}).WithContext(c.ctx)
+}
+
+// set makes the request of a header list, and reports whether that is ordinary. If not, only
+// net/http can judge it.
+func (r *request) set(fields []*fieldblock.Field, content []byte, ended bool) bool {
+	n := 0 // pseudo fields
+	var seen [fieldblock.ContentLength]bool
+	h := r.http
+	h.Host = ""
+	for ; n < len(fields) && fields[n].Kind < fieldblock.ContentLength; n++ {
+		f := fields[n]
+		if seen[f.Kind] {
+			return false
+		}
+		seen[f.Kind] = true
+		switch f.Kind {
+		case fieldblock.Method:
+			h.Method = f.Value
+		case fieldblock.Path:
+			h.RequestURI = f.Value
+		case fieldblock.Authority:
+			h.Host = f.Value
+		}
+	}
+	if !seen[fieldblock.Method] || !seen[fieldblock.Path] || !seen[fieldblock.Scheme] || h.Method == "CONNECT" || strings.IndexByte(h.Host, '@') >= 0 {
+		return false
+	}
+	if regular := fields[n:]; !slices.Equal(regular, r.fields) {
+		if !r.setHeader(regular) {
+			return false
+		}
+	}
+	h.Body, h.ContentLength = http.NoBody, 0
+	if !ended {
+		r.body.Reset(content)
+		h.Body, h.ContentLength = &r.body, int64(declared(fields))
+	}
+	return r.setURL(h.RequestURI)
+}
+
+// setHeader makes the header of fields that are not pseudo fields, if all are ordinary.
+func (r *request) setHeader(fields []*fieldblock.Field) bool {
+	for i := range fields {
+		k := fields[i].Kind
+		if k != fieldblock.Regular && (k != fieldblock.ContentLength || declared(fields[:i]) >= 0) {
+			return false
+		}
+	}
+	clear(r.header)
+	for i := range fields {
+		f := fields[i]
+		r.header[f.Canonical] = append(r.header[f.Canonical], f.Value)
+	}
+	r.fields = append(r.fields[:0], fields...)
+	return true
+}
+
+// setURL parses the path.
+func (r *request) setURL(text string) bool {
+	if text == "" || text[0] != '/' {
+		return false
+	}
+	if cut, ok := isPlain(text); ok {
+		r.url = url.URL{Path: text[:cut]}
+		if cut < len(text) {
+			r.url.RawQuery = text[cut+1:]
+		}
+		return true
+	}
+	text = strings.Clone(text)
+	u, err := url.ParseRequestURI(text)
+	if err != nil || !httpguts.ValidHeaderFieldValue(text) {
+		return false
+	}
+	r.url = *u
+	return true
+}
+
+// declared returns the Content-Length of a header list, or -1.
+func declared(fields []*fieldblock.Field) int {
+	for i := range fields {
+		if fields[i].Kind == fieldblock.ContentLength {
+			n, _ := strconv.Atoi(fields[i].Value) // it is valid
+			return n
+		}
+	}
+	return -1
+}
+
+// plain has the bytes of paths that url.Parse neither decodes nor remembers in RawPath.
+var plain = func() (set [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~$&+,/:;=@") {
+		set[c] = true
+	}
+	return set
+}()
+
+// isPlain reports whether a path and a query can be used without url.Parse.
+func isPlain(text string) (cut int, ok bool) {
+	for i := range len(text) {
+		if plain[text[i]] {
+			continue
+		}
+		if text[i] != '?' || i+1 == len(text) {
+			return 0, false
+		}
+		for _, c := range []byte(text[i:]) {
+			if c <= ' ' || c >= 0x7f {
+				return 0, false
+			}
+		}
+		return i, true
+	}
+	return len(text), true
+}

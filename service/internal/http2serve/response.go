@@ -1,0 +1,195 @@
+package http2serve
+
+import (
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/service/internal/fieldblock"
+)
+
+// A response is the http.ResponseWriter of a connection. It is used again for each request that is
+// answered here.
+type response struct {
+	header   http.Header
+	status   int      // 0 before the header
+	block    []byte   // the header, without the status
+	trailers []string // their names
+	body     []byte
+	typed    bool // there is a Content-Type
+	sized    bool // there is a Content-Length
+	closes   bool // the client is asked to leave
+}
+
+// Header returns the header fields of the answer.
+func (w *response) Header() http.Header { return w.header }
+
+// SetField encodes a field that is not in Header. The name has lower case.
+func (w *response) SetField(name, value string) {
+	w.typed = w.typed || name == "content-type"
+	w.block = fieldblock.AppendField(w.block, name, value)
+}
+
+// WriteHeader encodes the header as it is now.
+func (w *response) WriteHeader(status int) {
+	if w.status != 0 || status < 200 {
+		return
+	}
+	if w.status = status; len(w.header) == 0 {
+		return
+	}
+	for name, values := range w.header {
+		switch name {
+		case "Connection":
+			w.closes = len(values) > 0 && values[0] == "close"
+			continue
+		case "Trailer":
+			w.trailers = append(w.trailers, values...)
+		case "Content-Type":
+			w.typed = true
+		case "Content-Length":
+			w.sized = true
+		}
+		w.block = fieldblock.AppendValues(w.block, name, values)
+	}
+}
+
+// Write adds to the body.
+func (w *response) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	w.body = append(w.body, b...)
+	return len(b), nil
+}
+
+// sizedBody bounds the bodies to which net/http adds a Content-Length.
+const sizedBody = 4 << 10
+
+// end completes the header. It reports whether there is no more than that.
+func (w *response) end() bool {
+	w.WriteHeader(http.StatusOK)
+	if w.status != http.StatusNoContent && w.status != http.StatusNotModified {
+		if !w.typed && len(w.body) > 0 {
+			w.block = fieldblock.AppendValues(w.block, "Content-Type", []string{http.DetectContentType(w.body)})
+		}
+		if !w.sized && len(w.body) <= sizedBody {
+			w.block = fieldblock.AppendContentLength(w.block, len(w.body))
+		}
+	}
+	return len(w.body) == 0 && len(w.trailers) == 0
+}
+
+// FlushError does nothing: an answer is sent when it is whole.
+func (w *response) FlushError() error { return nil }
+
+// SetReadDeadline does nothing: the whole body was read.
+func (w *response) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing: the connection has deadlines.
+func (w *response) SetWriteDeadline(time.Time) error { return nil }
+
+// respond answers the request that was set.
+func (c *conn) respond(id uint32, window int64, h http.Handler) {
+	w := &c.response
+	if len(w.header) > 0 {
+		clear(w.header)
+	}
+	*w = response{header: w.header, block: w.block[:0], trailers: w.trailers[:0], body: w.body[:0]}
+	if !c.call(h) {
+		c.reset(id, http2.ErrCodeInternal)
+		return
+	}
+	var flags http2.Flags
+	if w.end() {
+		flags = http2.FlagHeadersEndStream
+	}
+	from := c.beginBlock(id, flags)
+	c.out = append(fieldblock.AppendStatus(c.out, w.status), w.block...)
+	c.out = append(c.out, c.date()...)
+	c.endBlock(id, from)
+	if flags == 0 {
+		c.sendBody(id, window)
+	}
+	if w.closes {
+		c.parting = true
+	}
+}
+
+// call calls a handler, and reports whether the request has an answer.
+func (c *conn) call(h http.Handler) (answered bool) {
+	defer func() {
+		if answered {
+			return
+		}
+		if e := recover(); e != http.ErrAbortHandler {
+			c.srv.cfg.HTTP.ErrorLog.Printf("http2: panic serving %v: %v\n%s", c.nc.RemoteAddr(), e, debug.Stack())
+		}
+	}()
+	h.ServeHTTP(&c.response, c.request.http)
+	return true
+}
+
+// sendBody sends the body of an answer, and its trailer.
+func (c *conn) sendBody(id uint32, window int64) {
+	w := &c.response
+	w.block = w.block[:0]
+	for _, name := range w.trailers {
+		w.block = fieldblock.AppendValues(w.block, name, w.header[name])
+	}
+	b := blocked{id: id, window: window, data: w.body, ends: len(w.block) == 0}
+	if !b.ends {
+		b.after = append(appendHeader(c.after[:0], http2.FrameHeaders, http2.FlagHeadersEndStream|http2.FlagHeadersEndHeaders, id, len(w.block)), w.block...)
+		c.after = b.after
+	} else if len(b.data) == 0 {
+		c.begin(http2.FrameData, http2.FlagDataEndStream, id, 0)
+		return
+	}
+	c.send(&b)
+}
+
+// beginBlock begins a header block. The length of the frame is that endBlock sets.
+func (c *conn) beginBlock(id uint32, flags http2.Flags) (from int) {
+	c.begin(http2.FrameHeaders, flags|http2.FlagHeadersEndHeaders, id, 0)
+	from = len(c.out)
+	if !c.encoded { // all blocks do without the client's table, so that its size does not matter
+		c.encoded = true
+		c.out = append(c.out, 0x20)
+	}
+	return from
+}
+
+// endBlock ends a header block, which it splits into frames.
+func (c *conn) endBlock(id uint32, from int) {
+	most := c.srv.settings.maxFrame
+	if n := len(c.out) - from; n <= most {
+		setLength(c.out[from-headerLen:], n)
+		return
+	}
+	rest := append([]byte(nil), c.out[from+most:]...)
+	setLength(c.out[from-headerLen:], most)
+	c.out[from-headerLen+4] &^= byte(http2.FlagHeadersEndHeaders)
+	for c.out = c.out[:from+most]; len(rest) > 0; {
+		n, flags := min(len(rest), most), http2.Flags(0)
+		if n == len(rest) {
+			flags = http2.FlagContinuationEndHeaders
+		}
+		c.begin(http2.FrameContinuation, flags, id, n)
+		c.out = append(c.out, rest[:n]...)
+		rest = rest[n:]
+	}
+}
+
+func setLength(header []byte, n int) {
+	header[0], header[1], header[2] = byte(n>>16), byte(n>>8), byte(n)
+}
+
+// date returns the encoded field.
+func (c *conn) date() []byte {
+	if at := c.read.Unix(); at != c.dateAt || len(c.dateField) == 0 {
+		var value [len(http.TimeFormat)]byte
+		c.dateAt = at
+		c.dateField = fieldblock.AppendField(c.dateField[:0], "date", c.read.UTC().AppendFormat(value[:0], http.TimeFormat))
+	}
+	return c.dateField
+}

@@ -1,0 +1,113 @@
+package http2serve
+
+import (
+	"slices"
+
+	"golang.org/x/net/http2"
+)
+
+// A blocked is the rest of an answer that waits until the client takes more.
+type blocked struct {
+	id      uint32
+	window  int64  // bytes of DATA that the client takes for the stream
+	data    []byte // of DATA
+	ends    bool   // the stream ends with data
+	after   []byte // frames that follow data
+	relayed bool   // the relay keeps to the window of the stream, and bounds data by its own
+}
+
+// send sends an answer as far as the client takes it. The rest waits, in memory of its own.
+func (c *conn) send(b *blocked) {
+	if !c.advance(b) {
+		c.blocked = append(c.blocked, &blocked{b.id, b.window, slices.Clone(b.data), b.ends, slices.Clone(b.after), b.relayed})
+	}
+}
+
+// advance sends what the client takes of an answer, and reports whether that is all.
+func (c *conn) advance(b *blocked) bool {
+	for len(b.data) > 0 {
+		n := int(min(int64(len(b.data)), b.window, c.window, int64(c.srv.settings.maxFrame)))
+		if n <= 0 {
+			return false
+		}
+		var flags http2.Flags
+		if n == len(b.data) && b.ends {
+			flags = http2.FlagDataEndStream
+		}
+		c.begin(http2.FrameData, flags, b.id, n)
+		c.out = append(c.out, b.data[:n]...)
+		b.data = b.data[n:]
+		b.window -= int64(n)
+		c.window -= int64(n)
+		if b.relayed {
+			c.returned += n
+		}
+	}
+	c.out = append(c.out, b.after...)
+	return true
+}
+
+// unblock sends what the client takes now.
+func (c *conn) unblock() {
+	c.blocked = slices.DeleteFunc(c.blocked, c.advance)
+}
+
+// blockedOf returns the rest of the answer of a stream, or nil.
+func (c *conn) blockedOf(id uint32) *blocked {
+	for _, b := range c.blocked {
+		if b.id == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// widen adds to the window of a stream that is answered here.
+func (c *conn) widen(id uint32, n int64) {
+	if u := c.unreadOf(id); u != nil {
+		if u.window += n; u.window > maxWindow {
+			c.reset(id, http2.ErrCodeFlowControl)
+		}
+	}
+	if b := c.blockedOf(id); b != nil && !b.relayed {
+		if b.window += n; b.window > maxWindow {
+			c.reset(id, http2.ErrCodeFlowControl)
+			return
+		}
+		c.unblock()
+	}
+}
+
+// resizeWindows sets the window of new streams, and changes that of others as much. It reports whether
+// all are valid.
+func (c *conn) resizeWindows(initial int64) bool {
+	more := initial - c.initial
+	c.initial = initial
+	valid := true
+	for _, u := range c.bodies {
+		u.window += more
+		valid = valid && u.window <= maxWindow
+	}
+	for _, b := range c.blocked {
+		if !b.relayed {
+			b.window += more
+			valid = valid && b.window <= maxWindow
+		}
+	}
+	return valid
+}
+
+// forget drops what is left of a stream.
+func (c *conn) forget(id uint32) {
+	if u := c.unreadOf(id); u != nil {
+		c.owed += u.frames
+		c.removeUnread(u)
+		unreads.Put(u)
+	}
+	if b := c.blockedOf(id); b != nil {
+		if b.relayed {
+			c.returned += len(b.data)
+		}
+		c.blocked = slices.DeleteFunc(c.blocked, func(o *blocked) bool { return o == b })
+	}
+}
