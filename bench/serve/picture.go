@@ -37,6 +37,7 @@ const (
 // paint writes a picture of the costs of loads, a group of bars for each load.
 func (s *setting) paint(bars []bar) error {
 	p := plot.New()
+	p.Y.Label.Text = " " // room for the names of loads
 	p.Title.Text = "CPU time of the server for a request, µs (logarithmic: a tick is tenfold)"
 	var loads []string
 	for _, b := range bars {
