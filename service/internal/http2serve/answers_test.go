@@ -101,6 +101,21 @@ func TestWindows(t *testing.T) {
 	})
 }
 
+// A stream whose last DATA waits for the window of the connection can be widened.
+func TestWidenAnswered(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		c, end := dial(t, srv)
+		defer end()
+		c.start(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+		c.ask(c.get("/later/60000"), c.get("/later/60000"))
+		c.ask(widen(3, 1<<20))
+		r := c.ask(widen(0, 100_000))
+		if text := r.streams[3]; !strings.HasSuffix(text, strings.Repeat("x", 60_000)+"END") {
+			t.Errorf("%d bytes, ends %q", strings.Count(text, "x"), text[max(len(text)-30, 0):])
+		}
+	})
+}
+
 // Answers that wait for windows are bounded as the streams of net/http are.
 func TestBlockedAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

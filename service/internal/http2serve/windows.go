@@ -69,7 +69,7 @@ func (c *conn) widen(id uint32, n int64) {
 			c.reset(id, http2.ErrCodeFlowControl)
 		}
 	}
-	if b := c.blockedOf(id); b != nil {
+	if b := c.blockedOf(id); b != nil && !b.relayed {
 		if b.window += n; b.window > maxWindow {
 			c.reset(id, http2.ErrCodeFlowControl)
 			return
