@@ -21,8 +21,9 @@ const maxBatch = 1000
 // An ask is a request for n tokens or units of a key, with the caller that waits for
 // the answer. An ask without a wait is an element of a batch.
 type ask struct {
-	Key string `json:"key"`
-	N   int    `json:"n"`
+	Key    string `json:"key"`
+	N      int    `json:"n"`
+	AtMost bool   `json:"at_most,omitempty"` // it takes as many of N as there are
 
 	state atomic.Uint32 // the goroutine that changes it from asked decides what happens to the answer
 	call  waitq.Call[result]
@@ -233,7 +234,11 @@ func (c *Client) await(ctx context.Context, a *ask, timeout time.Duration) (answ
 // taken from the Client's share, too. If the caller has left, what was granted goes back.
 func (c *Client) answer(a *ask, r result) {
 	if a.state.CompareAndSwap(asked, answered) {
-		if r.ID != "" {
+		switch {
+		case r.ID == "":
+		case a.AtMost:
+			c.limits.Charge(a.Key, min(r.Granted, a.N))
+		default:
 			c.limits.Charge(a.Key, a.N)
 		}
 		a.call.Answer(r)

@@ -2,11 +2,13 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/permit"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // Take takes n tokens of a key if they are available, without a wait. With n = 0 it
@@ -27,7 +29,7 @@ func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, er
 			return d, err
 		}
 	}
-	a, err := c.ask(ctx, key, n)
+	a, err := c.ask(ctx, newAsk(key, n))
 	switch {
 	case away(err):
 		return c.takeLocally(key, n), nil
@@ -37,13 +39,66 @@ func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, er
 	return a.decision(), nil
 }
 
-// ask asks for tokens without a wait. If the server does not answer in time, the
-// error is one for which away is true.
-func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
-	if err := c.near(ctx, key); err != nil {
+// AllowAtMost takes as many of n tokens of a key as are available, without a wait, and returns
+// their number: a batch can be done in part, and the rest later. It returns the errors of Take,
+// and panics if n < 0.
+func (c *Client) AllowAtMost(ctx context.Context, key string, n int) (int, error) {
+	key, err := clean(key, n)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	if c.leaf != nil {
+		got, err := atMost(n, func(n int) (weir.Decision, error) {
+			d, decided, err := c.takeByLeaf(ctx, key, n)
+			if err == nil && !decided {
+				err = errUndecided
+			}
+			return d, err
+		})
+		if err != errUndecided {
+			return got, err
+		}
+	}
+	a, err := c.ask(ctx, &ask{Key: key, N: n, AtMost: true, call: waitq.NewCall[result]()})
+	switch {
+	case away(err):
+		return atMost(n, func(n int) (weir.Decision, error) { return c.takeLocally(key, n), nil })
+	case err != nil || !a.OK:
+		return 0, err
+	}
+	return min(max(a.Granted, 0), n), nil
+}
+
+// errUndecided says that the leaf does not decide.
+var errUndecided = errors.New("client: the server has to decide")
+
+// maxTries bounds the tries of atMost. More than two are needed only if other calls take tokens
+// meanwhile.
+const maxTries = 5
+
+// atMost takes as many of n tokens as there are by a function that takes all or none.
+func atMost(n int, take func(n int) (weir.Decision, error)) (int, error) {
+	for range maxTries {
+		d, err := take(n)
+		switch {
+		case err != nil:
+			return 0, err
+		case d.OK:
+			return n, nil
+		case d.Remaining < 1:
+			return 0, nil
+		}
+		n = min(n, d.Remaining)
+	}
+	return 0, nil
+}
+
+// ask sends an ask for tokens, without a wait for them. If the server does not answer in
+// time, the error is one for which away is true.
+func (c *Client) ask(ctx context.Context, a *ask) (answer, error) {
+	if err := c.near(ctx, a.Key); err != nil {
 		return answer{}, err
 	}
-	a := newAsk(key, n)
 	if err := c.enqueue(a); err != nil {
 		return answer{}, err
 	}
@@ -88,7 +143,7 @@ func (c *Client) acquireTokens(ctx context.Context, key string, n int) (weir.Per
 			return p.Move(), err
 		}
 	}
-	a, err := c.ask(ctx, key, n)
+	a, err := c.ask(ctx, newAsk(key, n))
 	if err == nil && !a.OK {
 		a, err = c.waitForTokens(ctx, key, n, asked, a.rejection())
 	}

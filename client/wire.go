@@ -51,6 +51,7 @@ type reply struct {
 type answer struct {
 	OK           bool   `json:"ok"`
 	Remaining    int    `json:"remaining"`
+	Granted      int    `json:"granted"` // to an ask with AtMost
 	ID           string `json:"request_id"`
 	Reason       string `json:"reason"`
 	RetryAfterMS millis `json:"retry_after_ms"`

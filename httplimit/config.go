@@ -22,7 +22,8 @@ type Config struct {
 	// nil, there is none.
 	Limiter weir.Limiter
 	// PerClass returns the concurrency limit of a class when its first request
-	// comes, for example Auto. If it is nil or returns nil, the class has no
+	// comes, for example Auto, also behind a pressure.Guard, or an inflight.Limiter with
+	// limit.NewSlowStart. If it is nil or returns nil, the class has no
 	// separate limit. It must be nil if Limiter is not.
 	PerClass func(class string) weir.Limiter
 

@@ -8,9 +8,12 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/rate"
 )
 
@@ -29,6 +32,33 @@ func ExampleHandler() {
 	}
 	fmt.Println(resp.Status)
 	// Output: 200 OK
+}
+
+// A limit that begins low after its start, an outage or an idle time, because the caches behind
+// the handlers are cold then. It begins at 1, and doubles with the first success.
+func ExampleConfig_slowStart() {
+	m, err := httplimit.New(httplimit.Config{PerClass: func(string) weir.Limiter {
+		auto, err := limit.NewAuto(limit.Config{})
+		if err != nil {
+			panic(err) // the configuration is constant
+		}
+		slow, err := limit.NewSlowStart(auto, limit.SlowStart{Idle: 5 * time.Minute})
+		if err != nil {
+			panic(err)
+		}
+		lim, err := inflight.New(inflight.Config{Algorithm: slow})
+		if err != nil {
+			panic(err)
+		}
+		return lim
+	}})
+	if err != nil {
+		panic(err)
+	}
+	w := httptest.NewRecorder()
+	m.Handler(hello).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code, m.Stats().Classes[0].Limiter.Limit)
+	// Output: 200 2
 }
 
 // Two at once for each address, and one more every half minute.

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -34,6 +35,9 @@ type SlowStart struct {
 	// Initial is where the limit begins at first, after an outage, and after an idle time in
 	// which nothing was used. If zero, a tenth of the limit of the other Algorithm, at least 1.
 	Initial int
+	// First, if not zero, is where the limit begins at first, instead of Initial: for a service
+	// that is in use already.
+	First int
 }
 
 // Validate returns an error that names the first invalid field.
@@ -43,6 +47,9 @@ func (c SlowStart) Validate() error {
 	}
 	if c.Initial < 0 {
 		return fmt.Errorf("limit: Initial = %d: must be >= 0", c.Initial)
+	}
+	if c.First < 0 {
+		return fmt.Errorf("limit: First = %d: must be >= 0", c.First)
 	}
 	return nil
 }
@@ -67,7 +74,7 @@ func NewSlowStart(alg Algorithm, cfg SlowStart) (Algorithm, error) {
 	}
 	s := &slowStart{alg: alg, cfg: cfg}
 	s.timed, _ = alg.(timed)
-	s.begin(0, s.initial(), Kept)
+	s.begin(0, cmp.Or(cfg.First, s.initial()), Kept)
 	return s, nil
 }
 

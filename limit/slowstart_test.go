@@ -118,6 +118,25 @@ func TestSlowStartInitial(t *testing.T) {
 }
 
 // A limit that is not used does not grow, and one under which work is dropped falls.
+// In a service that is in use already, the limit begins elsewhere, and after an idle time as ever.
+func TestSlowStartFirst(t *testing.T) {
+	s := newStarter(t, limit.Fixed(100), limit.SlowStart{Idle: time.Minute, Initial: 5, First: 60})
+	if n := s.alg.Limit(); n != 60 {
+		t.Errorf("%d at first: want 60", n)
+	}
+	s.trip(60, weir.Success)
+	if n := s.alg.Limit(); n != 100 {
+		t.Errorf("%d after a round: want 100", n)
+	}
+	s.idle(5 * time.Minute)
+	if n := s.alg.Limit(); n != 5 {
+		t.Errorf("%d after an idle time: want 5", n)
+	}
+	if n := newStarter(t, limit.Fixed(100), limit.SlowStart{First: 200}).alg.Limit(); n != 100 {
+		t.Errorf("%d: want the limit of the Algorithm", n)
+	}
+}
+
 func TestSlowStartNeedsSuccess(t *testing.T) {
 	s := newStarter(t, limit.Fixed(100), limit.SlowStart{Initial: 8})
 	for range 100 {

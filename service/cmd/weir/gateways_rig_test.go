@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +32,7 @@ type gateway struct {
 	open, closed string    // in the file: without a decision
 	weir, origin string    // addresses in the file
 	token        [2]string // in one of the files: without and with the token SECRET
+	times        []string  // time-outs in the files
 	command      func(file string) *exec.Cmd
 }
 
@@ -38,8 +40,9 @@ type gateway struct {
 func gateways(t *testing.T) []gateway {
 	return []gateway{
 		{
-			"nginx", "nginx.conf", nil, "return 204;", "return 500;", "server 127.0.0.1:8080;", "server 127.0.0.1:9000;",
+			"nginx", "nginx.conf", nil, "return 204;", "return 500;", "server 127.0.0.1:8080 ", "server 127.0.0.1:9000;",
 			[2]string{`# proxy_set_header Authorization "Bearer SECRET";`, `proxy_set_header Authorization "Bearer SECRET";`},
+			[]string{"proxy_connect_timeout 50ms;", "proxy_read_timeout 100ms;"},
 			func(file string) *exec.Cmd {
 				return exec.Command("nginx", "-p", filepath.Dir(file), "-c", file, "-g", "daemon off; pid nginx.pid;")
 			},
@@ -47,11 +50,13 @@ func gateways(t *testing.T) []gateway {
 		{
 			"haproxy", "haproxy.cfg", []string{"weir.lua"}, "/check open", "/check closed", "server weir 127.0.0.1:8080 ", "server origin 127.0.0.1:9000",
 			[2]string{`-- headers["authorization"] = { "Bearer SECRET" }`, `headers["authorization"] = { "Bearer SECRET" }`},
+			[]string{"timeout connect 50ms", "timeout server 100ms", "timeout check 100ms", "local timeout = 1000", "session-timeout 5s"},
 			func(file string) *exec.Cmd { return exec.Command("haproxy", "-f", file) },
 		},
 		{
 			"envoy", "envoy.yaml", nil, "failure_mode_allow: true", "failure_mode_allow: false", "port_value: 8080", "port_value: 9000",
 			[2]string{"value: none}", "value: Bearer SECRET}"},
+			[]string{"timeout: 0.1s", "connect_timeout: 0.05s"},
 			func(file string) *exec.Cmd {
 				return exec.Command(envoyPath(t), "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning")
 			},
@@ -62,6 +67,7 @@ func gateways(t *testing.T) []gateway {
 // A setting is a choice that the comments of the file describe.
 type setting struct {
 	closed bool // refuses requests while weir does not answer
+	hasty  bool // has the time-outs of the file; otherwise, ones that a busy machine keeps
 	token  string
 }
 
@@ -76,6 +82,9 @@ func (g *gateway) start(t *testing.T, weir, origin string, with setting) string 
 		fatal(t, err)
 		if name == g.file {
 			text = g.replace(t, text, weir, origin, listen, with.closed)
+		}
+		if !with.hasty {
+			text = g.patient(text)
 		}
 		if with.token != "" {
 			text = bytes.Replace(text, []byte(g.token[0]), []byte(strings.Replace(g.token[1], "SECRET", with.token, 1)), 1)
@@ -111,6 +120,16 @@ func (g *gateway) start(t *testing.T, weir, origin string, with setting) string 
 			t.Fatalf("%s does not listen", g.name)
 		}
 	}
+}
+
+// patient replaces the time-outs of a file by longer ones.
+func (g *gateway) patient(text []byte) []byte {
+	for _, old := range g.times {
+		number := regexp.MustCompile(`[0-9.]+(m?s)?(;?)$`)
+		long := map[bool]string{true: "30s", false: "30000"}[strings.Contains(number.FindString(old), "s")]
+		text = bytes.ReplaceAll(text, []byte(old), []byte(number.ReplaceAllString(old, long+"$2")))
+	}
+	return text
 }
 
 // replace puts addresses into the file.

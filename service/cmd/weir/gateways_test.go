@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -186,7 +188,7 @@ func TestGatewaysWithoutWeir(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/open=%v", g.name, name, open), func(t *testing.T) {
 					t.Parallel()
 					origin := record(t, originOf)
-					url := g.start(t, weir, origin.address(), setting{closed: !open})
+					url := g.start(t, weir, origin.address(), setting{closed: !open, hasty: true})
 					for range 3 {
 						r, err := http.NewRequest("POST", url+"/", strings.NewReader("body"))
 						fatal(t, err)
@@ -204,6 +206,35 @@ func TestGatewaysWithoutWeir(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// While weir hangs, only a part of the requests waits for it: the gateway asks no more for a
+// while.
+func TestGatewaysHang(t *testing.T) {
+	for _, g := range gateways(t) {
+		t.Run(g.name, func(t *testing.T) {
+			var asked atomic.Int64
+			hangs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(r.URL.Path, "/check") {
+					asked.Add(1)
+				}
+				<-r.Context().Done()
+			}))
+			t.Cleanup(hangs.Close)
+			origin := record(t, originOf)
+			url := g.start(t, strings.TrimPrefix(hangs.URL, "http://"), origin.address(), setting{hasty: true})
+			const requests = 100
+			for range requests {
+				if a := ask(t, http.DefaultClient, "GET", url+"/"); a.status != 200 || a.body != "origin" {
+					t.Fatalf("%d %s", a.status, a.body)
+				}
+			}
+			t.Logf("%s asks %d times", g.name, asked.Load())
+			if n := asked.Load(); n == 0 || n > requests/2 {
+				t.Errorf("%d of %d requests wait for weir", n, requests)
+			}
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -36,6 +35,9 @@ type proxyCmd struct {
 	MinLimit     int           `default:"1" placeholder:"N" help:"Lower bound of the limit, unless it is a number (${default})."`
 	MaxLimit     int           `default:"10000" placeholder:"N" help:"Upper bound of the limit, unless it is a number (${default})."`
 	MaxHealthy   time.Duration `least:"0s" name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto and aimd: a longer response time of the origin is overload; 0: auto decides (${default})."`
+	SlowStart    time.Duration `least:"0s" default:"0s" placeholder:"TIME" help:"After one to two times this time without use, and at first, the limit begins at a tenth, and doubles while requests succeed: for an origin that is slow while its caches are cold; 0: never (${default})."`
+	MaxPressure  float64       `least:"0" most:"0.99" default:"0" placeholder:"SHARE" help:"The share of the time in which work may wait for the processor, such as 0.4. Above it, a rising part of the requests is rejected, the least important first: for an origin on the same machine. 0: no bound (${default})."`
+	PressureFile string        `default:"/proc/pressure/cpu" placeholder:"FILE" help:"The pressure on the processor: of the machine, or a cgroup's cpu.pressure (${default})."`
 	Queue        int           `least:"0" default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; 0: none (${default})."`
 	MaxWait      time.Duration `least:"0s" default:"500ms" placeholder:"TIME" help:"Maximum time a request may wait; 0: until its client gives up (${default})."`
 
@@ -57,6 +59,7 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 		Auto: limit.Config{
 			Initial: c.InitialLimit, Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
 		},
+		SlowStart: c.SlowStart, MaxPressure: c.MaxPressure, PressureFile: c.PressureFile,
 		Queue: settings.OrNone(c.Queue), MaxWait: settings.OrNone(c.MaxWait), Timeout: settings.OrNone(c.Timeout),
 		AbandonedHold: settings.OrNone(c.AbandonedHold), ClientTimeout: settings.OrNone(c.ClientTimeout),
 		LongLived: settings.OrNone(c.LongLived), Logger: log,
@@ -124,7 +127,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	})
 	// A client's connection can need one to the origin. The others are for operators and DNS.
 	srv := wire.server(limited, p.Draining, c.ClientTimeout)
-	defer catchLog(srv.ErrorLog)()
+	defer httpserve.CatchLog(log)()
 	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, 64, log), srv)
 	wire.attach(srv, conns)
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
@@ -132,18 +135,6 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	}
 	log.Info("drained")
 	return nil
-}
-
-// catchLog sends the lines of package log to another logger until restore is called. http.Transport
-// logs there what an origin sends without a request, at any rate.
-func catchLog(to *stdlog.Logger) (restore func()) {
-	out, flags := stdlog.Writer(), stdlog.Flags()
-	stdlog.SetOutput(to.Writer())
-	stdlog.SetFlags(0)
-	return func() {
-		stdlog.SetOutput(out)
-		stdlog.SetFlags(flags)
-	}
 }
 
 func (c *proxyCmd) serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
+	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -58,6 +59,7 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	}
 	log, lines := logqueue.New(std.Err, c.handler)
 	defer lines.End()
+	defer httpserve.CatchLog(log)()
 	cfg := c.config(log)
 	var err error
 	if cfg.Store, err = c.connect(); err != nil {

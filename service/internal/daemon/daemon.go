@@ -19,6 +19,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -122,6 +123,7 @@ func New(cfg Config) (*Daemon, error) {
 	if err := d.newServer(); err != nil {
 		return nil, err
 	}
+	d.reloads.log = logqueue.NewLatest(d.log)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
 		cfg.API.Authorize, cfg.API.Client, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Client, d.guard.Identify

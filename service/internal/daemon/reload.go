@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/inputfile"
+	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
@@ -102,6 +104,7 @@ func (c *Config) load() (rules *config.Rules, a access, err error) {
 // reloads is the outcome of the loads so far.
 type reloads struct {
 	running sync.Mutex // held while files are loaded; guards Daemon.access
+	log     *logqueue.Latest
 
 	mu       sync.Mutex // guards the fields below
 	status   adminapi.ConfigStatus
@@ -131,10 +134,10 @@ func (d *Daemon) reload(context.Context) (change string, err error) {
 	}
 	d.reloads.note(err)
 	if err != nil {
-		d.log.Error("reload failed: files with errors keep their last good content", "error", err, "change", change)
+		d.reloads.log.Log(slog.LevelError, "reload failed: files with errors keep their last good content", "error", err, "change", change)
 		return "", err
 	}
-	d.log.Info("reloaded", "change", change, "hash", rules.Hash)
+	d.reloads.log.Log(slog.LevelInfo, "reloaded", "change", change, "hash", rules.Hash)
 	return change, nil
 }
 

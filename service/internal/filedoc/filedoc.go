@@ -14,6 +14,7 @@ type Kind string
 const (
 	Text     Kind = "text"
 	Number   Kind = "whole number"
+	Share    Kind = "number from 0 to below 1"
 	Duration Kind = "duration"
 	Rate     Kind = "rate"
 	Size     Kind = "size"
@@ -152,6 +153,8 @@ func (f Field) schema() map[string]any {
 		if len(f.Values) > 0 {
 			s["anyOf"] = []any{number, map[string]any{"enum": f.Values}}
 		}
+	case Share:
+		s["type"], s["minimum"], s["exclusiveMaximum"] = []string{"number", "null"}, 0, 1
 	case Duration:
 		s["anyOf"] = []any{map[string]any{"type": "string", "pattern": `^\+?(` + duration + `)+$`}, map[string]any{"const": 0}}
 	case Rate:

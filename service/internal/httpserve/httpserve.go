@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,7 +23,24 @@ func New(h http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(limitedLog{log.Handler(), rate.NewLimiter(10, 10)}, slog.LevelWarn),
+		ErrorLog:          errorLog(log),
+	}
+}
+
+// errorLog returns a logger of warnings that writes at most ten lines a second.
+func errorLog(log *slog.Logger) *stdlog.Logger {
+	return slog.NewLogLogger(limitedLog{log.Handler(), rate.NewLimiter(10, 10)}, slog.LevelWarn)
+}
+
+// CatchLog sends the lines of package log to log, at most ten a second, until restore is called.
+// http.Transport logs there what a server sends without a request, at any rate.
+func CatchLog(log *slog.Logger) (restore func()) {
+	out, flags := stdlog.Writer(), stdlog.Flags()
+	stdlog.SetOutput(errorLog(log).Writer())
+	stdlog.SetFlags(0)
+	return func() {
+		stdlog.SetOutput(out)
+		stdlog.SetFlags(flags)
 	}
 }
 

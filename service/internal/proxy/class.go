@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -26,7 +27,8 @@ type class struct {
 	deadline time.Duration // 0: none
 	maxBody  int64         // bytes; negative: no bound
 	priority weir.Priority
-	cache    *cached // nil: none
+	guard    *pressure.Guard // nil: none
+	cache    *cached         // nil: none
 	counts   *counts
 }
 
@@ -38,10 +40,12 @@ type counts struct {
 	waited      atomic.Int64  // nanoseconds, of those
 	cancelled   atomic.Uint64 // the client left the queue
 	tooLarge    atomic.Uint64
+	spared      atomic.Uint64 // rejected by the guard
 	rejected    [reasons]atomic.Uint64
 	outcomes    [weir.Dropped + 1]atomic.Uint64
 	wouldReject [reasons]atomic.Uint64
 	wouldRefuse atomic.Uint64 // too large, and let through in shadow mode
+	wouldSpare  atomic.Uint64
 }
 
 // reasons is the number of Reasons; index 0 is for unknown ones.
@@ -66,7 +70,7 @@ func (c *counts) reject(err error) {
 func (c *counts) ended(o weir.Outcome) { c.outcomes[outcome.Plain(o)].Add(1) }
 
 // rejections returns the counts above zero by reason.
-func rejections(of *[reasons]atomic.Uint64, tooLarge uint64) map[string]uint64 {
+func rejections(of *[reasons]atomic.Uint64, tooLarge, spared uint64) map[string]uint64 {
 	all := map[string]uint64{}
 	for why := range of {
 		if n := of[why].Load(); n > 0 {
@@ -75,6 +79,9 @@ func rejections(of *[reasons]atomic.Uint64, tooLarge uint64) map[string]uint64 {
 	}
 	if tooLarge > 0 {
 		all["too_large"] = tooLarge
+	}
+	if spared > 0 {
+		all[reasonPressure] = spared
 	}
 	return all
 }

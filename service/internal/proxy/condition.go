@@ -14,6 +14,7 @@ type Condition string
 const (
 	Well        Condition = "well"                // no sign of overload or absence; the origin may fail in other ways
 	LimitUsed   Condition = "limit_used"          // no such sign, and the limit rejects requests
+	Pressed     Condition = "pressure"            // no such sign, and requests are rejected because work waits for the processor
 	Refuses     Condition = "connections_refused" // the origin refuses connections
 	Unreachable Condition = "unreachable"         // the origin has no address, there is no route, or the TLS handshake fails
 	Silent      Condition = "timeout"             // the origin does not answer in time
@@ -22,7 +23,7 @@ const (
 )
 
 // originFails reports whether the origin fails.
-func (c Condition) originFails() bool { return c != Well && c != LimitUsed }
+func (c Condition) originFails() bool { return c != Well && c != LimitUsed && c != Pressed }
 
 // conditions lists all conditions, each with the sign of load and the sentence, where
 // QUANTITY is the share of the answers with the sign, or of the rejected requests.
@@ -33,6 +34,7 @@ var conditions = []struct {
 }{
 	{Well, loadsign.None, "the origin shows no sign of overload"},
 	{LimitUsed, loadsign.None, "QUANTITY requests are rejected: the limit is used up"},
+	{Pressed, loadsign.None, "QUANTITY requests are rejected: work waits for the processor"},
 	{Unavailable, loadsign.Unavailable, "the origin answers 503 to QUANTITY requests"},
 	{GatewayLate, loadsign.GatewayLate, "the origin answers 504 to QUANTITY requests"},
 	{Refuses, loadsign.Refused, "the origin is down, or starts: it refuses QUANTITY connections"},
@@ -51,7 +53,7 @@ const (
 // condition returns the condition of a period, and the share of the answers with
 // its sign, or of the rejected requests. Without requests, ok is false.
 func (s *snapshot) condition() (c Condition, share float64, ok bool) {
-	all, asked := s.answers(), s.Admitted+s.rejected
+	all, asked := s.answers(), s.Admitted+s.rejected+s.spared
 	if all == 0 && asked == 0 {
 		return Well, 0, false
 	}
@@ -63,6 +65,9 @@ func (s *snapshot) condition() (c Condition, share float64, ok bool) {
 	}
 	if share = part(most, all); most > 0 && share >= signShare && (most >= signLeast || most == all) {
 		return worst, share, true
+	}
+	if share = part(s.spared, asked); share >= rejectShare && s.spared >= signLeast && s.spared >= s.rejected {
+		return Pressed, share, true
 	}
 	if share = part(s.rejected, asked); share >= rejectShare && s.rejected >= signLeast {
 		return LimitUsed, share, true

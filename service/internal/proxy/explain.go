@@ -24,6 +24,8 @@ type Explanation struct {
 	LimitOf string       `json:"limit_of"` // the class that has the limit of the request
 	State   *LimitReport `json:"state"`    // of that limit
 	Total   *LimitReport `json:"total,omitempty"`
+
+	Pressure *PressureReport `json:"pressure,omitempty"`
 }
 
 // A Verdict names the action of the proxy for a request.
@@ -59,7 +61,7 @@ func (p *Proxy) Explain(r *http.Request) Explanation {
 	pl := p.plan.Load()
 	c := pl.classify(r)
 	x := Explanation{
-		Explanation: pl.rules.Explain(r), LimitOf: c.limiter.name, State: c.limiter.report(), Rules: []ExplainedRule{},
+		Explanation: pl.rules.Explain(r), LimitOf: c.limiter.name, State: c.limiter.report(), Pressure: pl.pressure(), Rules: []ExplainedRule{},
 	}
 	if pl.shadow {
 		x.Mode = proxyrule.Shadow
@@ -114,6 +116,7 @@ func (x *Explanation) judge(c *class, r *http.Request) {
 	if len(j.shadow) > 0 {
 		x.Words = "Forwarded, but only because of shadow mode. Otherwise: " + strings.Join(j.shadow, " ")
 	}
+	x.Words += x.Pressure.words()
 	if c.cache != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		x.Words += " If the cache has its response, the cache answers instead, without the limit."
 	}

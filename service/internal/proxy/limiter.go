@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -29,10 +30,21 @@ type limiter struct {
 
 // limits are the settings of a limiter.
 type limits struct {
-	limit   Limit
-	auto    limit.Config      // of an adaptive limit
-	queue   int               // 0: none waits
-	maxWait settings.Duration // 0: unbounded
+	limit     Limit
+	auto      limit.Config      // of an adaptive limit
+	slowStart settings.Duration // idle time; 0: none
+	queue     int               // 0: none waits
+	maxWait   settings.Duration // 0: unbounded
+}
+
+// algorithm returns the algorithm that sets the limit. Its slow start begins at first, if
+// that is not zero.
+func (l *limits) algorithm(first int) (limit.Algorithm, error) {
+	alg, err := l.limit.Algorithm(l.auto)
+	if err != nil || l.slowStart == 0 {
+		return alg, err
+	}
+	return limit.NewSlowStart(alg, limit.SlowStart{Idle: time.Duration(l.slowStart), First: first})
 }
 
 // A fairness says how tenants share a limit. Equal texts stand for equal weights.
@@ -47,14 +59,14 @@ const fairQueues = 256
 // newLimiter returns a limiter. An adaptive limit begins where that of old is, if old is not
 // nil and has the same algorithm.
 func newLimiter(name string, l limits, f fairness, old *limiter, trace func(inflight.Event)) (*limiter, error) {
-	begin, now := l, l
+	begin, now, first := l, l, 0
 	if old != nil {
 		if old.given == l {
 			begin, now = old.now, old.now
 		}
-		begin.auto = old.keep(begin)
+		begin.auto, first = old.keep(begin), old.State().Limit
 	}
-	algorithm, err := begin.limit.Algorithm(begin.auto)
+	algorithm, err := begin.algorithm(first)
 	if err != nil {
 		return nil, fmt.Errorf("the limit of %s: %w", name, err)
 	}
@@ -85,15 +97,16 @@ func (l *limiter) keep(to limits) limit.Config {
 }
 
 // change returns a function that changes the settings. If the algorithm or its bounds
-// differ, it starts again: at the present limit, if keep is set.
+// differ, it starts again: at the present limit, if keep is set. Otherwise an operator has set the
+// limit: it applies at once, without a slow start.
 func (l *limiter) change(to limits, keep bool) (apply func(), err error) {
 	var algorithm limit.Algorithm
-	if to.limit != l.now.limit || to.auto != l.now.auto || !keep {
-		cfg := to.auto
+	if to.limit != l.now.limit || to.auto != l.now.auto || to.slowStart != l.now.slowStart || !keep {
+		begin, first := to, math.MaxInt
 		if keep {
-			cfg = l.keep(to)
+			begin.auto, first = l.keep(to), max(l.State().Limit, 1)
 		}
-		if algorithm, err = to.limit.Algorithm(cfg); err != nil {
+		if algorithm, err = begin.algorithm(first); err != nil {
 			return nil, fmt.Errorf("the limit of %s: %w", l.name, err)
 		}
 	}

@@ -73,6 +73,7 @@ func (m *metrics) watch(p *Proxy) {
 		originFamily, originInflight, originState, originRetried}
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
 	m.registry.MustRegister(metric.NewCollector(nil, familiesOfFile, p.collectRules))
+	m.registry.MustRegister(metric.NewCollector(nil, pressureFamilies, p.collectPressure))
 }
 
 func (p *Proxy) collect(s metric.Scrape) {
@@ -99,6 +100,7 @@ func (p *Proxy) collect(s metric.Scrape) {
 		o.collect(s)
 	}
 	s.SendDecisions(decisionsFamily, st.Stats)
+	s.Send(decisionsFamily, float64(p.all.spared.Load()), "reject", reasonPressure)
 	s.SendOutcomes(outcomesFamily, st.Stats)
 }
 

@@ -80,9 +80,11 @@ func (c *class) collect(s metric.Scrape) {
 	decided("cancel", "", n.cancelled.Load())
 	decided("deny", "rule", n.denied.Load())
 	decided("reject", "too_large", n.tooLarge.Load())
+	decided("reject", reasonPressure, n.spared.Load())
 	each("reject", &n.rejected)
 	decided("would_reject", weir.OverLimit.String(), n.wouldReject[weir.OverLimit].Load())
 	decided("would_reject", "too_large", n.wouldRefuse.Load())
+	decided("would_reject", reasonPressure, n.wouldSpare.Load())
 	if c.cache == nil {
 		return
 	}

@@ -45,9 +45,10 @@ var (
 	clientGone    = problem.New(499, problem.Blank, "client_gone", "the client left before the origin answered")
 )
 
-// limitReasons are the reasons of answers to requests that a limit has rejected.
+// limitReasons are the reasons of answers to requests that a limit or the guard has rejected.
 var limitReasons = map[string]bool{
 	weir.OverLimit.String(): true, weir.QueueFull.String(): true, weir.Overdue.String(): true, weir.TooLate.String(): true,
+	reasonPressure: true,
 }
 
 // reject answers a request that the limiter has rejected, or that has left

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -23,6 +24,9 @@ type plan struct {
 	limiters map[string]*limiter // by name
 	total    *limiter            // of all classes; nil: none
 	fair     fairness
+
+	guard       *pressure.Guard // nil: none
+	maxPressure float64
 
 	routes  *proxyrule.Routes // of the classes
 	classOf map[string]int    // index of the class, by pattern
@@ -51,6 +55,9 @@ func (p *Proxy) newPlan(rules *proxyrule.Rules, ruled bool) (next *plan, apply f
 	}}
 	b.fair.text, b.fair.weights = rules.Fairness()
 	b.routes, b.classOf = rules.ClassRoutes()
+	if err := b.makeGuard(); err != nil {
+		return nil, nil, err
+	}
 	if err := b.makeClasses(); err != nil {
 		return nil, nil, err
 	}
@@ -97,7 +104,7 @@ func (b *builder) makeClasses() (err error) {
 func (b *builder) limiter(name string, l proxyrule.Concurrency) (*limiter, error) {
 	p := b.proxy
 	l = l.Over(p.given)
-	to := limits{*l.Limit, l.Config(), *l.Queue, settings.Duration(*l.MaxWait)}
+	to := limits{*l.Limit, l.Config(), settings.Duration(*l.SlowStart), *l.Queue, settings.Duration(*l.MaxWait)}
 	var old *limiter
 	if b.old != nil {
 		old = b.old.limiters[name]
@@ -119,7 +126,7 @@ func (b *builder) limiter(name string, l proxyrule.Concurrency) (*limiter, error
 func (b *builder) addClass(name string, rule *proxyrule.Class, of *limiter) (err error) {
 	cfg := &b.proxy.cfg
 	c := &class{
-		name: name, rule: rule, own: of.name == name, limiter: of, total: b.total, counts: new(counts), maxBody: cmp.Or(cfg.MaxBody, -1),
+		name: name, rule: rule, own: of.name == name, limiter: of, total: b.total, guard: b.guard, counts: new(counts), maxBody: cmp.Or(cfg.MaxBody, -1),
 		shadow: b.shadow || rule.Mode == proxyrule.Shadow, priority: weir.Priority(rule.Priority), timeout: cfg.Timeout,
 	}
 	b.classes = append(b.classes, c)

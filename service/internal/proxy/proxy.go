@@ -42,6 +42,7 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -65,6 +66,14 @@ type Config struct {
 	Limit Limit
 	// Auto configures the automatic limit.
 	Auto limit.Config
+	// SlowStart is the Idle time of a slow start (limit.NewSlowStart): after one to two times
+	// this time without use, the limit begins at a tenth, as at first. If zero, it does not.
+	SlowStart time.Duration
+	// MaxPressure is the share of the time in which work may wait for the processor, below 1
+	// (package pressure). Above it, a part of the requests is rejected. If zero, none is.
+	MaxPressure float64
+	// PressureFile has the pressure. If empty, that of the process's cgroup or the machine.
+	PressureFile string
 	// Queue bounds the number of waiting requests. If zero,
 	// inflight.DefaultQueue; if negative, none waits.
 	Queue int
@@ -160,6 +169,7 @@ func New(cfg Config) (*Proxy, error) {
 		cfg: cfg, trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
 		ruleCounts: map[string]ruleCounts{},
 	}
+	p.reloads.log = logqueue.NewLatest(p.log)
 	var err error
 	if p.origins, err = newOrigins(cfg, p.log); err != nil {
 		return nil, err

@@ -3,15 +3,18 @@ package proxy
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
 // reloads is the outcome of the loads so far.
 type reloads struct {
+	log      *logqueue.Latest
 	loaded   time.Time // the last load that succeeded
 	change   string    // by it
 	failed   time.Time // the last load that failed
@@ -25,7 +28,7 @@ func (c *Config) concurrency() proxyrule.Concurrency {
 	queue := max(cmp.Or(c.Queue, inflight.DefaultQueue), 0)
 	wait := max(cmp.Or(c.MaxWait, inflight.DefaultMaxWait), 0)
 	return proxyrule.Concurrency{
-		Limit: &c.Limit, Queue: &queue, MaxWait: &wait,
+		Limit: &c.Limit, SlowStart: &c.SlowStart, Queue: &queue, MaxWait: &wait,
 		InitialLimit: c.Auto.Initial, MinLimit: c.Auto.Min, MaxLimit: c.Auto.Max, MaxHealthyLatency: c.Auto.MaxHealthyLatency,
 	}
 }
@@ -70,9 +73,9 @@ func (p *Proxy) Reload() (change string, err error) {
 	}
 	p.mu.Unlock()
 	if err != nil {
-		p.log.Error("reload failed: the last good rules stay in force", "path", p.cfg.RulesPath, "error", err)
+		p.reloads.log.Log(slog.LevelError, "reload failed: the last good rules stay in force", "path", p.cfg.RulesPath, "error", err)
 	} else {
-		p.log.Info("reloaded", "path", p.cfg.RulesPath, "change", change, "hash", p.plan.Load().rules.Hash)
+		p.reloads.log.Log(slog.LevelInfo, "reloaded", "path", p.cfg.RulesPath, "change", change, "hash", p.plan.Load().rules.Hash)
 	}
 	return change, err
 }

@@ -22,6 +22,8 @@ type Report struct {
 	Rules   []RuleReport  `json:"rules"`          // in the order of the file
 	Total   *LimitReport  `json:"total,omitempty"`
 
+	Pressure *PressureReport `json:"pressure,omitempty"` // none without a bound
+
 	// Former is the number of requests in flight of limits which a reload has removed.
 	Former  int            `json:"former"`
 	Origins []OriginReport `json:"origins"`
@@ -48,9 +50,10 @@ type LimitReport struct {
 	// and less if requests with a unit wait for that of the total.
 	Exchanges int               `json:"exchanges"`
 	Waiting   int               `json:"waiting"`
-	Queue     int               `json:"queue"`    // 0: none waits
-	MaxWait   settings.Duration `json:"max_wait"` // 0: as long as the client waits
-	UsualMS   float64           `json:"usual_ms"` // upper bound of the duration of ordinary work; 0: not known
+	Queue     int               `json:"queue"`                // 0: none waits
+	MaxWait   settings.Duration `json:"max_wait"`             // 0: as long as the client waits
+	SlowStart settings.Duration `json:"slow_start,omitempty"` // idle time; 0: none
+	UsualMS   float64           `json:"usual_ms"`             // upper bound of the duration of ordinary work; 0: not known
 }
 
 // A ClassReport describes a class of routes. A class without a limit shares that of the
@@ -73,7 +76,7 @@ type ClassReport struct {
 	Denied    uint64            `json:"denied"` // by rules
 	Admitted  uint64            `json:"admitted"`
 	Cancelled uint64            `json:"cancelled"` // the client left the queue
-	Rejected  map[string]uint64 `json:"rejected"`  // by the limit, by reason; and too_large
+	Rejected  map[string]uint64 `json:"rejected"`  // by the limit, by reason; too_large; pressure
 	Outcomes  map[string]uint64 `json:"outcomes"`  // of admitted requests that have ended
 	// WouldReject counts what shadow mode let through, by reason. Over_limit includes the
 	// requests that would have waited.
@@ -122,6 +125,7 @@ func (p *Proxy) Report() Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()
+	r.Pressure = pl.pressure()
 	if pl.ruled {
 		r.File = p.fileReportLocked(pl)
 	}
@@ -177,8 +181,9 @@ func (c *class) report() ClassReport {
 		Name: c.name, Routes: c.rule.Routes, Mode: modeOf(c.shadow), Own: c.own, Timeout: settings.Duration(max(c.timeout, 0)),
 		Deadline: settings.Duration(c.deadline), MaxBody: max(c.maxBody, 0), Priority: proxyrule.Level(c.priority).String(),
 		Requests: n.requests.Load(), Denied: n.denied.Load(), Admitted: n.admitted.Load(), Cancelled: n.cancelled.Load(),
-		Rejected: rejections(&n.rejected, n.tooLarge.Load()), WouldReject: rejections(&n.wouldReject, n.wouldRefuse.Load()),
-		Outcomes: map[string]uint64{},
+		Rejected:    rejections(&n.rejected, n.tooLarge.Load(), n.spared.Load()),
+		WouldReject: rejections(&n.wouldReject, n.wouldRefuse.Load(), n.wouldSpare.Load()),
+		Outcomes:    map[string]uint64{},
 	}
 	for o := range n.outcomes {
 		r.Outcomes[weir.Outcome(o).String()] = n.outcomes[o].Load()
@@ -197,6 +202,6 @@ func (l *limiter) report() *LimitReport {
 	st := l.State()
 	return &LimitReport{
 		Limit: l.now.limit, LimitNow: st.Limit, Inflight: st.Inflight, Exchanges: int(l.holding.Load()), Waiting: st.Waiting, Queue: l.now.queue, MaxWait: l.now.maxWait,
-		UsualMS: float64(l.Usual()) / float64(time.Millisecond),
+		SlowStart: l.now.slowStart, UsualMS: float64(l.Usual()) / float64(time.Millisecond),
 	}
 }

@@ -111,6 +111,9 @@ func (v *visit) decide() {
 
 // limited sends a request to the origin within the limit of its class, or refuses it.
 func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class) {
+	if !p.spare(w, r, c) {
+		return
+	}
 	size, err := p.receive(w, r)
 	defer p.bodies.Add(-size)
 	if err != nil {

@@ -49,7 +49,8 @@ type watch struct {
 // A snapshot holds the state, and the counts since New or of a period.
 type snapshot struct {
 	Stats
-	rejected uint64
+	rejected uint64 // by limits
+	spared   uint64 // rejected by the guard
 	signs    [loadsign.Count]uint64
 }
 
@@ -59,6 +60,7 @@ func (p *Proxy) snapshot() snapshot {
 	for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate} {
 		s.rejected += s.Rejected[why]
 	}
+	s.spared = p.all.spared.Load()
 	for i := range p.signs {
 		s.signs[i] = p.signs[i].Load()
 	}
@@ -72,6 +74,7 @@ func (s snapshot) since(was *snapshot) snapshot {
 	}
 	s.Admitted -= was.Admitted
 	s.rejected -= was.rejected
+	s.spared -= was.spared
 	return s
 }
 
@@ -117,7 +120,7 @@ func (p *Proxy) updateLocked(now time.Time) {
 		w.now.Condition, w.now.Since = c, now
 	}
 	w.now.Share, w.now.Message = share, lately.message(c, share)
-	p.logLocked(now, lately.rejected)
+	p.logLocked(now, lately.rejected+lately.spared)
 }
 
 // logLocked logs the condition if it has changed, or if a reminder is due.

@@ -66,6 +66,9 @@ func (c *checker) has(path string) bool { return c.HasValue(path) }
 
 func (c *checker) rules() {
 	c.mode("mode", c.Mode)
+	if p := c.MaxPressure; p != nil {
+		c.check(*p >= 0 && *p < 1, "max_pressure", *p, "must be >= 0 and < 1: a share of the time; 0: no bound")
+	}
 	known := []Fields{"", FieldsDraft, FieldsDelta, FieldsUnix, FieldsBoth, FieldsNone}
 	c.check(slices.Contains(known, c.Rules.Fields), "fields", string(c.Rules.Fields), "must be draft, x, x_unix, draft_x or none")
 	c.check(len(c.Rules.Rules) <= MaxRules, "rules", len(c.Rules.Rules), "must be at most %d", MaxRules)

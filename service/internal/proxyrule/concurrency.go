@@ -9,6 +9,7 @@ import (
 // Over returns l with its empty fields taken from base.
 func (l Concurrency) Over(base Concurrency) Concurrency {
 	l.Limit, l.Queue, l.MaxWait = cmp.Or(l.Limit, base.Limit), cmp.Or(l.Queue, base.Queue), cmp.Or(l.MaxWait, base.MaxWait)
+	l.SlowStart = cmp.Or(l.SlowStart, base.SlowStart)
 	l.InitialLimit = cmp.Or(l.InitialLimit, base.InitialLimit)
 	l.MinLimit, l.MaxLimit = cmp.Or(l.MinLimit, base.MinLimit), cmp.Or(l.MaxLimit, base.MaxLimit)
 	l.MaxHealthyLatency = cmp.Or(l.MaxHealthyLatency, base.MaxHealthyLatency)

@@ -204,6 +204,9 @@ func (c *Class) describe(other bool) string {
 	default:
 		add("shares the limit of the class default")
 	}
+	if c.SlowStart != nil && *c.SlowStart > 0 {
+		add("slow start after %v", *c.SlowStart)
+	}
 	if c.Queue != nil {
 		add("%d may wait", *c.Queue)
 	}

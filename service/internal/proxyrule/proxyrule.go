@@ -22,6 +22,7 @@
 //	    priority: sheddable
 //	    cache: {ttl: 10s, stale: 1m}
 //	total: {limit: 100}               # of all classes together
+//	max_pressure: 0.4                 # shed while work waits for the processor
 //	priority: {header: X-Priority, trust: [10.0.0.0/8]}
 //	tenants: {by: header X-Api-Key, weights: {acme: 3}}
 //	deadline: {header: grpc-timeout}
@@ -40,6 +41,9 @@ import (
 type Rules struct {
 	// Mode is Enforce if empty. Shadow also applies to the limits of flags.
 	Mode Mode `yaml:"mode"`
+	// MaxPressure is the share of the time in which work may wait for the processor, below 1;
+	// 0 is no bound. If nil, that of the flag.
+	MaxPressure *float64 `yaml:"max_pressure"`
 	// Fields selects the header fields that tell clients their rate limits. If empty,
 	// FieldsDraft.
 	Fields Fields `yaml:"fields"`
@@ -124,8 +128,9 @@ type Concurrency struct {
 	MinLimit          int            `yaml:"min_limit"`
 	MaxLimit          int            `yaml:"max_limit"`
 	MaxHealthyLatency time.Duration  `yaml:"max_healthy_latency"`
-	Queue             *int           `yaml:"queue"`    // 0: none waits
-	MaxWait           *time.Duration `yaml:"max_wait"` // 0: as long as the client waits
+	SlowStart         *time.Duration `yaml:"slow_start"` // idle time; 0: none
+	Queue             *int           `yaml:"queue"`      // 0: none waits
+	MaxWait           *time.Duration `yaml:"max_wait"`   // 0: as long as the client waits
 }
 
 // A Class is a set of routes. If it has a Limit, its requests have a limit and a queue

@@ -34,8 +34,12 @@ func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", "a.yaml:1:1: want one document, with rules: or classes:"},
 		{"mode: shadows", `a.yaml:1:7: mode = "shadows": must be enforce or shadow`},
-		{"mods: shadow", `a.yaml:1:1: mods: unknown field; known are classes, deadline, default, fields, mode, priority, rules, tenants, total: did you mean mode?`},
+		{"mods: shadow", `a.yaml:1:1: mods: unknown field; known are classes, deadline, default, fields, max_pressure, mode, priority, rules, tenants, total: did you mean mode?`},
 		{"fields: all", `a.yaml:1:9: fields = "all": must be draft, x, x_unix, draft_x or none`},
+		{"max_pressure: 1", `a.yaml:1:15: max_pressure = 1: must be >= 0 and < 1: a share of the time; 0: no bound`},
+		{"max_pressure: .nan", `max_pressure = .nan: want a number`},
+		{"classes:\n- {name: a, routes: /, limit: 5, slow_start: -1s}", `classes[0].slow_start = -1s: must be from 0s`},
+		{"classes:\n- {name: a, routes: /, slow_start: 1m}", `classes[0].slow_start: must be left out without limit`},
 		{"rules:\n- {name: a}", `a.yaml:2:3: rules[0].rate: must be given, such as 100/m`},
 		{"rules:\n- {rate: 1/s}", `a.yaml:2:3: rules[0].name: must be given`},
 		{"rules:\n- {name: é, rate: 1/s}", `rules[0].name = "é": must be 1 to 64 printable ASCII characters`},
@@ -222,8 +226,8 @@ func TestTenants(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	old := parsed(t, "rules: [{name: a, rate: 1/s}, {name: b, rate: 1/s}]\nclasses: [{name: x, routes: /}]")
-	next := parsed(t, "mode: shadow\nrules: [{name: b, rate: 2/s}, {name: c, rate: 1/s}]\nclasses: [{name: x, routes: /}]")
-	const want = "rules: 1 added (c), 1 changed (b), 1 removed (a); classes: as before; changed: mode"
+	next := parsed(t, "mode: shadow\nmax_pressure: 0.4\nrules: [{name: b, rate: 2/s}, {name: c, rate: 1/s}]\nclasses: [{name: x, routes: /}]")
+	const want = "rules: 1 added (c), 1 changed (b), 1 removed (a); classes: as before; changed: mode, max_pressure"
 	if got := proxyrule.Diff(old, next); got != want {
 		t.Errorf("%s: want %s", got, want)
 	}

@@ -10,6 +10,8 @@ import (
 // Reference describes every key of a file, in the order of their use.
 var Reference = slices.Concat([]filedoc.Field{
 	mode("mode", "With `shadow`, everything decides and counts, also the limit of `--limit`, but no request is rejected, waits, or is answered by a cache, and no response tells rates."),
+	{Path: "max_pressure", Kind: filedoc.Share, Default: "`--max-pressure`", Example: "0.4",
+		Text: "The share of the time in which work may wait for the processor. Above it, a rising part of the requests is rejected before any limit is asked: `sheddable` ones first, then `sheddable_plus`, then up to half of `critical`; never `critical_plus`. 0: none."},
 	{Path: "fields", Kind: filedoc.Enum, Values: []string{"draft", "x", "x_unix", "draft_x", "none"}, Default: "`draft`", Example: "draft_x",
 		Text: "The header fields that tell clients their rates: `draft` is `RateLimit` and `RateLimit-Policy`; `x` is `X-RateLimit-Limit`, `-Remaining` and `-Reset` in seconds; `x_unix` has the reset as a time since 1970; `draft_x` is `draft` and `x`."},
 	{Path: "rules", Kind: filedoc.List,
@@ -81,6 +83,7 @@ func concurrency(in, without string) []filedoc.Field {
 		number("min_limit", "--min-limit", "2", "Lower bound of an adaptive limit."),
 		number("max_limit", "--max-limit", "200", "Upper bound of an adaptive limit."),
 		duration(in+"max_healthy_latency", "`--max-healthy-latency`", "2s", "For `auto` and `aimd`: a longer response time of the origin is overload."),
+		duration(in+"slow_start", "`--slow-start`", "5m", "After one to two times this time without use, and at first, the limit begins at a tenth, and doubles while requests succeed; 0: none."),
 		{Path: in + "queue", Kind: filedoc.Number, Unit: "requests", Most: maxQueue, Default: "`--queue`", Example: "20",
 			Text: "How many requests may wait while the limit is reached; 0: none."},
 		duration(in+"max_wait", "`--max-wait`", "2s", "How long a request may wait; 0: until its client gives up."),

@@ -57,6 +57,7 @@ func (s Schema) Check(t *testing.T, text string) error {
 var values = map[filedoc.Kind]map[string]bool{
 	filedoc.Number:   {"1.5": false, "many": false},
 	filedoc.Enum:     {"other": false},
+	filedoc.Share:    {"0": true, "0.999": true, "1": false, "-0.1": false, "half": false},
 	filedoc.Duration: {"90s": true, "1m30s": true, "2500ms": true, "10": false, "soon": false, "[1s]": false},
 	filedoc.Size:     {"64KiB": true, "1000000": true, "1GiB": true, "1MB": false, "1.5MiB": false, "much": false},
 	filedoc.Texts:    {"{a: b}": false},

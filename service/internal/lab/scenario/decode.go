@@ -21,6 +21,7 @@ func parse(file string, text []byte) (decoder, error) {
 		type instances []sim.Group
 		type serviceTime dist.ServiceTime
 		type class sim.Class
+		type slowStart sim.SlowStart
 		f.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){
 			reflect.TypeFor[sim.Limit](): d.limit,
 			reflect.TypeFor[sim.Instances](): scalarOr[sim.Instances, instances](d, func(all *sim.Instances) any {
@@ -29,6 +30,7 @@ func parse(file string, text []byte) (decoder, error) {
 			}),
 			reflect.TypeFor[dist.ServiceTime](): scalarOr[dist.ServiceTime, serviceTime](d, func(t *dist.ServiceTime) any { return &t.Mean }),
 			reflect.TypeFor[sim.Class]():        scalarOr[sim.Class, class](d, func(c *sim.Class) any { return &c.Mean }),
+			reflect.TypeFor[sim.SlowStart]():    scalarOr[sim.SlowStart, slowStart](d, func(s *sim.SlowStart) any { return &s.Idle }),
 		}
 	}
 	return d, err
@@ -57,7 +59,7 @@ func (d decoder) limit(n ast.Node, v reflect.Value, path string) {
 	for _, e := range entries {
 		name := strictyaml.Scalar(e.Key)
 		field, ok := reflect.Value{}, false
-		if name == "name" || name == "window" || name == "n" && limit.Name == "fixed" {
+		if name == "name" || name == "window" || name == "slow_start" || name == "n" && limit.Name == "fixed" {
 			field, ok = d.Field(own, name)
 		} else if configured && cfg.Kind() == reflect.Struct {
 			field, ok = d.Field(cfg, name)

@@ -46,7 +46,8 @@ func TestParse(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	for in, want := range map[string]string{"7": "fixed", "none": "none", "aimd": "aimd", "{name: aimd, initial: 5}": "aimd",
-		"{name: fixed, n: 3}": "fixed", "{name: vegas, window: true}": "vegas", "auto": "auto", "gradient2": "gradient2"} {
+		"{name: fixed, n: 3}": "fixed", "{name: vegas, window: true}": "vegas", "auto": "auto", "gradient2": "gradient2",
+		"{name: fixed, n: 7, slow_start: 2m}": "fixed", "{name: auto, slow_start: {idle: 2m, initial: 1}}": "auto"} {
 		f, err := scenario.Parse("a.yaml", []byte(base+"variants: [{name: x, set: {layers.service.guard.limit: "+in+"}}]\n"))
 		if err != nil {
 			t.Errorf("%s: %v", in, err)
@@ -54,7 +55,8 @@ func TestLimits(t *testing.T) {
 		}
 		got := f.Figures[0][0].Layers[0].Guard.Limit
 		if got.Name != want || want == "fixed" && !strings.Contains(in, strconv.Itoa(got.N)) || got.Name == "aimd" && got.AIMD.Initial != 5*strings.Count(in, "5") ||
-			got.Window != (got.Name == "vegas") {
+			got.Window != (got.Name == "vegas") || strings.Contains(in, "slow_start") != (got.SlowStart != nil && got.SlowStart.Idle == 2*time.Minute) ||
+			strings.Contains(in, "initial: 1") != (got.SlowStart != nil && got.SlowStart.Initial == 1) {
 			t.Errorf("%s: %+v: want %s", in, got, want)
 		}
 	}

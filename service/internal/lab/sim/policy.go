@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/caller"
@@ -20,7 +21,8 @@ type Limit struct {
 	Vegas     limit.Config `yaml:"vegas"`
 	Gradient2 limit.Config `yaml:"gradient2"`
 	Auto      limit.Config `yaml:"auto"`
-	Window    bool         `yaml:"window"` // show the algorithm a sample per second (package windowed)
+	Window    bool         `yaml:"window"`     // show the algorithm a sample per second (package windowed)
+	SlowStart *SlowStart   `yaml:"slow_start"` // if nil, none
 	// New, if not nil, returns the algorithm. Then the other fields have no effect.
 	New func() (limit.Algorithm, error) `yaml:"-"`
 }
@@ -29,6 +31,12 @@ type Limit struct {
 type AIMD struct {
 	limit.Config `yaml:",inline"`
 	Backoff      float64 `yaml:"backoff"`
+}
+
+// SlowStart configures limit.NewSlowStart. In a file, it may be Idle alone.
+type SlowStart struct {
+	Idle    time.Duration `yaml:"idle"`
+	Initial int           `yaml:"initial" max:"inf"`
 }
 
 func (l Limit) algorithm() (alg limit.Algorithm, err error) {
@@ -52,7 +60,10 @@ func (l Limit) algorithm() (alg limit.Algorithm, err error) {
 		err = fmt.Errorf("limit: %q: must be a whole number or one of none, fixed, aimd, vegas, gradient2, auto", l.Name)
 	}
 	if err == nil && l.Window {
-		return windowed.New(alg), nil
+		alg = windowed.New(alg)
+	}
+	if s := l.SlowStart; err == nil && s != nil {
+		return limit.NewSlowStart(alg, limit.SlowStart{Idle: s.Idle, Initial: s.Initial})
 	}
 	return alg, err
 }

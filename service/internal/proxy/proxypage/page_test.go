@@ -28,6 +28,8 @@ func TestPage(t *testing.T) {
 	until("the shadow rule tells what it would deny", func() bool { return number(tab.Text("would")) > 0 })
 	until("the cache is told", has(tab, "classes", "% hits"))
 	until("requests wait", func() bool { return number(tab.Text("waiting")) > 0 })
+	until("the pressure is told", has(tab, "pressure", "0 % of 40 %"))
+	until("the slow start is told", has(tab, "classes", "slow start after 1h"))
 	until("abandoned work is told", func() bool { return number(tab.Text("abandoned")) > 0 })
 	for range 5 {
 		before := tab.Text("law")
@@ -78,7 +80,7 @@ func TestPage(t *testing.T) {
 	tab.Click("reload")
 	until("a reload that fails says why", has(tab, "reloaded", "Nothing has changed: "))
 	until("the error is shown in full", has(tab, "config-error", "rat"))
-	until("with its place", has(tab, "config-error", "rules.yaml:4:"))
+	until("with its place", has(tab, "config-error", "rules.yaml:5:"))
 	until("the load has failed", has(tab, "load", "FAILED"))
 	tab.Screenshot("failed-reload")
 	if errors := tab.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "422") {

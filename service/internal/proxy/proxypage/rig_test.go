@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,13 +23,14 @@ import (
 
 // rules has names and routes that would break a page that took them for markup.
 const rules = `
+max_pressure: 0.4
 rules:
   - {name: clients, by: [header X-Api-Key, address], rate: 100/s, burst: 200, except: ["/health"]}
   - {name: logins, by: address, rate: 5/m, routes: ["POST /login"]}
   - {name: "<img src=x onerror=alert(1)>", rate: 1/m, routes: ["/<script>document.title='broken'</script>"]}
   - {name: batch, by: address + route, rate: 2/s, routes: ["/batch/"], mode: shadow}
 classes:
-  - {name: reports, routes: ["/reports/", "GET /export/{id}"], limit: 2, queue: 1, max_wait: 50ms, priority: sheddable, timeout: 9s}
+  - {name: reports, routes: ["/reports/", "GET /export/{id}"], limit: 2, slow_start: 1h, queue: 1, max_wait: 50ms, priority: sheddable, timeout: 9s}
   - {name: search, routes: ["/search"], cache: {ttl: 1m}}
   - {name: trial, routes: ["/trial"], limit: 1, queue: 0, mode: shadow}
 default: {max_body: 1KiB}
@@ -49,11 +52,15 @@ func newRig(t testing.TB, file string) *rig {
 	t.Helper()
 	r := &rig{}
 	r.text.Store(&file)
+	idle := filepath.Join(t.TempDir(), "cpu.pressure")
+	if err := os.WriteFile(idle, []byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	r.status.Store(200)
 	var err error
 	r.Proxy, err = proxy.New(proxy.Config{
 		Origins: []string{"http://a.test", "http://b.test"}, Transport: r, Logger: slog.New(slog.DiscardHandler), RulesPath: "rules.yaml",
-		Limit: proxy.FixedLimit(8), Queue: 4, MaxWait: 100 * time.Millisecond,
+		Limit: proxy.FixedLimit(8), PressureFile: idle, Queue: 4, MaxWait: 100 * time.Millisecond,
 		LoadRules: func() (*proxyrule.Rules, error) { return proxyrule.Parse("rules.yaml", []byte(*r.text.Load())) },
 	})
 	if err != nil {

@@ -39,8 +39,9 @@ type State struct {
 	AllRules   int     `json:"all_rules"`
 	AllOrigins int     `json:"all_origins"`
 
-	Limits  *proxy.LimitReport `json:"total_limit,omitempty"` // of all classes together; none without one
-	History []Sample           `json:"history,omitempty"`     // the oldest first
+	Pressure *proxy.PressureReport `json:"pressure,omitempty"`    // none without a bound
+	Limits   *proxy.LimitReport    `json:"total_limit,omitempty"` // of all classes together; none without one
+	History  []Sample              `json:"history,omitempty"`     // the oldest first
 }
 
 // Law is Little's law of the period: Inflight = Throughput × MeanMS ÷ 1000.
@@ -90,7 +91,7 @@ func stateOf(now, then reading) State {
 	st := State{
 		NowMS: now.work.At.UnixMilli(), SinceMS: r.Since.UnixMilli(), WindowMS: d.Milliseconds(),
 		Law: lawOf(now.work.Since(then.work, 0.5, 0.95, 0.99)), Total: totalOf(r),
-		Shadow: r.Mode == "shadow", Ready: r.Ready, File: r.File, Limits: r.Total,
+		Shadow: r.Mode == "shadow", Ready: r.Ready, File: r.File, Pressure: r.Pressure, Limits: r.Total,
 		Origins: originsOf(r.Origins, then.report.Origins, d), Rules: rulesOf(r.Rules, then.report.Rules, d),
 	}
 	was := map[string]counts{}

@@ -91,6 +91,9 @@ func TestWords(t *testing.T) {
 		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed}, Classes: []proxy.ClassReport{class("default", 10_000, 0, 5_000)}}, "shedding",
 			"Shedding: the limit is used up and rejects 1,000 of 2,000 requests per second."},
 		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed}}, "shedding", "Shedding: the limit was used up a moment ago."},
+		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Pressed}, Classes: []proxy.ClassReport{{Name: "default", Requests: 10_000, Rejected: map[string]uint64{"pressure": 5_000}}}}, "shedding",
+			"Shedding: work waits for the processor, and 1,000 of 2,000 requests per second are rejected."},
+		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Pressed}}, "shedding", "Shedding: work waited for the processor a moment ago."},
 		{proxy.Report{Mode: "shadow", Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no sign"}, Rules: denied, Classes: []proxy.ClassReport{class("default", 100, 36, 0)}}, "healthy",
 			"Healthy: no sign; rules deny 7.2 per second (b, c, a, 1 more); shadow mode: the proxy rejects none."},
 	} {

@@ -19,8 +19,14 @@ func words(st *State, status *proxy.Status) (level, sentence string) {
 	case status.Condition == proxy.LimitUsed:
 		level, sentence = "shedding", "Shedding: "
 		message = "the limit was used up a moment ago"
-		if f := &st.Flow; f.Rejected > 0 {
-			message = fmt.Sprintf("the limit is used up and rejects %s of %s requests per second", operator.Figure(f.Rejected), operator.Figure(f.Requests))
+		if n := st.Flow.Rejected - st.Flow.Reasons["pressure"]; n > 0 {
+			message = fmt.Sprintf("the limit is used up and rejects %s of %s requests per second", operator.Figure(n), operator.Figure(st.Flow.Requests))
+		}
+	case status.Condition == proxy.Pressed:
+		level, sentence = "shedding", "Shedding: "
+		message = "work waited for the processor a moment ago"
+		if n := st.Flow.Reasons["pressure"]; n > 0 {
+			message = fmt.Sprintf("work waits for the processor, and %s of %s requests per second are rejected", operator.Figure(n), operator.Figure(st.Flow.Requests))
 		}
 	case status.Condition != proxy.Well:
 		level, sentence = "failing", "Failing: "

@@ -2,6 +2,7 @@
 // JSON.
 //
 //	{"requests": [{"key": "user:42", "n": 3}, {"key": "user:43"}], "all": true}
+//	[{"key": "user:42", "n": 100, "at_most": true}]
 //
 // It rejects members that are unknown, spelled in another case or repeated, text that
 // is not UTF-8, and numbers that are not whole. Errors state the line and the column.
@@ -19,7 +20,11 @@ import (
 type Batch struct {
 	Requests []decider.Request
 	All, IDs bool
+	AtMost   []Partial // in order
 }
+
+// A Partial is a request that takes as many of N tokens as there are, N > 0.
+type Partial struct{ Index, N int }
 
 // Limits bound a Batch.
 type Limits struct {
@@ -136,7 +141,7 @@ func (d *decoder) request() {
 	start := d.At
 	d.At++
 	req := decider.Request{N: 1}
-	var key, n bool
+	var key, n, atMost, part bool
 	for first := true; d.More('}', first); first = false {
 		switch name := d.Member(); name {
 		case "key":
@@ -145,12 +150,18 @@ func (d *decoder) request() {
 		case "n":
 			d.Once(&n, name)
 			req.N = d.Whole("n", math.MaxInt32)
+		case "at_most":
+			d.Once(&atMost, name)
+			part = d.Boolean()
 		default:
-			d.FailAt(d.Began, "unknown member %q: a request has key and n", name)
+			d.FailAt(d.Began, "unknown member %q: a request has key, n and at_most", name)
 		}
 	}
 	if !key {
 		d.FailAt(start, "key is missing")
+	}
+	if part && req.N > 0 {
+		d.AtMost = append(d.AtMost, Partial{len(d.Requests), req.N})
 	}
 	d.Requests = append(d.Requests, req)
 }

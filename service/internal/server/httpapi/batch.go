@@ -39,7 +39,7 @@ const (
 // small enough for reuse.
 func (b *batch) keep() bool {
 	clear(b.Requests)
-	b.body, b.Requests = b.body[:0], b.Requests[:0]
+	b.body, b.Requests, b.AtMost = b.body[:0], b.Requests[:0], b.AtMost[:0]
 	return cap(b.Requests) <= maxKeptBatch && cap(b.body) <= maxKept
 }
 
@@ -81,12 +81,15 @@ func (c *call) decideBatch() *fault {
 		}
 		b.Requests[i].WantID = b.IDs && b.Requests[i].N > 0
 	}
-	if !c.hold(b, int64(len(b.Requests))*requestBytes) {
+	if b.All && len(b.AtMost) > 0 {
+		return bad("all and at_most exclude each other")
+	}
+	if !c.hold(b, int64(len(b.Requests)+2*len(b.AtMost))*requestBytes) {
 		return busy
 	}
 	c.api.batched.Add(uint64(len(b.Requests)))
 	b.room()
-	ok, err := c.api.decider.Batch(c.r.Context(), b.Requests, b.All, b.verdicts)
+	ok, err := c.decideEach(b)
 	if err != nil {
 		return c.undecided(err)
 	}
@@ -155,7 +158,7 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 		}
 		c.retryAfter(longest)
 	}
-	out, written := append(c.buf[:0], first...), false
+	out, written, partial := append(c.buf[:0], first...), false, b.AtMost
 	for i := range b.Requests {
 		if len(out) > chunk {
 			if !written {
@@ -167,7 +170,11 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 		if i > 0 {
 			out = append(out, between...)
 		}
-		out = c.appendResult(out, b, i)
+		atMost := len(partial) > 0 && partial[0].Index == i
+		if atMost {
+			partial = partial[1:]
+		}
+		out = c.appendResult(out, b, i, atMost)
 	}
 	out = append(out, last...)
 	if !written {
@@ -179,12 +186,15 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 }
 
 // appendResult appends the verdict on a request.
-func (c *call) appendResult(out []byte, b *batch, i int) []byte {
+func (c *call) appendResult(out []byte, b *batch, i int, atMost bool) []byte {
 	v, req := &b.verdicts[i], &b.Requests[i]
 	if v.OK {
 		out = append(out, `{"ok":true`...)
 		if remaining, ok := v.Remaining(); ok {
 			out = appendInt(out, `,"remaining":`, remaining)
+		}
+		if atMost {
+			out = appendInt(out, `,"granted":`, req.N)
 		}
 		if b.IDs && req.N > 0 {
 			out = append(out, `,"request_id":"`...)

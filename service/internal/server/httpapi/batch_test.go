@@ -86,7 +86,7 @@ func TestBatchIDs(t *testing.T) {
 func TestBatchThatCannotBeRead(t *testing.T) {
 	s := newSite(t, httpapi.Config{}, allKeys(3, time.Hour, config.Fixed))
 	a := s.ask("POST", "/rate", "{\"requests\":[{\"key\":\"a\"},\n  {\"key\":\"ä\", \"m\":2}]}")
-	if want := `cannot read the batch: line 2, column 15: unknown member "m": a request has key and n`; a.status != 400 || a.text("error") != want {
+	if want := `cannot read the batch: line 2, column 15: unknown member "m": a request has key, n and at_most`; a.status != 400 || a.text("error") != want {
 		t.Errorf("%d %s: want %s", a.status, a.body, want)
 	}
 	(&step{method: "GET", url: "/rate/a?n=0", status: 200, body: `{"remaining":3}`}).take(t, s)

@@ -42,32 +42,6 @@ func (c *call) ask() *fault {
 	return c.grant()
 }
 
-// maxParts bounds the requests for a part of the cost. Another is needed only if other requests take
-// tokens meanwhile.
-const maxParts = 4
-
-// decideAtMost asks for as many of the tokens as there are.
-func (c *call) decideAtMost() error {
-	req, v, most := &c.request, &c.verdict, c.request.N
-	for range maxParts {
-		req.N, req.WantID = 0, false
-		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || most == 0 {
-			return err
-		}
-		req.N, req.WantID = most, true
-		some := v.OK
-		if remaining, ok := v.Remaining(); !some { // the denial tells when one token comes
-			req.N = 1
-		} else if ok {
-			req.N = min(most, max(remaining, 1))
-		}
-		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || v.OK || !some {
-			return err
-		}
-	}
-	return nil
-}
-
 // cost returns the number of tokens or units that the request asks for.
 func (c *call) cost() int {
 	if c.params.valued&paramN == 0 {

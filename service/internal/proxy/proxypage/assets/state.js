@@ -47,8 +47,18 @@ export function showNumbers(state) {
   perSecond("would", f.would_reject + state.rules.reduce((sum, r) => sum + r.would_deny_per_second, 0));
   put("times", law.p50_ms == null ? none : [law.p50_ms, law.p95_ms, law.p99_ms].map(time).join(" · "));
   put("reasons", reasons(f.rejected_by_reason) || none);
+  showPressure(state.pressure);
   put("long", count(t.long_lived));
   put("abandoned", count(t.abandoned));
+}
+
+// showPressure shows the pressure on the processor and its bound, if there is one.
+function showPressure(pressure) {
+  $("pressure-tile").hidden = !pressure;
+  if (!pressure) return;
+  const percent = (v) => `${Math.round(100 * v)} %`;
+  put("pressure", pressure.error ? "not known" : percent(pressure.now), pressure.error ? "" : ` of ${percent(pressure.max)}`);
+  $("pressure").parentElement.classList.toggle("some", pressure.shed > 0);
 }
 
 // showLaw shows Little's law of the period. It holds by the way its terms are measured.

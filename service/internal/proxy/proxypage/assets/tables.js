@@ -24,7 +24,8 @@ function limit(c) {
   const l = c.limit;
   const set = /^\d+$/.test(String(l.limit)) ? "fixed" : String(l.limit);
   const queue = l.queue ? `queue of ${count(l.queue)}${seconds(l.max_wait) && `, ${l.max_wait} at most`}` : "no queue";
-  return { text: `${l.limit_now} ${set} ${queue}`, nodes: () => [element("b", count(l.limit_now)), ` ${set}`, element("small", queue)] };
+  const small = l.slow_start ? `${queue}, slow start after ${l.slow_start}` : queue;
+  return { text: `${l.limit_now} ${set} ${small}`, nodes: () => [element("b", count(l.limit_now)), ` ${set}`, element("small", small)] };
 }
 
 // size is a number of bytes, exactly.

@@ -1,0 +1,16 @@
+//go:build external
+
+package main
+
+import (
+	"testing"
+
+	"github.com/weir-go/weir/internal/redistest"
+)
+
+// Requests with at_most get parts of limits in a store.
+func TestAtMostInStore(t *testing.T) {
+	store := redistest.Start(t, "redis-server")
+	s := serving(t, "--rules", file(t, "rules.yaml", atMostRules), "--store", "redis://"+store.Addr, "--store-timeout", "2s")
+	expectParts(t, s.public)
+}
