@@ -84,7 +84,7 @@ func kindOf(name, value string) Kind {
 	return Regular
 }
 
-// staticTable is that of RFC 7541, appendix A, from index 1.
+// staticTable is the static table of RFC 7541, appendix A, from index 1.
 var staticTable = func() (table [62]*Field) {
 	for i := 1; i < len(table); i++ {
 		one, err := hpack.NewDecoder(0, nil).DecodeFull([]byte{0x80 | byte(i)})

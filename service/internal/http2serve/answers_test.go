@@ -155,10 +155,9 @@ func TestLateBody(t *testing.T) {
 	})
 }
 
-// The times of connections are those of net/http.
+// Connections end at the same time as with net/http.
 func TestTimes(t *testing.T) {
 	both(t, func(t *testing.T, srv service) {
-		begun := time.Now()
 		for name, tt := range map[string]struct {
 			begin func(c *client)
 			least time.Duration
@@ -176,7 +175,7 @@ func TestTimes(t *testing.T) {
 			"the preface, but no client": {func(c *client) { _ = c.nc.Close() }, 0, 0},
 		} {
 			c, end := dial(t, newServer(strings.HasSuffix(t.Name(), "std")))
-			begun = time.Now()
+			begun := time.Now()
 			tt.begin(c)
 			<-c.ended
 			if took := time.Since(begun); took < tt.least || took > tt.most {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -155,24 +154,5 @@ func BenchmarkDecision(b *testing.B) {
 			t.play(b)
 			b.ReportMetric(float64(t.answers)/float64(b.N), "answer-B/op")
 		})
-	}
-}
-
-// Acceptance: a decision allocates nothing.
-func TestAllocations(t *testing.T) {
-	for name, grpc := range tapeKinds {
-		mallocs := func(batches int) uint64 {
-			tape := newTape(grpc, batches)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			tape.play(t)
-			runtime.ReadMemStats(&after)
-			return after.Mallocs - before.Mallocs
-		}
-		const fewer, more = 100, 500
-		few := mallocs(fewer) // remembers each key
-		if n := int(mallocs(more) - few); n > (more-fewer)*tapeBatch/100 {
-			t.Errorf("%s: %d decisions take %d allocations", name, (more-fewer)*tapeBatch, n)
-		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,9 +92,28 @@ type client struct {
 	nc      net.Conn
 	block   bytes.Buffer
 	encoder *hpack.Encoder
-	got     bytes.Buffer
+	got     guarded
 	ended   chan struct{} // closed when the server has closed the connection
 	last    uint32        // stream
+}
+
+// guarded is bytes that one goroutine writes and another reads.
+type guarded struct {
+	mu sync.Mutex // guards b
+	b  []byte
+}
+
+func (g *guarded) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.b = append(g.b, p...)
+	return len(p), nil
+}
+
+func (g *guarded) bytes() []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.b)
 }
 
 // dial connects a client to a server, which end closes.
@@ -108,7 +128,7 @@ func dial(tb testing.TB, srv service) (c *client, end func()) {
 	c = &client{tb: tb, nc: nc, ended: make(chan struct{})}
 	c.encoder = hpack.NewEncoder(&c.block)
 	go func() {
-		_, _ = c.got.ReadFrom(nc)
+		_, _ = io.Copy(&c.got, nc)
 		close(c.ended)
 	}()
 	c.write([]byte(http2.ClientPreface))
@@ -158,7 +178,7 @@ func (c *client) request(ends bool, path string, more ...string) []byte {
 	})
 }
 
-// A result is what a client got.
+// A result has the frames that a client got.
 type result struct {
 	streams map[uint32]string // what came over each
 	goAway  []http2.ErrCode
@@ -180,7 +200,7 @@ func (c *client) result() *result {
 		r.closed = true
 	default:
 	}
-	f := http2.NewFramer(nil, bytes.NewReader(c.got.Bytes()))
+	f := http2.NewFramer(nil, bytes.NewReader(c.got.bytes()))
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	for {
 		frame, err := f.ReadFrame()

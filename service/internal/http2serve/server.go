@@ -44,7 +44,7 @@ type Server struct {
 	idle  chan struct{} // closed when ended is set and there is no conn
 }
 
-// settings are those of connections, in the terms of net/http.
+// settings has the bounds and time-outs of connections, in the terms of net/http.
 type settings struct {
 	maxStreams, maxFrame, maxList, streamBuffer, connBuffer int
 
