@@ -28,7 +28,7 @@ type load struct {
 	latency bool     // measure that at half load, too
 }
 
-// files are what load generators read.
+// files has the paths of files for load generators.
 type files struct {
 	batch string // a body with many keys
 	keys  string // URLs with a key each; URL stands for that of the server
@@ -83,7 +83,7 @@ var done = regexp.MustCompile(`(\d+) requests in |, (\d+) succeeded`)
 // wasRefused finds answers of wrk and h2load that are no success.
 var wasRefused = regexp.MustCompile(`Non-2xx or 3xx responses: (\d+)|[1-9]\d* (?:failed|errored|timeout)|[1-9]\d* [345]xx`)
 
-// A spent is what a turn has taken.
+// A spent has the measurements of a turn.
 type spent struct {
 	micros float64 // CPU time of the server for a request
 	rate   float64 // requests a second

@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// A bar is what a request costs under a load, in µs.
+// A bar has the cost of a request under a load, in µs.
 type bar struct {
 	load, server string
 	micros       float64
@@ -23,7 +23,7 @@ type bar struct {
 // least is the low end of the axis of the picture, in µs.
 const least = 0.1
 
-// colours are those of the floor, the transports and GoCC. People with any kind of sight can tell them
+// colours are for the floor, the transports and GoCC. People with any kind of sight can tell them
 // apart (Okabe and Ito 2008).
 var colours = []color.Color{
 	color.RGBA{0xa8, 0xa8, 0xa8, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xd5, 0x5e, 0x00, 0xff},
@@ -37,6 +37,7 @@ const (
 // paint writes a picture of the costs of loads, a group of bars for each load.
 func (s *setting) paint(bars []bar) error {
 	p := plot.New()
+	p.Y.Label.Text = " " // room for the names of loads
 	p.Title.Text = "CPU time of the server for a request, µs (logarithmic: a tick is tenfold)"
 	var loads []string
 	for _, b := range bars {

@@ -29,7 +29,7 @@ var parts = []part{
 		"runtime.mstart", "runtime.sysmon", "runtime.newstack", "runtime.usleep", "runtime.lock", "runtime.unlock", "runtime.systemstack",
 		"github.com/weir-go/weir/service/internal/eventloop.ready",
 	}},
-	{"HPACK", []string{"golang.org/x/net/http2/hpack.", "net/http/internal/http2/hpack.", "vendor/golang.org/x/net/http2/hpack."}},
+	{"HPACK", []string{"github.com/weir-go/weir/service/internal/fieldblock", "golang.org/x/net/http2/hpack.", "net/http/internal/http2/hpack.", "vendor/golang.org/x/net/http2/hpack."}},
 	{"gRPC and protobuf", []string{"google.golang.org/", "github.com/envoyproxy/"}},
 	{"decision", []string{"github.com/weir-go/weir/service/internal/server.", "github.com/weir-go/weir/keyed.", "github.com/weir-go/weir/gcra.", "github.com/weir-go/weir/service/internal/match."}},
 	{"requests and answers of weir", []string{"github.com/weir-go/weir/service/internal/server/", "github.com/weir-go/weir/service/internal/daemon", "github.com/weir-go/weir/service/internal/httpserve"}},

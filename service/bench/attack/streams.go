@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// beginHTTP2 is what a client of HTTP/2 begins a connection with.
+// beginHTTP2 has the first bytes of an HTTP/2 client: the preface, and SETTINGS without settings.
 var beginHTTP2 = http2.ClientPreface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
 // firstStream is a HEADERS frame that opens and ends the first stream of a connection.

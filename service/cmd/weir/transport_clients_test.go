@@ -142,7 +142,7 @@ func (s transported) run(command string, args ...string) string {
 	var out, diagnosis bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &diagnosis
 	if err := cmd.Run(); err != nil {
-		s.t.Fatalf("%s: %v: make need installs it\n%s%s", command, err, &out, &diagnosis)
+		s.t.Fatalf("%s, %s (make need installs it): %v\n%s%s", s.name(), command, err, &out, &diagnosis)
 	}
 	return out.String()
 }

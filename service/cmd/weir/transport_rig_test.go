@@ -31,7 +31,7 @@ func (s transported) name() string {
 	return s.transport
 }
 
-// host and port are those of the listener of callers.
+// host returns the address of the listener of callers.
 func (s transported) host() string {
 	u, err := url.Parse(s.public)
 	fatal(s.t, err)
