@@ -80,6 +80,7 @@ type conn struct {
 	leaving  bool                // GOAWAY was sent
 	failed   bool                // GOAWAY was sent with an error: nothing is handled any more
 	busy     bool                // told to ConnState
+	spare    bool                // buf is large, and need not be
 	err      error               // of writing
 	times
 }
@@ -192,6 +193,7 @@ func (c *conn) useBig(big bool) {
 		c.buf, c.big = c.small, nil
 	}
 	c.w, c.r = copy(c.buf, rest), 0
+	c.spare = c.big != nil && !c.needsBig()
 	if had != nil && c.big == nil {
 		bigBuffers.Put(had)
 	}

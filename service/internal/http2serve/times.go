@@ -71,7 +71,7 @@ func (c *conn) due(now time.Time) (at time.Time, exact bool) {
 		return c.ending.Add(farewell), true
 	case !c.greeted:
 		return c.began.Add(helloTime), true
-	case len(c.bodies) > 0 || c.big != nil && !c.needsBig():
+	case len(c.bodies) > 0 || c.spare:
 		return now.Add(soon), true
 	}
 	at = now.Add(time.Hour)
