@@ -138,6 +138,28 @@ func TestBlockedAreBounded(t *testing.T) {
 	})
 }
 
+// An answer that the client does not take in time ends with an error.
+func TestBlockedEnd(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		c, end := dial(t, srv)
+		defer end()
+		c.start(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 5})
+		c.ask(c.get("/now/9"), c.get("/later/9"), c.get("/later/90000"))
+		time.Sleep(timeout - time.Second)
+		c.ask(widen(1, 1))
+		time.Sleep(2 * time.Second)
+		r := c.ask(c.get("/now/5"))
+		for _, id := range []uint32{1, 3, 5} {
+			if text := r.streams[id]; !strings.Contains(text, "RST INTERNAL_ERROR") {
+				t.Errorf("stream %d got %q", id, text)
+			}
+		}
+		if text := r.streams[7]; r.failed() || !strings.HasSuffix(text, "\n\nxxxxxEND") {
+			t.Errorf("afterwards: %q, %v", text, r.goAway)
+		}
+	})
+}
+
 // A body that does not come in time is the http.Server's to wait for.
 func TestLateBody(t *testing.T) {
 	both(t, func(t *testing.T, srv service) {
@@ -267,7 +289,7 @@ func TestSlowReader(t *testing.T) {
 func TestConnState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var states []http.ConnState
-		hs := newHTTP(10 * time.Second)
+		hs := newHTTP()
 		hs.ConnState = func(_ net.Conn, s http.ConnState) { states = append(states, s) }
 		srv := http2serve.New(http2serve.Config{HTTP: hs, Immediate: func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }})
 		c, end := dial(t, srv)

@@ -38,7 +38,7 @@ func decisions(tb testing.TB) *http2serve.Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	srv := newHTTP(10 * time.Second)
+	srv := newHTTP()
 	srv.Handler = envoy.Handler(api)
 	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: func(r *http.Request) bool { return api.Immediate(r) || envoy.Immediate(r) }})
 }

@@ -61,7 +61,10 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func newHTTP(timeout time.Duration) *http.Server {
+// timeout is what a client may take for a header, or for an answer.
+const timeout = 10 * time.Second
+
+func newHTTP() *http.Server {
 	srv := &http.Server{
 		Handler: http.HandlerFunc(answer), ErrorLog: log.New(io.Discard, "", 0), MaxHeaderBytes: 8 << 10,
 		ReadHeaderTimeout: timeout, IdleTimeout: 2 * time.Minute, WriteTimeout: timeout,
@@ -79,7 +82,7 @@ type service interface {
 
 // newServer returns a server of answer: net/http's, or that of this package.
 func newServer(std bool) service {
-	srv := newHTTP(10 * time.Second)
+	srv := newHTTP()
 	if std {
 		return srv
 	}

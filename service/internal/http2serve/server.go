@@ -48,7 +48,7 @@ type Server struct {
 type settings struct {
 	maxStreams, maxFrame, maxList, streamBuffer, connBuffer int
 
-	idle, ping, pong, write time.Duration
+	idle, ping, pong, write, answer time.Duration
 }
 
 // New returns a Server.
@@ -59,7 +59,7 @@ func New(cfg Config) *Server {
 		settings: settings{
 			maxStreams: h2.MaxConcurrentStreams, maxFrame: h2.MaxReadFrameSize, maxList: public.MaxHeaderBytes + 10*32,
 			streamBuffer: h2.MaxReceiveBufferPerStream, connBuffer: h2.MaxReceiveBufferPerConnection,
-			idle: public.IdleTimeout, ping: h2.SendPingTimeout, pong: h2.PingTimeout, write: h2.WriteByteTimeout,
+			idle: public.IdleTimeout, ping: h2.SendPingTimeout, pong: h2.PingTimeout, write: h2.WriteByteTimeout, answer: public.WriteTimeout,
 		},
 	}
 	bounds := *h2

@@ -78,6 +78,9 @@ func (c *conn) due(now time.Time) (at time.Time, exact bool) {
 	if s.idle > 0 && c.open() == 0 {
 		at = c.active.Add(s.idle)
 	}
+	if len(c.blocked) > 0 && s.answer > 0 && c.blocked[0].until.Before(at) {
+		at = c.blocked[0].until
+	}
 	if s.ping > 0 {
 		ping := c.read.Add(s.ping)
 		if !c.pinged.IsZero() {
@@ -107,6 +110,7 @@ func (c *conn) wake() error {
 		c.begin(http2.FramePing, 0, 0, 8)
 		c.out = append(c.out, "weir h2?"...)
 	}
+	c.expire(now)
 	for len(c.bodies) > 0 {
 		c.relayUnread(c.bodies[0], false)
 	}

@@ -1,7 +1,9 @@
 package http2serve
 
 import (
+	"encoding/binary"
 	"slices"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -14,12 +16,13 @@ type blocked struct {
 	ends    bool   // the stream ends with data
 	after   []byte // frames that follow data
 	relayed bool   // the relay keeps to the window of the stream, and bounds data by its own
+	until   time.Time
 }
 
 // send sends an answer as far as the client takes it. The rest waits, in memory of its own.
 func (c *conn) send(b *blocked) {
 	if !c.advance(b) {
-		c.blocked = append(c.blocked, &blocked{b.id, b.window, slices.Clone(b.data), b.ends, slices.Clone(b.after), b.relayed})
+		c.blocked = append(c.blocked, &blocked{b.id, b.window, slices.Clone(b.data), b.ends, slices.Clone(b.after), b.relayed, time.Now().Add(c.srv.settings.answer)})
 	}
 }
 
@@ -50,6 +53,18 @@ func (c *conn) advance(b *blocked) bool {
 // unblock sends what the client takes now.
 func (c *conn) unblock() {
 	c.blocked = slices.DeleteFunc(c.blocked, c.advance)
+}
+
+// expire ends the streams whose answers have waited for too long.
+func (c *conn) expire(now time.Time) {
+	for len(c.blocked) > 0 && c.srv.settings.answer > 0 && !now.Before(c.blocked[0].until) {
+		id := c.blocked[0].id
+		if c.isRelayed(id) {
+			c.toRelay = binary.BigEndian.AppendUint32(appendHeader(c.toRelay, http2.FrameRSTStream, 0, id, 4), uint32(http2.ErrCodeCancel))
+			delete(c.relayed, id)
+		}
+		c.reset(id, http2.ErrCodeInternal) // as net/http
+	}
 }
 
 // blockedOf returns the rest of the answer of a stream, or nil.
