@@ -61,7 +61,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// timeout is what a client may take for a header, or for an answer.
+// timeout bounds the time of a client for a header, and for an answer.
 const timeout = 10 * time.Second
 
 func newHTTP() *http.Server {
