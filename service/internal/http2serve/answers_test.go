@@ -42,12 +42,13 @@ func TestAnswers(t *testing.T) {
 			defer end()
 			c.start()
 			var all [][]byte
-			for _, path := range []string{"/now/a%20b?q=%20", "/later/a?", "/now/empty", "/later/empty", "/now/trailer", "/later/trailer", "/now/9", "/later/9", "/now/4096", "/now/4097", "/now/panic", "/later/panic"} {
+			for _, path := range []string{"/now/a%20b?q=%20", "/later/a?", "/now/empty", "/later/empty", "/now/trailer", "/later/trailer", "/now/9", "/later/9", "/now/4096", "/now/4097", "/now/panic", "/later/panic",
+				"HEAD /now/9", "HEAD /now/5000", "HEAD /now/empty", "HEAD /now/trailer", "HEAD /now/", "/now/bodyless", "/later/bodyless"} {
 				all = append(all, c.get(path, "te", "trailers", "x-a", "1", "x-a", "2"))
 				all = append(all, c.request(false, path, "content-type", "application/grpc"), data(c.last, "abc", false, 2), data(c.last, "def", true, 0))
 			}
 			got[i] = c.ask(all...)
-			if len(got[i].streams) != 24 {
+			if len(got[i].streams) != 38 {
 				t.Errorf("%d streams were answered", len(got[i].streams))
 			}
 		})

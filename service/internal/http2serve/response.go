@@ -21,6 +21,7 @@ type response struct {
 	typed    bool // there is a Content-Type
 	sized    bool // there is a Content-Length
 	closes   bool // the client is asked to leave
+	head     bool // the request is HEAD: the body is not sent
 }
 
 // Header returns the header fields of the answer.
@@ -56,9 +57,17 @@ func (w *response) WriteHeader(status int) {
 	}
 }
 
+// bodyless reports whether the status permits no body.
+func (w *response) bodyless() bool {
+	return w.status == http.StatusNoContent || w.status == http.StatusNotModified
+}
+
 // Write adds to the body.
 func (w *response) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if w.bodyless() {
+		return 0, http.ErrBodyNotAllowed
+	}
 	w.body = append(w.body, b...)
 	return len(b), nil
 }
@@ -69,15 +78,15 @@ const sizedBody = 4 << 10
 // end completes the header. It reports whether there is no more than that.
 func (w *response) end() bool {
 	w.WriteHeader(http.StatusOK)
-	if w.status != http.StatusNoContent && w.status != http.StatusNotModified {
+	if !w.bodyless() {
 		if !w.typed && len(w.body) > 0 {
 			w.block = fieldblock.AppendValues(w.block, "Content-Type", []string{http.DetectContentType(w.body)})
 		}
-		if !w.sized && len(w.body) <= sizedBody {
+		if !w.sized && len(w.body) <= sizedBody && (len(w.body) > 0 || !w.head) {
 			w.block = fieldblock.AppendContentLength(w.block, len(w.body))
 		}
 	}
-	return len(w.body) == 0 && len(w.trailers) == 0
+	return w.head || len(w.body) == 0 && len(w.trailers) == 0
 }
 
 // FlushError does nothing: an answer is sent when it is whole.
@@ -95,7 +104,7 @@ func (c *conn) respond(id uint32, window int64, h http.Handler) {
 	if len(w.header) > 0 {
 		clear(w.header)
 	}
-	*w = response{header: w.header, block: w.block[:0], trailers: w.trailers[:0], body: w.body[:0]}
+	*w = response{header: w.header, block: w.block[:0], trailers: w.trailers[:0], body: w.body[:0], head: c.request.http.Method == http.MethodHead}
 	if !c.call(h) {
 		c.reset(id, http2.ErrCodeInternal)
 		return

@@ -38,6 +38,9 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	switch n, _ := strconv.Atoi(what); {
 	case what == "empty":
 		w.WriteHeader(http.StatusNoContent)
+	case what == "bodyless":
+		w.WriteHeader(http.StatusNoContent)
+		_, _ = io.WriteString(w, "not allowed")
 	case what == "trailer":
 		h["Trailer"] = []string{"Grpc-Status"}
 		h["Content-Type"] = []string{"application/grpc"}
@@ -172,9 +175,14 @@ func (c *client) fields(list ...string) []byte {
 // get returns a request without a body.
 func (c *client) get(path string, more ...string) []byte { return c.request(true, path, more...) }
 
+// request sends the header of a request. The path can have a method before it, instead of POST.
 func (c *client) request(ends bool, path string, more ...string) []byte {
+	method, rest, ok := strings.Cut(path, " ")
+	if path = rest; !ok {
+		method, path = "POST", method
+	}
 	c.last = c.last + 1 + c.last%2
-	list := append([]string{":method", "POST", ":scheme", "http", ":authority", "weir", ":path", path, "user-agent", "test"}, more...)
+	list := append([]string{":method", method, ":scheme", "http", ":authority", "weir", ":path", path, "user-agent", "test"}, more...)
 	block := c.fields(list...)
 	return frames(func(f *http2.Framer) {
 		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: c.last, BlockFragment: block, EndStream: ends, EndHeaders: true})
