@@ -90,7 +90,7 @@ func TestWindows(t *testing.T) {
 		if n := strings.Count(r.streams[5], "x"); n > 65535 {
 			t.Errorf("%d bytes of DATA beyond a negative window", n)
 		}
-		r = c.ask(widen(5, 80_000))
+		r = c.ask(widen(3, 9), widen(5, 80_000))
 		for id, n := range map[uint32]int{1: 9, 3: 9, 5: 70000} {
 			if got := strings.Count(strings.SplitN(r.streams[id], "\n\n", 2)[1], "x"); got != n || !strings.HasSuffix(r.streams[id], "END") {
 				t.Errorf("stream %d has %d bytes, want %d", id, got, n)
@@ -98,6 +98,29 @@ func TestWindows(t *testing.T) {
 		}
 		if r.failed() {
 			t.Errorf("the connection failed: %v", r.goAway)
+		}
+	})
+}
+
+// Fields that take little in the client's frames, and much in those for the relay, are relayed in parts.
+func TestManyFieldsToRelay(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		c, end := dial(t, srv)
+		defer end()
+		c.start()
+		large := strings.Repeat("v", 3900)
+		var all [][]byte
+		for range 200 {
+			all = append(all, c.get("/later/9", "x-large", large, "x-large", large))
+		}
+		r := c.ask(all...)
+		if len(r.streams) != 200 || r.failed() {
+			t.Fatalf("%d streams were answered; %v", len(r.streams), r.goAway)
+		}
+		for id, text := range r.streams {
+			if !strings.HasSuffix(text, "\n\nxxxxxxxxxEND") {
+				t.Fatalf("stream %d got %.100q", id, text)
+			}
 		}
 	})
 }
@@ -135,6 +158,21 @@ func TestBlockedAreBounded(t *testing.T) {
 		}
 		if refused != 10 || r.failed() {
 			t.Errorf("%d of 260 streams were refused, the connection %v", refused, r.goAway)
+		}
+	})
+}
+
+// A request that is relayed only because its body comes late has the window that the client has given it.
+func TestWidenBeforeTheBody(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		c, end := dial(t, srv)
+		defer end()
+		c.start()
+		c.ask(c.request(false, "/now/70000"), widen(1, 10_000), widen(0, 100_000))
+		time.Sleep(time.Second)
+		r := c.ask(data(1, "abc", true, 0))
+		if text := r.streams[1]; !strings.HasSuffix(text, strings.Repeat("x", 70_000)+"END") {
+			t.Errorf("%d bytes, ends %q", strings.Count(text, "x"), text[max(len(text)-30, 0):])
 		}
 	})
 }

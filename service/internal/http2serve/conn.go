@@ -20,8 +20,10 @@ const (
 	leastRead = 4 << 10
 	// mostRead is the size of the buffer of a connection whose last read has filled a small one.
 	mostRead = 18 << 10
-	// mostWritten bounds the bytes of answers before they are written.
+	// mostWritten bounds the bytes of answers before they are written, and mostRelayed those of frames for the
+	// relay. A single frame may exceed either.
 	mostWritten = 64 << 10
+	mostRelayed = 64 << 10
 	// soon is how long a connection keeps a large buffer, and a request that can be answered here waits for
 	// its body.
 	soon = 50 * time.Millisecond
@@ -75,13 +77,13 @@ type conn struct {
 	bodies   []*unread  // requests whose body has not come yet
 	blocked  []*blocked
 	relay    *relay
-	relayed  map[uint32]struct{} // streams that the relay has not answered
-	returned int                 // bytes of its DATA that the client has taken, and it was not told
-	leaving  bool                // GOAWAY was sent
-	failed   bool                // GOAWAY was sent with an error: nothing is handled any more
-	busy     bool                // told to ConnState
-	spare    bool                // buf is large, and need not be
-	err      error               // of writing
+	relayed  map[uint32]int64 // streams that the relay has not answered, and the DATA that it may send for each
+	returned int              // bytes of its DATA that the client has taken, and it was not told
+	leaving  bool             // GOAWAY was sent
+	failed   bool             // GOAWAY was sent with an error: nothing is handled any more
+	busy     bool             // told to ConnState
+	spare    bool             // buf is large, and need not be
+	err      error            // of writing
 	times
 }
 
@@ -108,7 +110,7 @@ func (c *conn) serve() {
 		done := c.err != nil
 		c.mu.Unlock()
 		c.writeRelay()
-		if done || c.fill() != nil {
+		if done || !c.hasFrame() && c.fill() != nil {
 			return
 		}
 	}
@@ -147,9 +149,10 @@ func (c *conn) settle(now time.Time) {
 	c.arm(now)
 }
 
-// handleFrames handles the whole frames in the buffer.
+// handleFrames handles the whole frames in the buffer, until there is much to relay: the fields of a frame can take
+// a thousand times its size.
 func (c *conn) handleFrames(now time.Time) error {
-	for c.w-c.r >= headerLen && !c.failed {
+	for c.w-c.r >= headerLen && !c.failed && len(c.toRelay) < mostRelayed {
 		b := c.buf[c.r:c.w]
 		n := c.frameLen()
 		if n > headerLen+c.srv.settings.maxFrame {
@@ -173,6 +176,9 @@ func (c *conn) handleFrames(now time.Time) error {
 	return nil
 }
 
+// hasFrame reports whether there is a whole frame in the buffer.
+func (c *conn) hasFrame() bool { return c.w-c.r >= headerLen && c.w-c.r >= c.frameLen() }
+
 // frameLen returns the length of the frame at the start of the buffer, of which the header was read.
 func (c *conn) frameLen() int { return headerLen + int(binary.BigEndian.Uint32(c.buf[c.r:])>>8) }
 
@@ -181,7 +187,7 @@ func (c *conn) needsBig() bool { return c.w-c.r >= headerLen && c.frameLen() > l
 
 // resize makes room for the next read. After a read that has filled the buffer, more is
 // expected.
-func (c *conn) resize() { c.useBig(c.w == len(c.buf) || c.needsBig()) }
+func (c *conn) resize() { c.useBig(c.w == len(c.buf) || c.w-c.r > leastRead || c.needsBig()) }
 
 func (c *conn) useBig(big bool) {
 	rest, had := c.buf[c.r:c.w], c.big

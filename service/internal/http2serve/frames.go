@@ -86,9 +86,11 @@ func (c *conn) handleControl(f *frame) error {
 
 // mistake ends a stream because of a frame, or leaves that to the relay.
 func (c *conn) mistake(f *frame, code http2.ErrCode) error {
-	if c.isRelayed(f.id) {
+	switch {
+	case c.leaving && f.id > c.lastID: // the client knows that it is not handled
+	case c.isRelayed(f.id):
 		c.toRelay = append(c.toRelay, f.all...)
-	} else {
+	default:
 		c.reset(f.id, code)
 	}
 	return nil
@@ -146,6 +148,7 @@ func (c *conn) handleWindowUpdate(f *frame, n int64) error {
 	case f.id > c.lastID && !c.leaving:
 		return errProtocol
 	case c.isRelayed(f.id):
+		c.relayed[f.id] += n
 		c.toRelay = append(c.toRelay, f.all...)
 	default:
 		c.widen(f.id, n)

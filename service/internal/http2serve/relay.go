@@ -47,7 +47,7 @@ func (c *conn) openRelay() {
 		return
 	}
 	near, far := net.Pipe()
-	c.relay, c.relayed = &relay{nc: near, acks: 1}, map[uint32]struct{}{}
+	c.relay, c.relayed = &relay{nc: near, acks: 1}, map[uint32]int64{}
 	c.toRelay = c.appendSettings(append(c.toRelay, http2.ClientPreface...))
 	if c.srv.inner.Connect(c.ctx, &innerConn{far, c, bufio.NewReader(far)}) != nil {
 		_ = far.Close()
@@ -86,13 +86,19 @@ func (c *conn) relayHeaders(id uint32, flags http2.Flags, priority []byte, field
 		c.toRelay = append(appendHeader(c.toRelay, kind, flags, id, n), block[:n]...)
 		block, kind, flags = block[n:], http2.FrameContinuation, 0
 	}
-	c.relayed[id] = struct{}{}
+	if !c.isRelayed(id) {
+		c.relayed[id] = c.initial
+	}
 }
 
 // relayUnread relays a request whose body has not come yet, with what has come.
 func (c *conn) relayUnread(u *unread, ended bool) {
 	c.removeUnread(u)
 	c.relayHeaders(u.id, 0, nil, u.fields)
+	c.relayed[u.id] = u.window
+	if more := u.window - c.initial; more > 0 { // the client has widened it
+		c.toRelay = binary.BigEndian.AppendUint32(appendHeader(c.toRelay, http2.FrameWindowUpdate, 0, u.id, 4), uint32(more))
+	}
 	flags := http2.Flags(0)
 	if ended {
 		flags = http2.FlagDataEndStream
@@ -217,6 +223,9 @@ func (c *conn) handleRelayed(r *relay, f *frame, reply []byte) []byte {
 // sendRelayed sends DATA of the relay.
 func (c *conn) sendRelayed(f *frame) {
 	data, ends := f.payload(), f.flags.Has(http2.FlagDataEndStream)
+	if c.isRelayed(f.id) {
+		c.relayed[f.id] -= int64(len(data))
+	}
 	switch b := c.blockedOf(f.id); {
 	case b != nil:
 		b.data, b.ends = append(b.data, data...), ends
@@ -228,11 +237,15 @@ func (c *conn) sendRelayed(f *frame) {
 	c.noteEnd(f)
 }
 
-// noteEnd notes the end of a relayed stream.
+// noteEnd notes the end of a relayed stream. The rest of its answer then has a window here.
 func (c *conn) noteEnd(f *frame) {
-	if f.kind != http2.FrameContinuation && f.flags.Has(http2.FlagDataEndStream) {
-		delete(c.relayed, f.id)
+	if f.kind == http2.FrameContinuation || !f.flags.Has(http2.FlagDataEndStream) {
+		return
 	}
+	if b := c.blockedOf(f.id); b != nil {
+		b.window = c.relayed[f.id] + int64(len(b.data))
+	}
+	delete(c.relayed, f.id)
 }
 
 // raw sends a frame.

@@ -114,6 +114,7 @@ func (c *conn) wake() error {
 	for len(c.bodies) > 0 {
 		c.relayUnread(c.bodies[0], false)
 	}
+	c.toRelay = c.appendReturned(c.toRelay)
 	c.useBig(c.needsBig())
 	c.settle(now)
 	return c.err

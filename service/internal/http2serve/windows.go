@@ -11,11 +11,11 @@ import (
 // A blocked is the rest of an answer that waits until the client takes more.
 type blocked struct {
 	id      uint32
-	window  int64  // bytes of DATA that the client takes for the stream
+	window  int64  // bytes of DATA that the client takes for the stream; all while the stream is relayed
 	data    []byte // of DATA
 	ends    bool   // the stream ends with data
 	after   []byte // frames that follow data
-	relayed bool   // the relay keeps to the window of the stream, and bounds data by its own
+	relayed bool   // data came from the relay, which bounds it by its window of the connection
 	until   time.Time
 }
 
@@ -84,7 +84,7 @@ func (c *conn) widen(id uint32, n int64) {
 			c.reset(id, http2.ErrCodeFlowControl)
 		}
 	}
-	if b := c.blockedOf(id); b != nil && !b.relayed {
+	if b := c.blockedOf(id); b != nil {
 		if b.window += n; b.window > maxWindow {
 			c.reset(id, http2.ErrCodeFlowControl)
 			return
@@ -103,8 +103,11 @@ func (c *conn) resizeWindows(initial int64) bool {
 		u.window += more
 		valid = valid && u.window <= maxWindow
 	}
+	for id := range c.relayed {
+		c.relayed[id] += more
+	}
 	for _, b := range c.blocked {
-		if !b.relayed {
+		if !c.isRelayed(b.id) {
 			b.window += more
 			valid = valid && b.window <= maxWindow
 		}
