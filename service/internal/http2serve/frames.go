@@ -84,10 +84,16 @@ func (c *conn) handleControl(f *frame) error {
 	return nil
 }
 
+// ignores reports whether a stream has begun after GOAWAY. The client knows that it is not handled.
+func (c *conn) ignores(id uint32) bool { return c.leaving && id > c.lastID }
+
+// isIdle reports whether a stream has not begun.
+func (c *conn) isIdle(id uint32) bool { return id > c.lastID || id%2 == 0 }
+
 // mistake ends a stream because of a frame, or leaves that to the relay.
 func (c *conn) mistake(f *frame, code http2.ErrCode) error {
 	switch {
-	case c.leaving && f.id > c.lastID: // the client knows that it is not handled
+	case c.ignores(f.id):
 	case c.isRelayed(f.id):
 		c.toRelay = append(c.toRelay, f.all...)
 	default:
@@ -119,10 +125,10 @@ func (c *conn) handleData(f *frame) error {
 	switch {
 	case err != nil:
 		return err
-	case c.leaving && f.id > c.lastID:
+	case c.ignores(f.id):
 		c.owed += len(f.payload())
 		return nil
-	case f.id > c.lastID:
+	case c.isIdle(f.id):
 		return errProtocol
 	}
 	if u := c.unreadOf(f.id); u != nil {
@@ -134,7 +140,11 @@ func (c *conn) handleData(f *frame) error {
 		return nil
 	}
 	c.owed += len(f.payload())
-	c.reset(f.id, http2.ErrCodeStreamClosed)
+	if b := c.blockedOf(f.id); b != nil && b.partial {
+		b.partial = !f.flags.Has(http2.FlagDataEndStream)
+	} else {
+		c.reset(f.id, http2.ErrCodeStreamClosed)
+	}
 	return nil
 }
 
@@ -145,11 +155,15 @@ func (c *conn) handleWindowUpdate(f *frame, n int64) error {
 			return errFlow
 		}
 		c.unblock()
-	case f.id > c.lastID && !c.leaving:
+	case c.ignores(f.id):
+	case c.isIdle(f.id):
 		return errProtocol
 	case c.isRelayed(f.id):
 		c.relayed[f.id] += n
 		c.toRelay = append(c.toRelay, f.all...)
+		if b := c.blockedOf(f.id); b != nil && c.relayed[f.id]+int64(len(b.data)) > maxWindow {
+			c.cut(f.id, http2.ErrCodeFlowControl)
+		}
 	default:
 		c.widen(f.id, n)
 	}
@@ -158,7 +172,8 @@ func (c *conn) handleWindowUpdate(f *frame, n int64) error {
 
 func (c *conn) handleReset(f *frame) error {
 	switch {
-	case f.id > c.lastID && !c.leaving:
+	case c.ignores(f.id):
+	case c.isIdle(f.id):
 		return errProtocol
 	case c.isRelayed(f.id):
 		c.toRelay = append(c.toRelay, f.all...)

@@ -188,6 +188,10 @@ func compare(t *testing.T, s script) {
 	if std.failed() {
 		return
 	}
+	// Which stream gets the last bytes of the connection's window is up to the server.
+	if std.used >= 65535 && inline.used >= 65535 {
+		return
+	}
 	for _, id := range slices.Sorted(maps.Keys(std.streams)) {
 		ignored := len(std.goAway) > 0 && inline.streams[id] == "" // one that came after GOAWAY, which net/http resets if it is not valid
 		if std.streams[id] != inline.streams[id] && !ignored {
@@ -198,6 +202,9 @@ func compare(t *testing.T, s script) {
 		if std.streams[id] == "" {
 			t.Errorf("stream %d: inline answers %.300q, std nothing", id, text)
 		}
+	}
+	if len(std.goAway) > 0 { // net/http may not answer PING and SETTINGS then
+		return
 	}
 	if a, b := set(std.others), set(inline.others); !maps.Equal(a, b) { // net/http may acknowledge two SETTINGS at once
 		t.Errorf("std %v, inline %v", a, b)

@@ -194,6 +194,9 @@ func (c *conn) handleRelayed(r *relay, f *frame, reply []byte) []byte {
 		c.sendRelayed(f)
 		return reply
 	case http2.FrameHeaders, http2.FrameContinuation:
+		if f.kind == http2.FrameHeaders && !c.isRelayed(f.id) || f.kind == http2.FrameContinuation && r.block == nil {
+			return reply // the stream was reset
+		}
 		c.noteEnd(f)
 		if r.block = append(r.block, f.all...); !f.flags.Has(http2.FlagHeadersEndHeaders) {
 			return reply // nothing may come between the frames of a block
@@ -210,7 +213,8 @@ func (c *conn) handleRelayed(r *relay, f *frame, reply []byte) []byte {
 	case http2.FrameRSTStream:
 		answered := !c.isRelayed(f.id)
 		delete(c.relayed, f.id)
-		if b := c.blockedOf(f.id); b != nil && answered { // the rest of the request is not wanted
+		if b := c.blockedOf(f.id); b != nil && answered {
+			b.partial = true
 			b.after = append(b.after, f.all...)
 			return reply
 		}
@@ -223,9 +227,11 @@ func (c *conn) handleRelayed(r *relay, f *frame, reply []byte) []byte {
 // sendRelayed sends DATA of the relay.
 func (c *conn) sendRelayed(f *frame) {
 	data, ends := f.payload(), f.flags.Has(http2.FlagDataEndStream)
-	if c.isRelayed(f.id) {
-		c.relayed[f.id] -= int64(len(data))
+	if !c.isRelayed(f.id) { // it was reset
+		c.returned += len(data)
+		return
 	}
+	c.relayed[f.id] -= int64(len(data))
 	switch b := c.blockedOf(f.id); {
 	case b != nil:
 		b.data, b.ends = append(b.data, data...), ends

@@ -195,6 +195,7 @@ type result struct {
 	goAway  []http2.ErrCode
 	closed  bool
 	others  []string // frames of stream 0
+	used    int      // bytes of DATA
 }
 
 // failed reports whether the server has ended the connection because of a mistake.
@@ -236,6 +237,7 @@ func (c *client) result() *result {
 				r.streams[id] += "END"
 			}
 		case *http2.DataFrame:
+			r.used += len(frame.Data())
 			r.streams[id] += string(frame.Data())
 			if frame.StreamEnded() {
 				r.streams[id] += "END"

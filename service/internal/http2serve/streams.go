@@ -126,7 +126,7 @@ func refuseHeader(w http.ResponseWriter, _ *http.Request) {
 
 // handleTrailer handles the fields of a stream that has begun.
 func (c *conn) handleTrailer(fields []*fieldblock.Field) error {
-	id := c.block.id
+	id, b := c.block.id, c.blockedOf(c.block.id)
 	if u := c.unreadOf(id); u != nil {
 		c.relayUnread(u, false)
 	}
@@ -135,7 +135,12 @@ func (c *conn) handleTrailer(fields []*fieldblock.Field) error {
 		c.relayHeaders(id, c.block.flags, c.block.priority, fields)
 	case slices.ContainsFunc(fields, func(f *fieldblock.Field) bool { return f.Kind == fieldblock.Strange }):
 		c.reset(id, http2.ErrCodeProtocol)
-	case c.blockedOf(id) != nil:
+	case b != nil && b.partial:
+		b.partial = false
+		if !c.block.flags.Has(http2.FlagHeadersEndStream) || slices.ContainsFunc(fields, func(f *fieldblock.Field) bool { return f.Kind < fieldblock.ContentLength }) {
+			c.reset(id, http2.ErrCodeProtocol)
+		}
+	case b != nil:
 		c.reset(id, http2.ErrCodeStreamClosed)
 	default:
 		return errProtocol

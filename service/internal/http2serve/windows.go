@@ -16,13 +16,17 @@ type blocked struct {
 	ends    bool   // the stream ends with data
 	after   []byte // frames that follow data
 	relayed bool   // data came from the relay, which bounds it by its window of the connection
+	partial bool   // the rest of the request has not come, and is not wanted
 	until   time.Time
 }
 
 // send sends an answer as far as the client takes it. The rest waits, in memory of its own.
 func (c *conn) send(b *blocked) {
 	if !c.advance(b) {
-		c.blocked = append(c.blocked, &blocked{b.id, b.window, slices.Clone(b.data), b.ends, slices.Clone(b.after), b.relayed, time.Now().Add(c.srv.settings.answer)})
+		c.blocked = append(c.blocked, &blocked{
+			id: b.id, window: b.window, data: slices.Clone(b.data), ends: b.ends, after: slices.Clone(b.after), relayed: b.relayed,
+			until: time.Now().Add(c.srv.settings.answer),
+		})
 	}
 }
 
@@ -58,13 +62,17 @@ func (c *conn) unblock() {
 // expire ends the streams whose answers have waited for too long.
 func (c *conn) expire(now time.Time) {
 	for len(c.blocked) > 0 && c.srv.settings.answer > 0 && !now.Before(c.blocked[0].until) {
-		id := c.blocked[0].id
-		if c.isRelayed(id) {
-			c.toRelay = binary.BigEndian.AppendUint32(appendHeader(c.toRelay, http2.FrameRSTStream, 0, id, 4), uint32(http2.ErrCodeCancel))
-			delete(c.relayed, id)
-		}
-		c.reset(id, http2.ErrCodeInternal) // as net/http
+		c.cut(c.blocked[0].id, http2.ErrCodeInternal) // as net/http
 	}
+}
+
+// cut ends a stream with an error, also for the relay.
+func (c *conn) cut(id uint32, code http2.ErrCode) {
+	if c.isRelayed(id) {
+		c.toRelay = binary.BigEndian.AppendUint32(appendHeader(c.toRelay, http2.FrameRSTStream, 0, id, 4), uint32(http2.ErrCodeCancel))
+		delete(c.relayed, id)
+	}
+	c.reset(id, code)
 }
 
 // blockedOf returns the rest of the answer of a stream, or nil.
