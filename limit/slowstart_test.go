@@ -117,7 +117,6 @@ func TestSlowStartInitial(t *testing.T) {
 	newStarter(t, limit.Fixed(0), limit.SlowStart{}).limits(0, 0)
 }
 
-// A limit that is not used does not grow, and one under which work is dropped falls.
 // In a service that is in use already, the limit begins elsewhere, and after an idle time as ever.
 func TestSlowStartFirst(t *testing.T) {
 	s := newStarter(t, limit.Fixed(100), limit.SlowStart{Idle: time.Minute, Initial: 5, First: 60})
@@ -137,6 +136,7 @@ func TestSlowStartFirst(t *testing.T) {
 	}
 }
 
+// A limit that is not used does not grow, and one under which work is dropped falls.
 func TestSlowStartNeedsSuccess(t *testing.T) {
 	s := newStarter(t, limit.Fixed(100), limit.SlowStart{Initial: 8})
 	for range 100 {

@@ -12,14 +12,15 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/pressuretest"
 	"github.com/weir-go/weir/pressure"
 )
 
 // Behind httplimit, the priority of a request's header decides.
 func TestHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t)
-		g, err := pressure.New(pressure.Config{Max: 0.4, MaxCritical: -1, Path: k.path})
+		k := pressuretest.New(t)
+		g, err := pressure.New(pressure.Config{Max: 0.4, MaxCritical: -1, Path: k.Path})
 		fatal(t, err)
 		m, err := httplimit.New(httplimit.Config{
 			Criticality: "X-Criticality", Class: func(*http.Request) string { return "all" },
@@ -38,7 +39,7 @@ func TestHTTP(t *testing.T) {
 					t.Errorf("%q: %d %v", priority, w.Code, w.Header())
 				}
 			}
-			k.stall(100 * time.Millisecond)
+			k.Stall(100 * time.Millisecond)
 			time.Sleep(100 * time.Millisecond)
 		}
 		if refused["sheddable"] < 100 || refused[""] > 0 {

@@ -15,30 +15,11 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/longlived"
+	"github.com/weir-go/weir/internal/pressuretest"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/rate"
 )
-
-// A kernel writes the file that a Guard reads.
-type kernel struct {
-	t       *testing.T
-	path    string
-	stalled time.Duration
-}
-
-func newKernel(t *testing.T) *kernel {
-	k := &kernel{t: t, path: filepath.Join(t.TempDir(), "cpu.pressure")}
-	k.stall(0)
-	return k
-}
-
-// stall adds time in which work waited.
-func (k *kernel) stall(d time.Duration) {
-	k.stalled += d
-	text := fmt.Sprintf("some avg10=1.00 avg60=2.00 avg300=3.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n", k.stalled.Microseconds())
-	fatal(k.t, os.WriteFile(k.path, []byte(text), 0o600))
-}
 
 func fatal(t *testing.T, err error) {
 	t.Helper()
@@ -53,7 +34,7 @@ func of(p weir.Priority) context.Context {
 
 // second sends 100 requests of each priority in a second in which work waits for a time, and
 // returns how many of them are rejected.
-func (k *kernel) second(l weir.Limiter, stall time.Duration) (rejected map[weir.Priority]int) {
+func second(t *testing.T, k *pressuretest.Kernel, l weir.Limiter, stall time.Duration) (rejected map[weir.Priority]int) {
 	rejected = map[weir.Priority]int{}
 	for range 10 {
 		for range 10 {
@@ -62,7 +43,7 @@ func (k *kernel) second(l weir.Limiter, stall time.Duration) (rejected map[weir.
 				if err != nil {
 					r, ok := errors.AsType[*weir.Rejection](err)
 					if !ok || r.Reason != weir.OverLimit || r.RetryAfter != time.Second {
-						k.t.Errorf("%v: want OverLimit", err)
+						t.Errorf("%v: want OverLimit", err)
 					}
 					rejected[p]++
 				}
@@ -70,7 +51,7 @@ func (k *kernel) second(l weir.Limiter, stall time.Duration) (rejected map[weir.
 			}
 		}
 		time.Sleep(100 * time.Millisecond)
-		k.stall(stall / 10)
+		k.Stall(stall / 10)
 	}
 	return rejected
 }
@@ -79,13 +60,13 @@ func (k *kernel) second(l weir.Limiter, stall time.Duration) (rejected map[weir.
 // no request that must not fail. Without pressure, all pass again.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t)
-		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.path})
+		k := pressuretest.New(t)
+		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
 		fatal(t, err)
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(10)})
 		fatal(t, err)
 		l := g.Limit(lim)
-		second := func(stall time.Duration) map[weir.Priority]int { return k.second(l, stall) }
+		second := func(stall time.Duration) map[weir.Priority]int { return second(t, k, l, stall) }
 		if got := second(time.Second / 4); len(got) > 0 {
 			t.Errorf("below the bound: %v are rejected", got)
 		}
@@ -122,8 +103,8 @@ func TestGuard(t *testing.T) {
 // A file that cannot be read any more turns the signal off, until it can.
 func TestLostFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t)
-		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.path})
+		k := pressuretest.New(t)
+		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
 		fatal(t, err)
 		seconds := func(n int) (rejected int) {
 			for range 10 * n {
@@ -131,8 +112,8 @@ func TestLostFile(t *testing.T) {
 					rejected++
 				}
 				time.Sleep(100 * time.Millisecond)
-				if k.path != "" {
-					k.stall(100 * time.Millisecond)
+				if k.Path != "" {
+					k.Stall(100 * time.Millisecond)
 				}
 			}
 			return rejected
@@ -140,14 +121,14 @@ func TestLostFile(t *testing.T) {
 		if seconds(30) == 0 {
 			t.Error("nothing is rejected under pressure")
 		}
-		path := k.path
-		k.path = ""
+		path := k.Path
+		k.Path = ""
 		fatal(t, os.Remove(path))
 		seconds(30)
 		if n := seconds(10); n > 0 || g.Stats().Err == nil || g.Stats().Pressure != 0 {
 			t.Errorf("without the file: %d are rejected, %+v", n, g.Stats())
 		}
-		k.path = path
+		k.Path = path
 		if seconds(30) == 0 || g.Stats().Err != nil {
 			t.Errorf("nothing is rejected once the file is back: %+v", g.Stats())
 		}
@@ -189,7 +170,7 @@ func TestNew(t *testing.T) {
 
 // A limiter without Stats has none behind a Guard, and without a limiter the Guard decides alone.
 func TestLimit(t *testing.T) {
-	g, err := pressure.New(pressure.Config{Max: 0.4, Path: newKernel(t).path})
+	g, err := pressure.New(pressure.Config{Max: 0.4, Path: pressuretest.New(t).Path})
 	fatal(t, err)
 	if _, ok := g.Limit(rate.NewLimiter(1, 1)).(interface{ Stats() inflight.Stats }); ok {
 		t.Error("a rate has the Stats of a concurrency limit")
@@ -205,7 +186,7 @@ func TestLimit(t *testing.T) {
 // What a limiter has learnt about long-lived requests is known behind a Guard, too.
 func TestUsual(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, err := pressure.New(pressure.Config{Max: 0.4, Path: newKernel(t).path})
+		g, err := pressure.New(pressure.Config{Max: 0.4, Path: pressuretest.New(t).Path})
 		fatal(t, err)
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1)})
 		fatal(t, err)
@@ -225,8 +206,8 @@ func TestUsual(t *testing.T) {
 // Many goroutines take readings and decisions at once.
 func TestConcurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t)
-		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.path})
+		k := pressuretest.New(t)
+		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
 		fatal(t, err)
 		for range 20 {
 			var all sync.WaitGroup
@@ -239,7 +220,7 @@ func TestConcurrent(t *testing.T) {
 				})
 			}
 			all.Wait()
-			k.stall(time.Second)
+			k.Stall(time.Second)
 			time.Sleep(time.Second)
 		}
 		if st := g.Stats(); st.Rejected[weir.Sheddable] == 0 {
@@ -251,15 +232,15 @@ func TestConcurrent(t *testing.T) {
 // Neither admission nor rejection allocates between readings.
 func TestAllocs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t)
-		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.path})
+		k := pressuretest.New(t)
+		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
 		fatal(t, err)
 		ctx := of(weir.Sheddable)
 		for range 60 {
 			if n := testing.AllocsPerRun(10, func() { _, _ = g.Acquire(ctx, 1) }); n > 0 {
 				t.Fatalf("%v allocations with %.0f %% rejected", n, 100*g.Stats().Shed)
 			}
-			k.stall(time.Second)
+			k.Stall(time.Second)
 			time.Sleep(time.Second)
 			_, _ = g.Acquire(ctx, 1) // takes the reading
 		}

@@ -88,6 +88,9 @@ func (p *process) cpu() (sum time.Duration, err error) {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // it has ended; neither Go nor nginx ends threads under load
 			}
+			if err != nil {
+				return 0, err
+			}
 			var used int64
 			if _, err := fmt.Sscan(string(stat), &used); err != nil {
 				return 0, fmt.Errorf("%s: %w", path, err)
@@ -136,7 +139,7 @@ func (s setting) measure(p *process, l load, d time.Duration) (r result, err err
 			return r, err
 		}
 	}
-	return r, fmt.Errorf("no answers within %v, ten times: %w", d, err)
+	return r, fmt.Errorf("no answers within %v, ten times", d)
 }
 
 // measureOnce is one try. Over HTTP/2, h2load does not always end.

@@ -12,9 +12,9 @@ import (
 const never = time.Duration(math.MaxInt64)
 
 // An alarm is the timer of an exchange. It serves the Timeout of the origin and the checks of an
-// exchange that lasts longer than ordinary work. A request that is answered soon never
-// computes how long ordinary work takes, and has no timer of its own: recent calls ring after
-// longlived.Least, which finds that out. The exchange's mutex guards it.
+// exchange that lasts longer than ordinary work. A request that is answered soon needs neither
+// a timer nor the duration of ordinary work: recent calls ring after longlived.Least, which
+// asks for that duration. The exchange's mutex guards it.
 type alarm struct {
 	timer   *time.Timer   // calls ring; nil before it is needed
 	fires   time.Duration // when ring is called next, at the latest; never if it is not

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -33,7 +34,12 @@ type answer struct {
 // the Timeout is over.
 func (carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req)
-	return x.roundTrip(req.WithContext(x.detached(req.Context())))
+	own := maps.Clone(x.writer.Header())
+	resp, err := x.roundTrip(req.WithContext(x.detached(req.Context())))
+	if err == nil {
+		maps.Copy(x.writer.Header(), own) // the ReverseProxy clears the header after a 1xx answer
+	}
+	return resp, err
 }
 
 // detached returns a context that ends by release, and not with the client's request.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -76,7 +77,7 @@ func (x *exchange) outgoing(out, in *http.Request) {
 	}
 }
 
-// noAgent keeps the transport from sending a User-Agent of its own.
+// noAgent keeps the transport from adding a User-Agent.
 var noAgent = []string{""}
 
 // hopByHop reports whether a header, in its canonical form, concerns one connection only
@@ -154,11 +155,12 @@ func (i *informer) pass(code int, header textproto.MIMEHeader) error {
 		return nil
 	}
 	h := i.to.Header()
-	for name, values := range header {
-		h[name] = append(h[name], values...)
-	}
+	own := maps.Clone(h) // for the final answer
+	clear(h)
+	maps.Copy(h, http.Header(header))
 	i.to.WriteHeader(code)
 	clear(h) // WriteHeader does not, for 1xx
+	maps.Copy(h, own)
 	return nil
 }
 

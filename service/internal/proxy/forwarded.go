@@ -77,8 +77,8 @@ func (t *trust) source(r *http.Request) (from source) {
 var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"}
 
 // setForwarded tells the origin about the client: by the headers of a trusted proxy, to
-// which it appends the address of that proxy, or else by its own. httputil.ReverseProxy has
-// removed the headers of the client.
+// which it appends the address of that proxy, or else by its own. The caller, or
+// httputil.ReverseProxy, has removed the headers of the client.
 func (t *trust) setForwarded(out, in *http.Request, from source) {
 	if !from.proxy.IsValid() {
 		setOwn(out, in, in.RemoteAddr)

@@ -71,6 +71,7 @@ func TestLikeReverseProxy(t *testing.T) {
 		"GET /events HTTP/1.1\r\nHost: a.test\r\n\r\n",
 		"GET /trailers HTTP/1.1\r\nHost: a.test\r\n\r\n",
 		"GET /unannounced HTTP/1.1\r\nHost: a.test\r\n\r\n",
+		"GET /trailer-only HTTP/1.1\r\nHost: a.test\r\n\r\n",
 		"GET /early HTTP/1.1\r\nHost: a.test\r\n\r\n",
 		"GET /large HTTP/1.1\r\nHost: a.test\r\n\r\n",
 		"GET /breaks HTTP/1.1\r\nHost: a.test\r\n\r\n",
@@ -122,6 +123,10 @@ func answerLike(w http.ResponseWriter, r *http.Request) {
 	case "/trailers":
 		h.Set("Trailer", "X-End")
 		_, _ = io.WriteString(w, "body")
+		h.Set("X-End", "1")
+	case "/trailer-only":
+		h.Set("Trailer", "X-End")
+		_ = flush()
 		h.Set("X-End", "1")
 	case "/unannounced":
 		h.Set("Trailer", "X-End")

@@ -2,42 +2,19 @@ package proxy_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/pressuretest"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// A kernel measures the pressure on the processor.
-type kernel struct {
-	t       *testing.T
-	path    string
-	stalled time.Duration
-}
-
-func newKernel(t *testing.T) *kernel {
-	k := &kernel{t: t, path: filepath.Join(t.TempDir(), "cpu.pressure")}
-	k.stall(0)
-	return k
-}
-
-// stall lets work wait for the processor for a time.
-func (k *kernel) stall(d time.Duration) {
-	k.t.Helper()
-	k.stalled += d
-	line := fmt.Sprintf("some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\n", k.stalled.Microseconds())
-	if err := os.WriteFile(k.path, []byte(line), 0o600); err != nil {
-		k.t.Fatal(err)
-	}
-}
-
 // press sends requests of all classes for a time in which work waits for the processor, and
 // returns how many of each class were answered and how many rejected.
-func (p *ruled) press(k *kernel, d time.Duration, share float64, paths ...string) (answered, rejected map[string]int) {
+func (p *ruled) press(k *pressuretest.Kernel, d time.Duration, share float64, paths ...string) (answered, rejected map[string]int) {
 	p.t.Helper()
 	answered, rejected = map[string]int{}, map[string]int{}
 	const step = 100 * time.Millisecond
@@ -52,7 +29,7 @@ func (p *ruled) press(k *kernel, d time.Duration, share float64, paths ...string
 				p.t.Errorf("%s: %d, %v", path, w.Code, w.Header())
 			}
 		}
-		k.stall(time.Duration(share * float64(step)))
+		k.Stall(time.Duration(share * float64(step)))
 		time.Sleep(step)
 	}
 	return answered, rejected
@@ -69,8 +46,8 @@ classes:
 // they reach a limit. The file can change the bound.
 func TestPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t)
-		p := withRules(t, pressureRules, proxy.Config{MaxPressure: 0.4, PressureFile: k.path, Transport: answers(200, time.Millisecond)})
+		k := pressuretest.New(t)
+		p := withRules(t, pressureRules, proxy.Config{MaxPressure: 0.4, PressureFile: k.Path, Transport: answers(200, time.Millisecond)})
 		all := []string{"/trial", "/paid", "/watched", "/"}
 		if _, rejected := p.press(k, 10*time.Second, 0.3, all...); len(rejected) > 0 {
 			t.Errorf("%v: want none below the bound", rejected)
@@ -84,7 +61,7 @@ func TestPressure(t *testing.T) {
 			t.Errorf("%+v, %+v", trial, watched)
 		}
 		r := p.Report()
-		if c := r.Pressure; c == nil || c.Max != 0.4 || c.Now < 0.9 || c.Shed == 0 || c.File != k.path || c.Error != "" {
+		if c := r.Pressure; c == nil || c.Max != 0.4 || c.Now < 0.9 || c.Shed == 0 || c.File != k.Path || c.Error != "" {
 			t.Errorf("%+v", c)
 		}
 		if r.Condition != proxy.Pressed || !strings.Contains(r.Message, "requests are rejected: work waits for the processor") {
@@ -119,13 +96,13 @@ func TestPressure(t *testing.T) {
 // its place.
 func TestPressureBesideRulesAndCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t)
+		k := pressuretest.New(t)
 		p := withRules(t, `
 rules: [{name: all, rate: 1/d, burst: 100000}]
 classes:
 - {name: kept, routes: /kept, priority: sheddable, cache: {ttl: 1ms, stale_if_rejected: 1h}}
 - {name: trial, routes: /trial, priority: sheddable}
-`, proxy.Config{MaxPressure: 0.1, PressureFile: k.path, Transport: answers(200, time.Millisecond)})
+`, proxy.Config{MaxPressure: 0.1, PressureFile: k.Path, Transport: answers(200, time.Millisecond)})
 		_, rejected := p.press(k, 60*time.Second, 1, "/kept", "/trial")
 		if rejected["/kept"] > 0 || rejected["/trial"] < 100 || p.class("kept").Rejected["pressure"] < 100 {
 			t.Errorf("%v, %+v: want that the cache answers", rejected, p.class("kept"))

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/weir/internal/longlived"
 )
 
-// recent are the exchanges whose request was sent within longlived.Least, in that order. One timer
-// serves them all: most end before they would need one. The zero recent is empty.
+// recent lists the exchanges that have sent their request within longlived.Least, the oldest first.
+// One timer serves them all: most end before they would need one. The zero recent is empty.
 type recent struct {
 	now func() time.Duration
 
@@ -25,7 +25,7 @@ type recentLinks struct {
 	since      time.Duration
 }
 
-// add adds an exchange whose request is sent now. After longlived.Least, its ring is called, unless it
+// add adds an exchange that sends its request now. After longlived.Least, its ring is called, unless it
 // is removed before.
 func (l *recent) add(x *exchange, now time.Duration) {
 	l.mu.Lock()
@@ -83,7 +83,7 @@ func (l *recent) ring() {
 	}
 }
 
-// take removes the exchanges whose time is over.
+// take removes the exchanges that have been in the list for longlived.Least.
 func (l *recent) take() (over []*exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

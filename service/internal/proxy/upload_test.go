@@ -60,6 +60,28 @@ func TestSlowUploads(t *testing.T) {
 	}
 }
 
+// The origin has the whole Timeout after it has got a body that takes longer than that, and no more.
+func TestTimeoutAfterUpload(t *testing.T) {
+	cfg := proxy.Config{Timeout: 5 * s, AbandonedHold: -1, Transport: origin(func(r *http.Request) (*http.Response, error) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})}
+	overWire(t, cfg, func(t *testing.T, _ *proxy.Proxy, w wire) {
+		const part = 50_000
+		w.send(fmt.Sprintf(post, 4*part))
+		for range 4 {
+			time.Sleep(6 * s)
+			w.send(strings.Repeat("x", part))
+		}
+		began := time.Now()
+		resp := w.receive()
+		if d := time.Since(began); resp == nil || resp.StatusCode != 504 || d != 5*s {
+			t.Errorf("%+v after %v: want 504 after 5s", resp, d)
+		}
+	})
+}
+
 // The deadline of an upload does not outlive it: neither the origin's time nor
 // the next request on the connection is cut short.
 func TestNoStaleDeadline(t *testing.T) {
