@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A leaf that comes to a large fleet, whose demands change all the time, has its share soon: it comes before
-// leaves that have nearly all of theirs.
+// A leaf joins a large fleet, in which all demands change all the time. It has its share soon: it comes before
+// leaves that have nearly all of their shares.
 func TestNewcomerToALargeFleet(t *testing.T) {
 	const n, rounds = 1000, 4
 	for seed := range uint64(3) {
