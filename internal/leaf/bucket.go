@@ -136,8 +136,8 @@ func (e *entry) take(now time.Duration, n float64, l Limit) bool {
 	return true
 }
 
-// reachable reports whether the bucket can ever hold n tokens. A bucket whose part of the
-// burst is smaller than a request fills up to its cost while such requests come.
+// reachable reports whether the bucket can ever hold n tokens. If the bucket has a
+// smaller part of the burst than a request costs, it fills up to that cost while such requests come.
 func (e *entry) reachable(n float64, l Limit) bool {
 	return n <= max(l.Burst, e.limitBurst(), 1)
 }

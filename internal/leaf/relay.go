@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Passed is the part of a key that the owner of the Keys passes on to leaves of its own: it is
+// A Passed is the part of a key that the owner of the Keys passes on to other leaves: it is
 // their upstream.
 type Passed struct {
 	Limit         // that they may use, all together

@@ -66,11 +66,10 @@ func (p *Pass) room() bool {
 	return !p.more
 }
 
-// How long a key is kept after its last request: one that has no assignment, and one whose
-// limit is known while the upstream is away.
+// How long a key is kept after its last request.
 const (
-	unassignedFor = 5 * time.Second
-	shareFor      = 5 * time.Minute
+	unassignedFor = 5 * time.Second // without an assignment
+	shareFor      = 5 * time.Minute // while the upstream is away, if the limit is known
 )
 
 // keepFor returns how long an entry is kept after its last request.

@@ -48,7 +48,7 @@
 //
 // # Lost leaves
 //
-// A leaf whose session ends without a word has crashed, or is cut off. If it is cut off, it may go
+// If a session ends without a word, the leaf has crashed, or is cut off. A leaf that is cut off may go
 // on with the limit divided by the number of leaves. So that part of what it had is kept for it,
 // until it is back or Config.Reserve is over: others do not get it.
 //

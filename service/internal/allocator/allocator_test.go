@@ -286,7 +286,7 @@ func TestLeavesNeverExceedTheLimit(t *testing.T) {
 				c.receive(now-step, now)
 				if a.member(c.leaf).Session != nil && rnd.IntN(10) == 0 {
 					if c.session.Renew(now + ttl); c.until > now && rnd.IntN(10) > 0 {
-						c.until = now + ttl // an exchange without reports, whose answer is not lost
+						c.until = now + ttl // an exchange without reports: its answer arrives
 					}
 				}
 				use := min(c.tokens, c.Wants*step.Seconds())

@@ -28,6 +28,9 @@ func (s *Session) Until() time.Duration { return s.until }
 // call Member.Leave to give their rates to others at once.
 func (s *Session) End() { s.over = true }
 
+// Over reports whether End was called.
+func (s *Session) Over() bool { return s.over }
+
 // distinct is the least difference, in tokens a second, of two rates that a leaf reports as different
 // ones. Messages may round rates down to millionths.
 const distinct = 4e-6

@@ -177,7 +177,7 @@ func TestQuietLeavesGetFairShares(t *testing.T) {
 	}
 }
 
-// A leaf whose demand grows 15 times has its new share once each other leaf has exchanged and
+// The demand of a leaf grows 15 times. It has its new share once each other leaf has exchanged and
 // has acknowledged its smaller assignment.
 func TestJumpIsServedAfterOneAcknowledgedExchange(t *testing.T) {
 	f := newFleet(t, 1000, 20)

@@ -3,10 +3,13 @@ package allocator_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/allocator"
 )
 
-// A leaf that comes to a large fleet, whose demands change all the time, has its share soon: it comes before
-// leaves that have nearly all of theirs.
+// A leaf joins a large fleet, in which all demands change all the time. It has its share soon: it comes before
+// leaves that have nearly all of their shares.
 func TestNewcomerToALargeFleet(t *testing.T) {
 	const n, rounds = 1000, 4
 	for seed := range uint64(3) {
@@ -59,5 +62,34 @@ func TestStarvedLeafThatEnds(t *testing.T) {
 		if got := f.leaves[2].has; got < 14.5 {
 			t.Errorf("%s: leaf 2 has %v, wants 14.5", name, got)
 		}
+	}
+}
+
+// A starved leaf that is lost holds nothing back from others but what is kept for it.
+func TestStarvedLeafThatIsLost(t *testing.T) {
+	a := allocator.New(&allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl, Reserve: 10 * ttl})
+	var lost allocator.Session
+	lost.Renew(ttl)
+	big, starved, small := new(allocator.Member), &allocator.Member{Session: &lost}, new(allocator.Member)
+	has := map[*allocator.Member]float64{}
+	report := func(now time.Duration, m *allocator.Member, wants float64) {
+		got, err := a.Report(now, m, allocator.Report{Wants: wants, Has: has[m]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		has[m] = got.Rate
+	}
+	report(0, big, 80)
+	report(0, starved, 60)
+	report(ttl/2, big, 30)
+	for _, wants := range []float64{14, 14, 14.5, 14.5} {
+		report(ttl+ttl/4, big, 30)
+		report(ttl+ttl/4, small, wants)
+	}
+	if a.Held() < has[big]+has[small]+1 {
+		t.Error("want something to be kept")
+	}
+	if has[small] < 14.5 {
+		t.Errorf("the small leaf has %v, wants 14.5", has[small])
 	}
 }

@@ -84,3 +84,17 @@ func TestAllowAtMostByLeaf(t *testing.T) {
 		}
 	})
 }
+
+// Tokens of the server are taken from the client's share, too: a part of them if the call gets a part.
+func TestAllowAtMostIsCharged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, every(6, time.Hour))
+		c := s.client(client.Config{Away: client.Local, Instances: 2})
+		takes(t, c, "a", 1, 1) // and learns the limit
+		time.Sleep(10 * time.Minute)
+		parts(t, c, "a", 2, 2)
+		s.cut()
+		lose(t, c)
+		parts(t, c, "a", 4, 1, 0)
+	})
+}

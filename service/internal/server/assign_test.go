@@ -178,6 +178,41 @@ func TestLostLeavesMakeRoom(t *testing.T) {
 	})
 }
 
+// manyKeys is an exchange of a leaf about keys of its own.
+func manyKeys(name string, n int) leaf.Exchange {
+	x := leaf.Exchange{Leaf: name, Share: true}
+	for i := range n {
+		x.Reports = append(x.Reports, leaf.Report{Key: fmt.Sprint(name, i), Wants: 1})
+	}
+	return x
+}
+
+// A leaf with many assignments makes room, before the next lost leaf loses what is kept for it.
+func TestOneLostLeafMakesRoomAtATime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := learnt(t, server.Config{MaxAssignments: 10_000}, one("all", quota(10, time.Second, "")))
+		for _, name := range []string{"a", "b"} {
+			d.exchange(manyKeys(name, 4000))
+			time.Sleep(2 * server.DefaultAssignmentTTL)
+		}
+		d.exchange(manyKeys("c", 5000)) // 2,000 are free, and 3,000 come of a
+		check(t, "leaves: b and c", d.Stats().Leaves.Leaves, 2)
+		check(t, "refused", d.Stats().Leaves.Refused, 0)
+	})
+}
+
+// A leaf that was lost and then leaves is counted out once, although its assignments are taken back later.
+func TestLostLeafLeavesOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := learnt(t, server.Config{MaxAssignments: 20_000}, one("all", quota(10, time.Second, "")))
+		d.exchange(manyKeys("a", 10_000))
+		time.Sleep(2 * server.DefaultAssignmentTTL)
+		d.exchange(manyKeys("b", 10_000))
+		d.exchange(leaf.Exchange{Leaf: "a", Leave: true})
+		check(t, "leaves: b and c", d.exchange(manyKeys("c", 5000)).Leaves, 2) // with c, all is full again
+	})
+}
+
 func TestAssignmentsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{MaxAssignments: 100}, one("all", quota(10, time.Hour, "")))

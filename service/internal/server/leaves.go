@@ -168,17 +168,22 @@ func (ls *leaves) full(l *leafSession) bool {
 func (ls *leaves) half() int { return (ls.most + 1) / 2 }
 
 // fullFor reports whether there is no room for a new assignment of a leaf. What is kept for lost leaves keeps no
-// other leaf out: it is taken back, first of the leaf that was lost first.
+// other leaf out: it is taken back, first of the leaf that was lost first. The next one follows when all of the
+// first is taken back.
 func (ls *leaves) fullFor(l *leafSession, now time.Duration) bool {
 	for ls.full(l) {
 		if l.keys.n >= ls.half() {
 			return true
 		}
 		lost := ls.firstLost()
-		if lost == nil {
+		switch {
+		case lost == nil:
 			return true
+		case len(ls.left) > 0:
+			ls.dropLeft(now)
+		default:
+			ls.leave(lost, now)
 		}
-		ls.leave(lost, now)
 	}
 	return false
 }

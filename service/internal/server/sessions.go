@@ -69,18 +69,18 @@ func (s *sessions) look(now time.Duration) {
 	}
 }
 
-// isLost reports whether the session of a leaf has ended, and it still has assignments, or parts of limits that
-// are kept for it.
-func (l *leafSession) isLost() bool { return l.at < 0 && l.keys.n > 0 }
+// isLost reports whether the session of a leaf has ended without a word, and it still has assignments, or parts of
+// limits that are kept for it.
+func (l *leafSession) isLost() bool { return l.at < 0 && l.keys.n > 0 && !l.session.Over() }
 
 // firstLost returns the leaf that was lost first; nil if there is none.
 func (s *sessions) firstLost() *leafSession {
 	for len(s.over) > 0 {
-		l := s.over[0]
-		s.over[0] = nil
-		if s.over = s.over[1:]; l.isLost() {
+		if l := s.over[0]; l.isLost() {
 			return l
 		}
+		s.over[0] = nil
+		s.over = s.over[1:]
 	}
 	return nil
 }

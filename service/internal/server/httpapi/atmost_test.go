@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
@@ -59,6 +61,47 @@ func TestAtMostInBatches(t *testing.T) {
 		do("/rate", `[{"key":"g","at_most":1}]`, 400, `.*cannot read the batch: .*`)
 		do("/rate", `[{"key":"g","at_most":true,"at_most":true}]`, 400, `.*cannot read the batch: .*at_most.*`)
 	})
+}
+
+// A thief takes tokens of a key before a batch takes some.
+type thief struct {
+	decider.Decider
+	key string
+	n   []int // for each batch
+}
+
+func (d *thief) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (bool, error) {
+	if reqs[0].N > 0 && len(d.n) > 0 {
+		if err := d.Decide(ctx, &decider.Request{Key: d.key, N: d.n[0]}, new(decider.Verdict)); err != nil {
+			return false, err
+		}
+		d.n = d.n[1:]
+	}
+	return d.Decider.Batch(ctx, reqs, all, verdicts)
+}
+
+// If other requests take tokens after the look, a request with at_most asks for what they have left.
+func TestAtMostAfterOthers(t *testing.T) {
+	for _, tt := range []struct {
+		thefts []int
+		body   string
+	}{
+		{[]int{2}, `{"ok":true,"results":[{"ok":true,"remaining":0,"granted":3}]}`},
+		{[]int{2, 1}, `{"ok":true,"results":[{"ok":true,"remaining":0,"granted":2}]}`},
+		{[]int{5}, `{"ok":false,"results":[{"ok":false,"reason":"over_rate","rule":"everybody","retry_after_ms":720000}]}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			site := newSite(t, httpapi.Config{}, allKeys(5, time.Hour, config.GCRA))
+			api, err := httpapi.New(&thief{site.srv, "a", tt.thefts}, httpapi.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			site.API = api
+			if a := site.ask("POST", "/rate", `[{"key":"a","n":9,"at_most":true}]`); strings.TrimSpace(a.body) != tt.body {
+				t.Errorf("others take %v: %s: want %s", tt.thefts, a.body, tt.body)
+			}
+		})
+	}
 }
 
 // Two batches at the same time share what there is: together they get all of it.
