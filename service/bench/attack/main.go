@@ -28,6 +28,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/weir-go/weir/service/bench/internal/process"
 )
 
 // A setting says how the attacks are run.
@@ -142,12 +144,12 @@ func (s setting) under(t target, a attack, self string) (result, error) {
 	if last := len(args) - 1; t.flags {
 		args = slices.Insert(slices.Clone(args), last, a.flags...)
 	}
-	p, err := start(t.path, args...)
+	p, err := process.Start(t.path, args...)
 	if err != nil {
 		return result{}, err
 	}
-	defer p.stop()
-	l := newLegitimate("http://"+p.addr, s.http2)
+	defer p.Stop()
+	l := newLegitimate("http://"+p.Addr, s.http2)
 	l.capacity() // warms up
 	r := result{rate: s.rate}
 	if r.rate == 0 {
@@ -163,7 +165,7 @@ func (s setting) under(t target, a attack, self string) (result, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), each)
 	defer cancel()
-	attacker, err := startAttacker(self, s.nice, a.name, p.addr)
+	attacker, err := startAttacker(self, s.nice, a.name, p.Addr)
 	if err != nil {
 		return result{}, err
 	}
@@ -172,13 +174,13 @@ func (s setting) under(t target, a attack, self string) (result, error) {
 		<-attacker.done // early if the attack has an amount
 		cancel()
 	}()
-	before, err := p.cpu()
+	before, err := p.CPU()
 	if err != nil {
 		return result{}, err
 	}
 	began := time.Now()
 	l.send(ctx, &r)
-	after, err := p.cpu()
+	after, err := p.CPU()
 	if err != nil {
 		return result{}, err
 	}
@@ -187,7 +189,7 @@ func (s setting) under(t target, a attack, self string) (result, error) {
 	if r.did, err = attacker.end(); err != nil {
 		return result{}, err
 	}
-	r.peak, err = p.peak()
+	r.peak, err = p.Peak()
 	return r, err
 }
 

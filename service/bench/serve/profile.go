@@ -92,7 +92,7 @@ func partNames() (names []string) {
 }
 
 // profileOf returns the CPU time of a request under a load, by part, in µs.
-func (s *setting) profileOf(p *process, l load) (map[string]float64, error) {
+func (s *setting) profileOf(p server, l load) (map[string]float64, error) {
 	type fetched struct {
 		*profile.Profile
 		error

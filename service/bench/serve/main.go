@@ -5,7 +5,7 @@
 // load, and what a million keys weigh, too. The servers take turns, so that a noisy machine is noisy for all.
 //
 //	make build && go build -C service/bench -o ../../bin/grpcfloor ./grpcfloor
-//	cd bench && go run ./serve [-only text,text] [-rounds n] [-seconds n]
+//	cd service/bench && go run ./serve [-only text,text] [-rounds n] [-seconds n]
 //
 // GoCC cannot be fetched as a module, so its figures come from another
 // measurement, as multiples of the same floor: there it was built from its sources,
@@ -37,8 +37,8 @@ type setting struct {
 func main() {
 	var s setting
 	floor := flag.String("floor", "", "serve the floor at this address; not for people")
-	flag.StringVar(&s.weir, "weir", "../bin/weir", "the binary to measure")
-	flag.StringVar(&s.grpcFloor, "grpcfloor", "../bin/grpcfloor", "the binary of service/bench/grpcfloor")
+	flag.StringVar(&s.weir, "weir", "../../bin/weir", "the binary to measure")
+	flag.StringVar(&s.grpcFloor, "grpcfloor", "../../bin/grpcfloor", "the binary of service/bench/grpcfloor")
 	transports := flag.String("transports", "std,inline", "values of weir serve --transport, separated by commas")
 	only := flag.String("only", "", "measure only what has one of these texts in its name, separated by commas")
 	flag.IntVar(&s.rounds, "rounds", 3, "turns of each server under each load")

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weir-go/weir/bench/internal/stat"
+	"github.com/weir-go/weir/service/bench/internal/stat"
 )
 
 // servers returns the names of the servers that a load is for.
