@@ -3,7 +3,7 @@
 // legitimate requests succeeded, how long they took, and the peak memory and the CPU
 // of the server.
 //
-//	make build && cd service/bench && go run ./attack [-weir ../../bin/weir] [-each 30s] [-only name,name] [-nice 19] [-http2]
+//	make build && cd service/bench && go run ./attack [-weir ../../bin/weir] [-each 30s] [-only REGEXP] [-nice 19] [-http2]
 //
 // Server, attacker and legitimate clients are processes of one machine. At -nice 19 the
 // attacker gets the processor time that the others leave, so the table shows what the
@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -35,14 +36,14 @@ import (
 // A setting says how the attacks are run.
 type setting struct {
 	weir       string
-	each       time.Duration // of an attack, unless it has an amount
-	load       float64       // share of the capacity of the first server that legitimate clients ask for
-	http2      bool          // that legitimate clients speak
-	transports []string      // of weir serve
-	rate       int           // of legitimate requests a second; 0: by load
-	nice       int           // of the attacker
-	only       []string      // names of attacks, or parts of them
-	memory     string        // of weir serve
+	each       time.Duration  // of an attack, unless it has an amount
+	load       float64        // share of the capacity of the first server that legitimate clients ask for
+	http2      bool           // that legitimate clients speak
+	transports []string       // of weir serve
+	rate       int            // of legitimate requests a second; 0: by load
+	nice       int            // of the attacker
+	only       *regexp.Regexp // of the names of attacks
+	memory     string         // of weir serve
 }
 
 func main() {
@@ -57,10 +58,13 @@ func main() {
 	flag.StringVar(&s.memory, "memory", "64MiB", "the --memory of weir serve")
 	flag.BoolVar(&s.http2, "http2", false, "legitimate clients speak HTTP/2")
 	transports := flag.String("transports", "std,inline", "values of weir serve --transport, separated by commas")
-	only := flag.String("only", "", "run only the attacks with one of these texts in their name, separated by commas")
+	only := flag.String("only", "", "run only the attacks whose names match this regular expression")
 	flag.Parse()
-	s.only, s.transports = strings.Split(*only, ","), strings.Split(*transports, ",")
+	s.transports = strings.Split(*transports, ",")
 	var err error
+	if s.only, err = regexp.Compile(*only); err != nil {
+		log.Fatalf("attack: -only: %v", err)
+	}
 	switch {
 	case *bare != "":
 		err = serveBare(*bare)
@@ -100,7 +104,7 @@ func (s setting) run() error {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "attack\tserver\tlegitimate\tsucceeded\twithin 1 s\tp50\tp99\tslowest\tpeak memory\tCPU\tfor each\tattacker")
 	for _, a := range attacks {
-		if !s.runs(a.name) {
+		if !s.only.MatchString(a.name) {
 			continue
 		}
 		for _, t := range targets {
@@ -116,15 +120,6 @@ func (s setting) run() error {
 		}
 	}
 	return nil
-}
-
-func (s setting) runs(name string) bool {
-	for _, text := range s.only {
-		if strings.Contains(name, text) {
-			return true
-		}
-	}
-	return false
 }
 
 // A target is a server to attack. Its last argument is an address to listen on.

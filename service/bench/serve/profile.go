@@ -61,7 +61,7 @@ func (s *setting) profiles(all servers, f files) error {
 		spent := map[string][]string{} // by part
 		names := append(partNames(), "all")
 		for _, l := range s.loads(f) {
-			if !slices.Contains(s.servers(l), name) || !s.wants(l.name) {
+			if !slices.Contains(s.servers(l), name) || !s.only.MatchString(l.name) {
 				continue
 			}
 			micros, err := s.profileOf(all[name], l)
