@@ -26,7 +26,7 @@ type server struct {
 	admin string // address of operators of weir serve
 }
 
-// servers are those that are measured, by name.
+// servers are the measured servers by name.
 type servers map[string]server
 
 // start starts a process for each server.
