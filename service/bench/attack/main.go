@@ -3,7 +3,7 @@
 // legitimate requests succeeded, how long they took, and the peak memory and the CPU
 // of the server.
 //
-//	make build && cd service/bench && go run ./attack [-weir ../../bin/weir] [-each 30s] [-only name,name] [-nice 19] [-http2]
+//	make build && cd service/bench && go run ./attack [-weir ../../bin/weir] [-each 30s] [-only REGEXP] [-nice 19] [-http2]
 //
 // Server, attacker and legitimate clients are processes of one machine. At -nice 19 the
 // attacker gets the processor time that the others leave, so the table shows what the
@@ -23,24 +23,27 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/weir-go/weir/service/bench/internal/process"
 )
 
 // A setting says how the attacks are run.
 type setting struct {
 	weir       string
-	each       time.Duration // of an attack, unless it has an amount
-	load       float64       // share of the capacity of the first server that legitimate clients ask for
-	http2      bool          // that legitimate clients speak
-	transports []string      // of weir serve
-	rate       int           // of legitimate requests a second; 0: by load
-	nice       int           // of the attacker
-	only       []string      // names of attacks, or parts of them
-	memory     string        // of weir serve
+	each       time.Duration  // of an attack, unless it has an amount
+	load       float64        // share of the capacity of the first server that legitimate clients ask for
+	http2      bool           // that legitimate clients speak
+	transports []string       // of weir serve
+	rate       int            // of legitimate requests a second; 0: by load
+	nice       int            // of the attacker
+	only       *regexp.Regexp // of the names of attacks
+	memory     string         // of weir serve
 }
 
 func main() {
@@ -55,10 +58,13 @@ func main() {
 	flag.StringVar(&s.memory, "memory", "64MiB", "the --memory of weir serve")
 	flag.BoolVar(&s.http2, "http2", false, "legitimate clients speak HTTP/2")
 	transports := flag.String("transports", "std,inline", "values of weir serve --transport, separated by commas")
-	only := flag.String("only", "", "run only the attacks with one of these texts in their name, separated by commas")
+	only := flag.String("only", "", "run only the attacks whose names match this regular expression")
 	flag.Parse()
-	s.only, s.transports = strings.Split(*only, ","), strings.Split(*transports, ",")
+	s.transports = strings.Split(*transports, ",")
 	var err error
+	if s.only, err = regexp.Compile(*only); err != nil {
+		log.Fatalf("attack: -only: %v", err)
+	}
 	switch {
 	case *bare != "":
 		err = serveBare(*bare)
@@ -98,7 +104,7 @@ func (s setting) run() error {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "attack\tserver\tlegitimate\tsucceeded\twithin 1 s\tp50\tp99\tslowest\tpeak memory\tCPU\tfor each\tattacker")
 	for _, a := range attacks {
-		if !s.runs(a.name) {
+		if !s.only.MatchString(a.name) {
 			continue
 		}
 		for _, t := range targets {
@@ -114,15 +120,6 @@ func (s setting) run() error {
 		}
 	}
 	return nil
-}
-
-func (s setting) runs(name string) bool {
-	for _, text := range s.only {
-		if strings.Contains(name, text) {
-			return true
-		}
-	}
-	return false
 }
 
 // A target is a server to attack. Its last argument is an address to listen on.
@@ -142,12 +139,12 @@ func (s setting) under(t target, a attack, self string) (result, error) {
 	if last := len(args) - 1; t.flags {
 		args = slices.Insert(slices.Clone(args), last, a.flags...)
 	}
-	p, err := start(t.path, args...)
+	p, err := process.Start(t.path, args...)
 	if err != nil {
 		return result{}, err
 	}
-	defer p.stop()
-	l := newLegitimate("http://"+p.addr, s.http2)
+	defer p.Stop()
+	l := newLegitimate("http://"+p.Addr, s.http2)
 	l.capacity() // warms up
 	r := result{rate: s.rate}
 	if r.rate == 0 {
@@ -163,7 +160,7 @@ func (s setting) under(t target, a attack, self string) (result, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), each)
 	defer cancel()
-	attacker, err := startAttacker(self, s.nice, a.name, p.addr)
+	attacker, err := startAttacker(self, s.nice, a.name, p.Addr)
 	if err != nil {
 		return result{}, err
 	}
@@ -172,13 +169,13 @@ func (s setting) under(t target, a attack, self string) (result, error) {
 		<-attacker.done // early if the attack has an amount
 		cancel()
 	}()
-	before, err := p.cpu()
+	before, err := p.CPU()
 	if err != nil {
 		return result{}, err
 	}
 	began := time.Now()
 	l.send(ctx, &r)
-	after, err := p.cpu()
+	after, err := p.CPU()
 	if err != nil {
 		return result{}, err
 	}
@@ -187,7 +184,7 @@ func (s setting) under(t target, a attack, self string) (result, error) {
 	if r.did, err = attacker.end(); err != nil {
 		return result{}, err
 	}
-	r.peak, err = p.peak()
+	r.peak, err = p.Peak()
 	return r, err
 }
 

@@ -61,7 +61,7 @@ func (s *setting) run(ctx context.Context) error {
 	if !sleep(ctx, s.ttl+time.Second) { // it learns
 		return ctx.Err()
 	}
-	all, err := startLeaves(ctx, s, up.url)
+	all, err := startLeaves(ctx, s, "http://"+up.Addr)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *setting) print(before, after usage) error {
 	fmt.Fprintf(w, "%d\t%d\t%.0f\t%.2f\t%.1f\t%.0f\t%.0f\t%.0f\t%.2f\t%.0f\t%d\t%d\t\n", s.leaves, s.keys,
 		float64(after.decisions-before.decisions)/d, 100*cpu/d, float64(after.exchanges-before.exchanges)/d, reports/d,
 		float64(after.read-before.read)/d/1e3, float64(after.written-before.written)/d/1e3, 1e6*cpu/max(reports, 1),
-		float64(after.rss)/1e6, after.assigned, after.failed-before.failed)
+		float64(after.resident)/1e6, after.assigned, after.failed-before.failed)
 	return w.Flush()
 }
 

@@ -1,38 +1,36 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/weir-go/weir/service/bench/internal/process"
 )
 
-// A process is the upstream.
-type process struct {
-	url   string
+// A server is a weir serve, the upstream.
+type server struct {
+	*process.Process
 	admin string // URL of profiles
 	dir   string
-	cmd   *exec.Cmd
 }
 
 // A usage has counts of an upstream and its leaves up to an instant.
 type usage struct {
 	at            time.Time
 	cpu           time.Duration
-	rss           int
-	read, written int // bytes, of all system calls
+	resident      int64 // bytes
+	read, written int   // bytes, of all system calls
 
 	decisions, exchanges, reports, failed uint64
 	assigned                              int
 }
 
-func startUpstream(s *setting) (*process, error) {
+func startUpstream(s *setting) (*server, error) {
 	dir, err := os.MkdirTemp("", "fleetload")
 	if err != nil {
 		return nil, err
@@ -43,49 +41,28 @@ func startUpstream(s *setting) (*process, error) {
 	if err := os.WriteFile(rules, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	addr, err := freeAddress()
+	admin, err := process.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
-	admin, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"serve", "--rules", rules, "--listen", addr, "--assignment-ttl", s.ttl.String(), "--memory", "256MiB", "--max-assignments", "4000000", "--log-level", "WARN"}
+	args := []string{"serve", "--rules", rules, "--assignment-ttl", s.ttl.String(), "--memory", "256MiB", "--max-assignments", "4000000", "--log-level", "WARN"}
 	if s.profile != "" {
 		args = append(args, "--pprof", "--admin", admin)
 	}
-	p := &process{"http://" + addr, "http://" + admin, dir, exec.Command(s.weir, args...)}
-	p.cmd.Stderr = os.Stderr
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	for range 200 {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			return p, conn.Close()
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	p.stop()
-	return nil, fmt.Errorf("%v does not answer", p.cmd.Args)
-}
-
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := process.Start(s.weir, append(args, "--listen")...)
 	if err != nil {
-		return "", err
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return ln.Addr().String(), ln.Close()
+	return &server{p, "http://" + admin, dir}, nil
 }
 
-func (p *process) stop() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
+func (p *server) stop() {
+	p.Stop()
 	_ = os.RemoveAll(p.dir)
 }
 
 // usage reads what the process has used, and what the leaves have counted.
-func (p *process) usage(l *leaves) (u usage, err error) {
+func (p *server) usage(l *leaves) (u usage, err error) {
 	for i, c := range l.counters {
 		u.exchanges += c.exchanges.Load()
 		u.reports += c.reports.Load()
@@ -93,34 +70,18 @@ func (p *process) usage(l *leaves) (u usage, err error) {
 		u.assigned += l.sets[i].Stats().Assigned
 	}
 	u.decisions, u.at = l.decisions.Load(), time.Now()
-	proc := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
-	stat, err := os.ReadFile(proc + "stat")
-	if err != nil {
+	if u.cpu, err = p.CPU(); err != nil {
 		return u, err
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // proc(5): state is the third
-	for _, i := range []int{11, 12} {                                                   // utime, stime
-		ticks, err := strconv.Atoi(fields[i])
-		if err != nil {
-			return u, err
-		}
-		u.cpu += time.Duration(ticks) * 10 * time.Millisecond
-	}
-	pages, err := strconv.Atoi(fields[21])
-	if err != nil {
+	if u.resident, err = p.Resident(); err != nil {
 		return u, err
 	}
-	u.rss = pages * os.Getpagesize()
-	calls, err := os.ReadFile(proc + "io")
-	if err != nil {
-		return u, err
-	}
-	_, err = fmt.Sscanf(string(calls), "rchar: %d\nwchar: %d", &u.read, &u.written)
+	u.read, u.written, err = p.IO()
 	return u, err
 }
 
 // profile writes a profile of 30 seconds if one is wished for.
-func (p *process) profile(s *setting) <-chan error {
+func (p *server) profile(s *setting) <-chan error {
 	done := make(chan error, 1)
 	if s.profile == "" {
 		done <- nil

@@ -24,10 +24,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"text/tabwriter"
 	"time"
 
+	"github.com/weir-go/weir/service/bench/internal/process"
+	"github.com/weir-go/weir/service/bench/internal/stat"
 	"github.com/weir-go/weir/service/internal/heapfloor"
 )
 
@@ -97,20 +98,20 @@ func (s setting) run() error {
 	if err != nil {
 		return err
 	}
-	origin, err := start(self, "-serve", "origin")
+	origin, err := process.Start(self, "-serve", "origin")
 	if err != nil {
 		return err
 	}
-	defer origin.stop()
+	defer origin.Stop()
 	if err := writeCertificate(dir); err != nil {
 		return err
 	}
 	proxies := []proxy{
-		{"net/http ReverseProxy", bare("bare", self, dir, origin.addr)},
-		{"the same, with heapfloor", bare("heapfloor", self, dir, origin.addr)},
-		{"weir proxy --limit 1000", weirProxy(s.weir, dir, origin.addr, "--limit", "1000")},
-		{"weir proxy", weirProxy(s.weir, dir, origin.addr)},
-		{"nginx", nginx(dir, origin.addr)},
+		{"net/http ReverseProxy", bare("bare", self, dir, origin.Addr)},
+		{"the same, with heapfloor", bare("heapfloor", self, dir, origin.Addr)},
+		{"weir proxy --limit 1000", weirProxy(s.weir, dir, origin.Addr, "--limit", "1000")},
+		{"weir proxy", weirProxy(s.weir, dir, origin.Addr)},
+		{"nginx", nginx(dir, origin.Addr)},
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "case\tproxy\tCPU per request\tratio (quartiles)\trequests/s")
@@ -128,18 +129,18 @@ func (s setting) run() error {
 // A proxy starts a process that serves at a free address, with TLS or without.
 type proxy struct {
 	name  string
-	start func(tls bool) (*process, error)
+	start func(tls bool) (*process.Process, error)
 }
 
 // compare measures all proxies under one load, in turns.
 func (s setting) compare(out *tabwriter.Writer, l load, proxies []proxy) error {
-	running := make([]*process, len(proxies))
+	running := make([]*process.Process, len(proxies))
 	for i, p := range proxies {
 		var err error
 		if running[i], err = p.start(l.tls); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		defer running[i].stop()
+		defer running[i].Stop()
 		if _, err := s.measure(running[i], l, s.each/3); err != nil { // warms up
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
@@ -162,15 +163,9 @@ func (s setting) compare(out *tabwriter.Writer, l load, proxies []proxy) error {
 			rates = append(rates, r.rate)
 		}
 		fmt.Fprintf(out, "%s\t%s\t%.1f µs\t%.2f (%.2f to %.2f)\t%.0f\n", l.name, proxies[i].name,
-			quantile(costs, 0.5), quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75), quantile(rates, 0.5))
+			stat.Median(costs), stat.Median(ratios), stat.Quantile(ratios, 0.25), stat.Quantile(ratios, 0.75), stat.Median(rates))
 	}
 	return out.Flush()
-}
-
-// quantile returns a quantile of some figures: the one of that rank.
-func quantile(figures []float64, q float64) float64 {
-	sorted := slices.Sorted(slices.Values(figures))
-	return sorted[int(q*float64(len(sorted)-1)+0.5)]
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

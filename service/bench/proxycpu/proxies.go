@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/service/bench/internal/process"
 )
 
 // serveOrigin serves small and large answers.
@@ -30,14 +32,14 @@ func serveOrigin(addr string) error {
 }
 
 // bare starts this program as a proxy of net/http: bare, or with heapfloor.
-func bare(kind, self, dir, origin string) func(bool) (*process, error) {
-	return func(tls bool) (*process, error) {
+func bare(kind, self, dir, origin string) func(bool) (*process.Process, error) {
+	return func(tls bool) (*process.Process, error) {
 		args := []string{"-serve", kind, origin}
 		if tls {
 			cert, key := certificatePaths(dir)
 			args = append(args, cert, key)
 		}
-		return start(self, args...)
+		return process.Start(self, args...)
 	}
 }
 
@@ -81,15 +83,15 @@ func (b buffers) Get() []byte {
 func (b buffers) Put(buf []byte) { b.pool.Put(&buf) }
 
 // weirProxy starts the proxy of the binary, with further flags.
-func weirProxy(path, dir, origin string, flags ...string) func(bool) (*process, error) {
-	return func(tls bool) (*process, error) {
+func weirProxy(path, dir, origin string, flags ...string) func(bool) (*process.Process, error) {
+	return func(tls bool) (*process.Process, error) {
 		args := []string{"proxy", "--origin", "http://" + origin, "--admin", "127.0.0.1:0", "--log-level", "error", "--drain-delay", "0s"}
 		args = append(args, flags...)
 		if tls {
 			cert, key := certificatePaths(dir)
 			args = append(args, "--tls-cert", cert, "--tls-key", key)
 		}
-		return start(path, append(args, "--listen")...)
+		return process.Start(path, append(args, "--listen")...)
 	}
 }
 
@@ -123,10 +125,10 @@ http {
 }
 `
 
-// nginx starts nginx. Its workers serve.
-func nginx(dir, origin string) func(bool) (*process, error) {
-	return func(tls bool) (*process, error) {
-		addr, err := freeAddr()
+// nginx starts nginx. Its workers, which are its children, serve.
+func nginx(dir, origin string) func(bool) (*process.Process, error) {
+	return func(tls bool) (*process.Process, error) {
+		addr, err := process.FreeAddr()
 		if err != nil {
 			return nil, err
 		}
@@ -139,12 +141,7 @@ func nginx(dir, origin string) func(bool) (*process, error) {
 		if err := os.WriteFile(path, fmt.Appendf(nil, nginxConf, dir, origin, addr+kind, more), 0o600); err != nil {
 			return nil, err
 		}
-		p, err := startAt(addr, "nginx", "-p", dir, "-c", path)
-		if err != nil {
-			return nil, err
-		}
-		p.pids = func() []int { return children(p.cmd.Process.Pid) }
-		return p, nil
+		return process.StartAt(addr, "nginx", "-p", dir, "-c", path)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +112,17 @@ func TestLabSLAErrors(t *testing.T) {
 		code, stdout, stderr := weir(t, append([]string{"lab", "sla"}, tt.args...)...)
 		if code != tt.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%v: %d, %q, %q: want %d and one line with %q", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+// A range has its end, also if the sum of its steps is rounded.
+func TestParseRates(t *testing.T) {
+	for text, want := range map[string]string{
+		"425": "[425]", "400..600@100": "[400 500 600]", "1..2.9@1": "[1 2]", "0.1..0.3@0.1": "[0.1 0.2 0.30000000000000004]", "7..7@5": "[7]",
+	} {
+		if rates, err := parseRates([]string{text}); err != nil || fmt.Sprint(rates) != want {
+			t.Errorf("%s: %v, %v: want %s", text, rates, err, want)
 		}
 	}
 }

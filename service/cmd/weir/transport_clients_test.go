@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -135,10 +136,15 @@ func (s transported) curl(version string, steps []step) (statuses [][]int, versi
 	return statuses, versions
 }
 
+// clientPatience is the longest time that a client may take.
+const clientPatience = 2 * time.Minute
+
 // run runs a client, and returns its output.
 func (s transported) run(command string, args ...string) string {
 	s.t.Helper()
-	cmd := exec.CommandContext(s.t.Context(), command, args...)
+	ctx, cancel := context.WithTimeout(s.t.Context(), clientPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command, args...)
 	var out, diagnosis bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &diagnosis
 	if err := cmd.Run(); err != nil {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -34,7 +35,9 @@ func h2spec(s transported, path string, sections ...string) (failed map[string]s
 	if s.secure {
 		args = append(args, "--tls", "--insecure")
 	}
-	out, err := exec.Command("h2spec", args...).CombinedOutput()
+	ctx, cancel := context.WithTimeout(s.t.Context(), clientPatience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "h2spec", args...).CombinedOutput()
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		return nil, 0, fmt.Errorf("%w: make need installs it", err)
 	}
@@ -62,8 +65,11 @@ func h2spec(s transported, path string, sections ...string) (failed map[string]s
 func (s transported) always(path, section string) bool {
 	s.t.Helper()
 	for range 3 {
-		failed, _, err := h2spec(s, path, section)
+		failed, total, err := h2spec(s, path, section)
 		fatal(s.t, err)
+		if total != 1 {
+			s.t.Fatalf("%d cases of h2spec in %s: want 1", total, section)
+		}
 		if len(failed) == 0 {
 			return false
 		}

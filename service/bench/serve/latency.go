@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-go/weir/bench/internal/stat"
+	"github.com/weir-go/weir/service/bench/internal/stat"
 )
 
 // latencies prints quantiles of the latency of each server, while each has half of the load that the floor
@@ -57,7 +57,7 @@ func (l load) connections() (n int) {
 
 // latency returns the median and the 99th percentile of the time for an answer, in ms, when each connection
 // sends a number of requests a second.
-func (s *setting) latency(l load, p *process, each int) (q [2]float64, err error) {
+func (s *setting) latency(l load, p server, each int) (q [2]float64, err error) {
 	path := filepath.Join(s.dir, "log")
 	defer os.Remove(path)
 	if _, err := l.on(p, each*l.connections()*s.seconds, "--rps="+fmt.Sprint(each), "--log-file="+path); err != nil {

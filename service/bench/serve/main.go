@@ -5,7 +5,7 @@
 // load, and what a million keys weigh, too. The servers take turns, so that a noisy machine is noisy for all.
 //
 //	make build && go build -C service/bench -o ../../bin/grpcfloor ./grpcfloor
-//	cd bench && go run ./serve [-only text,text] [-rounds n] [-seconds n]
+//	cd service/bench && go run ./serve [-only REGEXP] [-rounds n] [-seconds n]
 //
 // GoCC cannot be fetched as a module, so its figures come from another
 // measurement, as multiples of the same floor: there it was built from its sources,
@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -25,8 +26,8 @@ import (
 type setting struct {
 	weir       string
 	grpcFloor  string
-	transports []string // of weir serve
-	only       []string // names of measurements, or parts of them
+	transports []string       // of weir serve
+	only       *regexp.Regexp // of the names of measurements
 	rounds     int
 	seconds    int
 	profile    bool   // instead of costs and latencies
@@ -37,10 +38,10 @@ type setting struct {
 func main() {
 	var s setting
 	floor := flag.String("floor", "", "serve the floor at this address; not for people")
-	flag.StringVar(&s.weir, "weir", "../bin/weir", "the binary to measure")
-	flag.StringVar(&s.grpcFloor, "grpcfloor", "../bin/grpcfloor", "the binary of service/bench/grpcfloor")
+	flag.StringVar(&s.weir, "weir", "../../bin/weir", "the binary to measure")
+	flag.StringVar(&s.grpcFloor, "grpcfloor", "../../bin/grpcfloor", "the binary of service/bench/grpcfloor")
 	transports := flag.String("transports", "std,inline", "values of weir serve --transport, separated by commas")
-	only := flag.String("only", "", "measure only what has one of these texts in its name, separated by commas")
+	only := flag.String("only", "", "measure only what has a name that matches this regular expression")
 	flag.IntVar(&s.rounds, "rounds", 3, "turns of each server under each load")
 	flag.IntVar(&s.seconds, "seconds", 3, "how long a turn takes")
 	flag.BoolVar(&s.profile, "profile", false, "print what weir serve spends the time of a request on, instead of the rest")
@@ -49,7 +50,11 @@ func main() {
 	if *floor != "" {
 		log.Fatal(serveFloor(*floor))
 	}
-	s.transports, s.only = strings.Split(*transports, ","), strings.Split(*only, ",")
+	s.transports = strings.Split(*transports, ",")
+	var err error
+	if s.only, err = regexp.Compile(*only); err != nil {
+		log.Fatalf("serve: -only: %v", err)
+	}
 	if err := s.run(); err != nil {
 		log.Fatal("serve: ", err)
 	}
@@ -82,19 +87,10 @@ func (s *setting) run() (err error) {
 	if err := s.latencies(servers, files, rates); err != nil {
 		return err
 	}
-	if !s.wants("a million keys") {
+	if !s.only.MatchString("a million keys") {
 		return nil
 	}
 	return weigh(s.weir)
-}
-
-func (s *setting) wants(name string) bool {
-	for _, text := range s.only {
-		if strings.Contains(name, text) {
-			return true
-		}
-	}
-	return false
 }
 
 // row prints a name and the columns of a table.

@@ -17,9 +17,9 @@ func weigh(weir string) error {
 		if err != nil {
 			return err
 		}
-		err = fill("http://"+p.addr+"/rate", 1_000_000)
-		bytes, residentErr := p.resident()
-		p.stop()
+		err = fill("http://"+p.Addr+"/rate", 1_000_000)
+		bytes, residentErr := p.Resident()
+		p.Stop()
 		if err := errors.Join(err, residentErr); err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -80,9 +79,14 @@ func (s *setting) paint(bars []bar) error {
 			texts.TextStyle[j].Font.Size = vg.Points(8)
 		}
 		p.Add(chart, texts)
-		p.Legend.Add(strings.TrimPrefix("weir serve, "+name, map[bool]string{true: "weir serve, "}[name == theFloor || name == goCC]), chart)
+		if slices.Contains(s.transports, name) {
+			name = "weir serve, " + name
+		}
+		p.Legend.Add(name, chart)
 	}
 	p.Legend.Top = true
+	p.Legend.Padding, p.Legend.XOffs, p.Legend.TextStyle.Font.Size = vg.Points(4), -vg.Points(4), vg.Points(10)
+	p.Title.Padding = vg.Points(8)
 	p.NominalY(loads...)
 	var ticks plot.ConstantTicks
 	for v := least; v <= 100; v *= 10 {

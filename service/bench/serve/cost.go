@@ -2,10 +2,9 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
-	"github.com/weir-go/weir/bench/internal/stat"
+	"github.com/weir-go/weir/service/bench/internal/stat"
 )
 
 // servers returns the names of the servers that a load is for.
@@ -27,7 +26,7 @@ func (s *setting) costs(all servers, f files) (rates map[string]float64, err err
 	var bars []bar
 	row("CPU of the server, µs a request", slices.Concat([]string{"the floor"}, s.transports, []string{s.transports[len(s.transports)-1] + " ÷ floor", "GoCC ÷ floor"}))
 	for _, l := range s.loads(f) {
-		if !s.wants(l.name) {
+		if !s.only.MatchString(l.name) {
 			continue
 		}
 		micros, requests := map[string][]float64{}, map[string]int{}
@@ -56,37 +55,24 @@ func (s *setting) costs(all servers, f files) (rates map[string]float64, err err
 	return rates, nil
 }
 
-// columns returns the columns of a load: medians, and ratios to the floor.
+// columns returns the columns of a load: the medians of the floor and the transports, and ratios to the floor.
 func (s *setting) columns(l load, micros map[string][]float64) []string {
-	medians := map[string]float64{}
-	for name := range maps.Keys(micros) {
-		medians[name] = stat.Median(micros[name])
+	columns := slices.Repeat([]string{"-"}, 1+len(s.transports)+2)
+	at, last := 0, 0.0
+	if l.floor == "" {
+		at = 1
 	}
-	var columns []string
-	cell := func(name string) string {
-		if _, ok := medians[name]; !ok {
-			return "-"
-		}
-		return fmt.Sprintf("%.2f", medians[name])
+	for i, name := range s.servers(l) {
+		last = stat.Median(micros[name])
+		columns[at+i] = fmt.Sprintf("%.2f", last)
 	}
-	columns = append(columns, cell(l.floor))
-	last := l.own
-	for i, name := range s.transports {
-		if l.own != "" {
-			name = []string{l.own, ""}[min(i, 1)]
-		} else {
-			last = name
-		}
-		columns = append(columns, cell(name))
-	}
-	ratio, gocc := "-", "-"
-	if floor, ok := medians[l.floor]; ok {
-		ratio = fmt.Sprintf("%.3f", medians[last]/floor)
+	if l.floor != "" {
+		columns[len(columns)-2] = fmt.Sprintf("%.3f", last/stat.Median(micros[l.floor]))
 	}
 	if l.gocc > 0 {
-		gocc = fmt.Sprintf("%.2f", l.gocc)
+		columns[len(columns)-1] = fmt.Sprintf("%.2f", l.gocc)
 	}
-	return append(columns, ratio, gocc)
+	return columns
 }
 
 // bars returns the bars of a load.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weir-go/weir/service/bench/internal/process"
 )
 
 // Names of servers beside the transports of weir serve.
@@ -18,8 +20,14 @@ const (
 	weirRESP = "resp-listen" // weir serve at --resp-listen
 )
 
-// servers are processes by name.
-type servers map[string]*process
+// A server is one that is measured.
+type server struct {
+	*process.Process
+	admin string // address of operators of weir serve
+}
+
+// servers are the measured servers by name.
+type servers map[string]server
 
 // start starts a process for each server.
 func (s *setting) start() (servers, error) {
@@ -27,28 +35,23 @@ func (s *setting) start() (servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := servers{}
-	add := func(name string, p *process, startErr error) {
-		if err = startErr; err == nil {
-			all[name] = p
-		}
-	}
-	starts := map[string]func() (*process, error){
-		netHTTP: func() (*process, error) { return start(self, "-floor") },
-		grpcGo:  func() (*process, error) { return start(s.grpcFloor, "-listen") },
-		weirGRPC: func() (*process, error) {
+	starts := map[string]func() (server, error){
+		netHTTP: func() (server, error) { return startFloor(self, "-floor") },
+		grpcGo:  func() (server, error) { return startFloor(s.grpcFloor, "-listen") },
+		weirGRPC: func() (server, error) {
 			return startWeir(s.weir, "--grpc-listen", "--listen", "127.0.0.1:0", "-m", most)
 		},
-		weirRESP: func() (*process, error) {
+		weirRESP: func() (server, error) {
 			return startWeir(s.weir, "--resp-listen", "--listen", "127.0.0.1:0", "-m", most)
 		},
 	}
 	for _, name := range s.transports {
-		starts[name] = func() (*process, error) { return startWeir(s.weir, "--listen", "-m", most, "--transport", name) }
+		starts[name] = func() (server, error) { return startWeir(s.weir, "--listen", "-m", most, "--transport", name) }
 	}
+	all := servers{}
 	for name, start := range starts {
-		p, startErr := start()
-		if add(name, p, startErr); err != nil {
+		if all[name], err = start(); err != nil {
+			delete(all, name)
 			all.stop()
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -59,23 +62,24 @@ func (s *setting) start() (servers, error) {
 // most is a limit that allows every request.
 const most = "1000000000"
 
+func startFloor(path, listen string) (server, error) {
+	p, err := process.Start(path, listen)
+	return server{Process: p}, err
+}
+
 // startWeir starts weir serve. last is the flag of the address that is measured.
-func startWeir(path, last string, args ...string) (*process, error) {
-	admin, err := freeAddr()
+func startWeir(path, last string, args ...string) (server, error) {
+	admin, err := process.FreeAddr()
 	if err != nil {
-		return nil, err
+		return server{}, err
 	}
-	p, err := start(path, slices.Concat([]string{"serve", "--admin", admin, "--pprof", "--log-level", "error"}, args, []string{last})...)
-	if err != nil {
-		return nil, err
-	}
-	p.admin = admin
-	return p, nil
+	p, err := process.Start(path, slices.Concat([]string{"serve", "--admin", admin, "--pprof", "--log-level", "error"}, args, []string{last})...)
+	return server{p, admin}, err
 }
 
 func (s servers) stop() {
 	for _, p := range s {
-		p.stop()
+		p.Stop()
 	}
 }
 

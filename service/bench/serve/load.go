@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,9 +92,13 @@ type spent struct {
 
 // on returns what a turn of the load takes. If requests is not zero, h2load sends as many: when it ends after a time, it does not count
 // requests that the server has got, and there can be as many as it answers in half a second.
-func (l load) on(p *process, requests int, more ...string) (spent, error) {
+func (l load) on(p server, requests int, more ...string) (spent, error) {
 	args := append(l.args[:1:1], more...)
-	replace := strings.NewReplacer("URL", "http://"+p.addr, "HOST", p.host(), "PORT", p.port())
+	host, port, err := net.SplitHostPort(p.Addr)
+	if err != nil {
+		return spent{}, err
+	}
+	replace := strings.NewReplacer("URL", "http://"+p.Addr, "HOST", host, "PORT", port)
 	for _, a := range l.args[1:] {
 		args = append(args, replace.Replace(a))
 	}
@@ -101,18 +106,26 @@ func (l load) on(p *process, requests int, more ...string) (spent, error) {
 		args[i], args[i+1] = "-n", strconv.Itoa(requests)
 	}
 	began := time.Now()
-	micros, err := p.cost(func() (int, error) {
-		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-		if err != nil {
-			return 0, fmt.Errorf("%v: %w\n%s", args, err, out)
-		}
-		if bad := wasRefused.Find(out); bad != nil {
-			return 0, fmt.Errorf("%v: %s\n%s", args, bad, out)
-		}
-		requests, err = l.count(args, out)
-		return requests, err
-	})
-	return spent{micros, float64(requests) / time.Since(began).Seconds()}, err
+	before, err := p.CPU()
+	if err != nil {
+		return spent{}, err
+	}
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		return spent{}, fmt.Errorf("%v: %w\n%s", args, err, out)
+	}
+	if bad := wasRefused.Find(out); bad != nil {
+		return spent{}, fmt.Errorf("%v: %s\n%s", args, bad, out)
+	}
+	after, err := p.CPU()
+	if err != nil {
+		return spent{}, err
+	}
+	n, err := l.count(args, out)
+	if err != nil {
+		return spent{}, err
+	}
+	return spent{float64((after - before).Nanoseconds()) / 1e3 / float64(n), float64(n) / time.Since(began).Seconds()}, nil
 }
 
 // count returns the number of requests that a command has sent.

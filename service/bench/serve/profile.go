@@ -61,7 +61,7 @@ func (s *setting) profiles(all servers, f files) error {
 		spent := map[string][]string{} // by part
 		names := append(partNames(), "all")
 		for _, l := range s.loads(f) {
-			if !slices.Contains(s.servers(l), name) || !s.wants(l.name) {
+			if !slices.Contains(s.servers(l), name) || !s.only.MatchString(l.name) {
 				continue
 			}
 			micros, err := s.profileOf(all[name], l)
@@ -92,7 +92,7 @@ func partNames() (names []string) {
 }
 
 // profileOf returns the CPU time of a request under a load, by part, in µs.
-func (s *setting) profileOf(p *process, l load) (map[string]float64, error) {
+func (s *setting) profileOf(p server, l load) (map[string]float64, error) {
 	type fetched struct {
 		*profile.Profile
 		error
