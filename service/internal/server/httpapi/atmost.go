@@ -48,14 +48,15 @@ func (c *call) decideEach(b *batch) (ok bool, err error) {
 		return ok, err
 	}
 	for range maxParts - 1 {
-		if again = b.denied(again); len(again) == 0 {
+		denied := b.denied(again)
+		if len(denied) == 0 {
 			break
 		}
 		// The verdicts so far stand if an error ends this.
-		if again, err = c.look(b, again); err != nil || len(again) == 0 {
+		if again, err = c.look(b, denied); err != nil {
 			break
 		}
-		if err = c.some(b, again); err != nil {
+		if err = c.some(b, denied); err != nil { // also those that get none: it tells when one token comes
 			break
 		}
 	}

@@ -92,7 +92,7 @@ func TestAtMostAfterOthers(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			site := newSite(t, httpapi.Config{}, allKeys(5, time.Hour, config.GCRA))
-			api, err := httpapi.New(&thief{site.srv, "a", tt.thefts}, httpapi.Config{})
+			api, err := httpapi.New(&thief{site.server, "a", tt.thefts}, httpapi.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
