@@ -4,9 +4,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir/rate"
+	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
 // Bounds of what is logged per second.
@@ -25,20 +27,53 @@ func (d *Daemon) logRefused(text string) func(from net.Addr, err error) {
 	}
 }
 
-// logAnswers logs the answers of a handler, for some classes of status.
+// An answerLog logs the answers of a handler, for some classes of status.
+type answerLog struct {
+	log     *slog.Logger
+	classes [6]bool
+	lines   *rate.Limiter
+	next    http.Handler
+	copiers sync.Pool // of *statusCopier
+}
+
 func logAnswers(log *slog.Logger, classes [6]bool, next http.Handler) http.Handler {
 	if classes == ([len(classes)]bool{}) {
 		return next
 	}
-	lines := rate.NewLimiter(maxLogged, maxLogged)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		s := statusWriter{w, http.StatusOK}
-		next.ServeHTTP(&s, r)
-		if class := s.status / 100; class < len(classes) && classes[class] && lines.Allow() {
-			log.Info("answer", "status", s.status, "method", r.Method, "path", r.URL.EscapedPath(), "from", r.RemoteAddr, "took", time.Since(start))
+	l := &answerLog{log: log, classes: classes, lines: rate.NewLimiter(maxLogged, maxLogged), next: next}
+	l.copiers.New = func() any { return new(statusCopier) }
+	return l
+}
+
+func (l *answerLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	to, ok := w.(httpapi.Copier)
+	if !ok {
+		start, s := time.Now(), statusWriter{w, http.StatusOK}
+		if l.next.ServeHTTP(&s, r); l.wants(s.status) {
+			l.write(r, s.status, "took", time.Since(start))
 		}
-	})
+		return
+	}
+	// The request is answered at once: it is not worth two readings of the clock.
+	s := l.copiers.Get().(*statusCopier)
+	s.statusWriter, s.Copier = statusWriter{w, http.StatusOK}, to
+	l.next.ServeHTTP(s, r)
+	status := s.status
+	*s = statusCopier{}
+	l.copiers.Put(s)
+	if l.wants(status) {
+		l.write(r, status)
+	}
+}
+
+// wants reports whether an answer is logged.
+func (l *answerLog) wants(status int) bool {
+	class := status / 100
+	return class < len(l.classes) && l.classes[class] && l.lines.Allow()
+}
+
+func (l *answerLog) write(r *http.Request, status int, more ...any) {
+	l.log.Info("answer", append([]any{"status", status, "method", r.Method, "path", r.URL.EscapedPath(), "from", r.RemoteAddr}, more...)...)
 }
 
 // A statusWriter records the status.
@@ -56,3 +91,9 @@ func (w *statusWriter) WriteHeader(status int) {
 
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// A statusCopier is the statusWriter of an httpapi.Copier.
+type statusCopier struct {
+	statusWriter
+	httpapi.Copier
+}

@@ -253,21 +253,12 @@ func (d *Decoder) text(b []byte) (text, rest []byte, err error) {
 	text, rest = b[:n], b[n:]
 	if huffman {
 		from := len(d.texts)
-		w := (*textWriter)(&d.texts)
-		if _, err := hpack.HuffmanDecode(w, text); err != nil || len(d.texts)-from > d.most {
+		if err := d.appendHuffman(text); err != nil || len(d.texts)-from > d.most {
 			return nil, nil, errBlock
 		}
 		text = d.texts[from:]
 	}
 	return text, rest, nil
-}
-
-// A textWriter appends what hpack.HuffmanDecode writes.
-type textWriter []byte
-
-func (w *textWriter) Write(p []byte) (int, error) {
-	*w = append(*w, p...)
-	return len(p), nil
 }
 
 // integer decodes an integer with a prefix of some bits (RFC 7541, section 5.1).

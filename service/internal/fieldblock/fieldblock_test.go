@@ -60,6 +60,9 @@ func FuzzDecoder(f *testing.F) {
 		}
 		f.Add(b)
 	}
+	for _, bits := range []string{"\x1c", "\x1e", "\x00", "\xff", "\xff\xff\xff\xff", "\x07", "\x1f\xff"} { // Huffman's code with right and wrong ends
+		f.Add([]byte(string(rune(len(bits)+3)) + "\x04" + string([]byte{0x80 | byte(len(bits))}) + bits))
+	}
 	f.Add([]byte("\x03\x3f\xe1\x1f\x02\x20\x20\x02\x82\x20")) // changes of the table's size
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d := fieldblock.NewDecoder(most)
@@ -108,6 +111,19 @@ func TestKinds(t *testing.T) {
 		list, _, err := fieldblock.NewDecoder(most).Decode(b.Bytes())
 		if err != nil || len(list) != 1 || list[0].Kind != tt.want {
 			t.Errorf("%q %q: %v %v", tt.name, tt.value, list, err)
+		}
+	}
+}
+
+// Every byte is decoded beside every other: their codes have 5 to 30 bits.
+func TestHuffman(t *testing.T) {
+	d := fieldblock.NewDecoder(most)
+	for i := range 1 << 16 {
+		value := string([]byte{byte(i >> 8), byte(i), 'e'})
+		coded := hpack.AppendHuffmanString(nil, value)
+		list, _, err := d.Decode(append([]byte{0x04, 0x80 | byte(len(coded))}, coded...))
+		if err != nil || len(list) != 1 || list[0].Value != value {
+			t.Fatalf("%q: %v %v", value, list, err)
 		}
 	}
 }

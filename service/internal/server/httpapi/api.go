@@ -154,7 +154,7 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status, c.waits = w, r, http.StatusOK, false
-	c.copies, _ = w.(copier)
+	c.copies, _ = w.(Copier)
 	began := c.start()
 	if c.unread = r.ContentLength != 0; c.unread {
 		c.limitBody()
@@ -196,7 +196,7 @@ const maxImmediate = 512
 type call struct {
 	api     *API
 	w       http.ResponseWriter
-	copies  copier // w, if it is one
+	copies  Copier // w, if it is one
 	r       *http.Request
 	suspend func() // suspendDeadline, made once
 	turn    uint   // counts requests

@@ -91,9 +91,9 @@ func (c *call) writeFields() {
 	h["Ratelimit"] = []string{string(left)}
 }
 
-// A copier is the ResponseWriter of a request that is answered on the goroutine of its connection. It copies
+// A Copier is the ResponseWriter of a request that is answered on the goroutine of its connection. It copies
 // header fields, so that they need no memory of their own.
-type copier interface {
+type Copier interface {
 	// SetField sets a header field. The name has lower case. The field must not be in Header too.
 	SetField(name, value string)
 }
