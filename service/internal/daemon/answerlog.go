@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/rate"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // Bounds of what is logged per second.
@@ -33,7 +33,7 @@ type answerLog struct {
 	classes [6]bool
 	lines   *rate.Limiter
 	next    http.Handler
-	copiers sync.Pool // of *statusCopier
+	writers sync.Pool // of *inlineStatusWriter
 }
 
 func logAnswers(log *slog.Logger, classes [6]bool, next http.Handler) http.Handler {
@@ -41,12 +41,12 @@ func logAnswers(log *slog.Logger, classes [6]bool, next http.Handler) http.Handl
 		return next
 	}
 	l := &answerLog{log: log, classes: classes, lines: rate.NewLimiter(maxLogged, maxLogged), next: next}
-	l.copiers.New = func() any { return new(statusCopier) }
+	l.writers.New = func() any { return new(inlineStatusWriter) }
 	return l
 }
 
 func (l *answerLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	to, ok := w.(httpapi.Copier)
+	to, ok := w.(inline.Writer)
 	if !ok {
 		start, s := time.Now(), statusWriter{w, http.StatusOK}
 		if l.next.ServeHTTP(&s, r); l.wants(s.status) {
@@ -55,12 +55,12 @@ func (l *answerLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The request is answered at once: it is not worth two readings of the clock.
-	s := l.copiers.Get().(*statusCopier)
-	s.statusWriter, s.Copier = statusWriter{w, http.StatusOK}, to
+	s := l.writers.Get().(*inlineStatusWriter)
+	s.Writer, s.status = to, http.StatusOK
 	l.next.ServeHTTP(s, r)
 	status := s.status
-	*s = statusCopier{}
-	l.copiers.Put(s)
+	s.Writer = nil
+	l.writers.Put(s)
 	if l.wants(status) {
 		l.write(r, status)
 	}
@@ -92,8 +92,18 @@ func (w *statusWriter) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// A statusCopier is the statusWriter of an httpapi.Copier.
-type statusCopier struct {
-	statusWriter
-	httpapi.Copier
+// An inlineStatusWriter is a statusWriter of the inline transport.
+type inlineStatusWriter struct {
+	inline.Writer
+	status int
 }
+
+func (w *inlineStatusWriter) WriteHeader(status int) {
+	if status >= 200 {
+		w.status = status
+	}
+	w.Writer.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *inlineStatusWriter) Unwrap() http.ResponseWriter { return w.Writer }

@@ -4,6 +4,7 @@
 package fieldblock
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
@@ -106,21 +107,28 @@ type Decoder struct {
 	size, max int      // of the table
 	most      int      // bytes of a string, and of a header list
 	fields    []*Field // of the last block
-	path      Field    // of the last block, as a literal
+	path      Field    // the last one that was a literal
+	coded     []byte   // path as it came
+	decoded   []byte   // the value of path
 	texts     []byte   // decoded strings of the last block
 }
 
 // NewDecoder returns a Decoder of lists of most bytes, counted as RFC 9113, section 6.5.2, does.
 func NewDecoder(most int) *Decoder { return &Decoder{max: TableSize, most: most} }
 
-// Volatile reports whether a field of the last list must not be used after its block.
+// Volatile reports whether a field of the last list must not be used after the next call of Decode.
 func (d *Decoder) Volatile(f *Field) bool { return f == &d.path }
+
+// Forget drops the last list, which may be large. The table stays.
+func (d *Decoder) Forget() {
+	d.fields, d.texts, d.path, d.coded, d.decoded = nil, nil, Field{}, nil, nil
+}
 
 // errBlock is the error of a block that is not valid.
 const errBlock = http2.ConnectionError(http2.ErrCodeCompression)
 
-// Decode returns the fields of a block. They are valid until the next call, and the path no longer than the
-// block. If the list is too long, the fields after the first too many are missing.
+// Decode returns the fields of a block. The list and the path are valid until the next call, and other fields do not
+// change. If the list is too long, the fields after the first too many are missing.
 func (d *Decoder) Decode(b []byte) (fields []*Field, tooLong bool, err error) {
 	last, list := d.fields, d.fields[:0]
 	d.texts = d.texts[:0]
@@ -190,14 +198,13 @@ func (d *Decoder) literal(b []byte, old *Field) (f *Field, rest []byte, err erro
 		}
 	} else if f = d.at(n); f == nil {
 		return nil, nil, errBlock
+	} else if f.Kind == Path && !indexed {
+		return d.literalPath(b, f.Name)
 	}
 	if value, b, err = d.text(b); err != nil {
 		return nil, nil, err
 	}
 	switch {
-	case f != nil && f.Kind == Path && !indexed:
-		d.path = Field{Name: f.Name, Value: text(value), Canonical: f.Name, Kind: Path}
-		return &d.path, b, nil
 	case old != nil && old != &d.path && string(value) == old.Value && (f != nil && f.Name == old.Name || f == nil && string(name) == old.Name):
 		f = old
 	case f != nil:
@@ -211,6 +218,20 @@ func (d *Decoder) literal(b []byte, old *Field) (f *Field, rest []byte, err erro
 		d.evict()
 	}
 	return f, b, nil
+}
+
+// literalPath decodes a path. One that came as the last one did is not decoded again.
+func (d *Decoder) literalPath(b []byte, name string) (f *Field, rest []byte, err error) {
+	if len(d.coded) > 0 && bytes.HasPrefix(b, d.coded) {
+		return &d.path, b[len(d.coded):], nil
+	}
+	value, rest, err := d.text(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.coded, d.decoded = append(d.coded[:0], b[:len(b)-len(rest)]...), append(d.decoded[:0], value...)
+	d.path = Field{Name: name, Value: text(d.decoded), Canonical: name, Kind: Path}
+	return &d.path, rest, nil
 }
 
 // at returns the field with an index, or nil.

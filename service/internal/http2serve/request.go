@@ -17,6 +17,7 @@ import (
 // here. Its header is made again only if the fields differ from those before.
 type request struct {
 	http   *http.Request
+	id     uint32 // of a stream whose body has not come, and whose request this is
 	url    url.URL
 	header http.Header
 	fields []*fieldblock.Field // of header
@@ -28,8 +29,9 @@ type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
+// init makes a request without anything of those before.
 func (r *request) init(c *conn) {
-	r.header = http.Header{}
+	*r = request{header: http.Header{}}
 	r.http = (&http.Request{
 		Proto: "HTTP/2.0", ProtoMajor: 2, Header: r.header, URL: &r.url, RemoteAddr: c.nc.RemoteAddr().String(),
 	}).WithContext(c.ctx)
@@ -37,7 +39,7 @@ func (r *request) init(c *conn) {
 
 // set makes the request of a header list, and reports whether that is ordinary. If not, only
 // net/http can judge it.
-func (r *request) set(fields []*fieldblock.Field, content []byte, ended bool) bool {
+func (r *request) set(fields []*fieldblock.Field, ended bool) bool {
 	n := 0 // pseudo fields
 	var seen [fieldblock.ContentLength]bool
 	h := r.http
@@ -67,10 +69,18 @@ func (r *request) set(fields []*fieldblock.Field, content []byte, ended bool) bo
 	}
 	h.Body, h.ContentLength = http.NoBody, 0
 	if !ended {
-		r.body.Reset(content)
 		h.Body, h.ContentLength = &r.body, int64(declared(fields))
 	}
 	return r.setURL(h.RequestURI)
+}
+
+// complete makes the request of a stream again, unless it is still that, and sets its body.
+func (r *request) complete(u *unread) {
+	if r.id != u.id {
+		r.set(u.fields, false)
+	}
+	r.id = 0
+	r.body.Reset(u.body)
 }
 
 // setHeader makes the header of fields that are not pseudo fields, if all are ordinary.

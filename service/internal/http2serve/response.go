@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/weir-go/weir/service/internal/fieldblock"
+	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // A response is the http.ResponseWriter of a connection. It is used again for each request that is
@@ -27,7 +28,9 @@ type response struct {
 // Header returns the header fields of the answer.
 func (w *response) Header() http.Header { return w.header }
 
-// SetField encodes a field that is not in Header. The name has lower case.
+var _ inline.Writer = (*response)(nil)
+
+// SetField encodes a field.
 func (w *response) SetField(name, value string) {
 	w.typed = w.typed || name == "content-type"
 	w.block = fieldblock.AppendField(w.block, name, value)

@@ -25,6 +25,9 @@ type block struct {
 // maxBody bounds the body of a request that is answered here, in bytes. It fits in a frame.
 const maxBody = 8 << 10
 
+// maxRemembered bounds the header blocks whose fields are kept for the next request, in bytes.
+const maxRemembered = 1 << 10
+
 // An unread is a request that can be answered here, whose body has not come yet.
 type unread struct {
 	id     uint32
@@ -71,11 +74,15 @@ func (c *conn) handleBlock(flags http2.Flags, b []byte, now time.Time) error {
 		k.bytes = append(k.bytes, b...)
 		b = k.bytes
 	}
+	c.request.id = 0 // the next path takes the place of its path
 	fields, tooLong, err := c.decoder.Decode(b)
 	if err != nil {
 		return err
 	}
-	err = c.handleFields(fields, tooLong, now)
+	if err = c.handleFields(fields, tooLong, now); len(b) > maxRemembered {
+		c.decoder.Forget()
+		c.request.init(c)
+	}
 	k.id, k.priority = 0, nil
 	if cap(k.bytes) > leastRead {
 		k.bytes = nil
@@ -103,7 +110,7 @@ func (c *conn) handleFields(fields []*fieldblock.Field, tooLong bool, now time.T
 	}
 	ended := k.flags.Has(http2.FlagHeadersEndStream)
 	switch {
-	case k.priority != nil && binary.BigEndian.Uint32(k.priority)&maxWindow == k.id, !c.request.set(fields, nil, ended):
+	case k.priority != nil && binary.BigEndian.Uint32(k.priority)&maxWindow == k.id, !c.request.set(fields, ended):
 		c.relayHeaders(k.id, k.flags, k.priority, fields)
 	case tooLong:
 		c.respond(k.id, c.initial, http.HandlerFunc(refuseHeader))
@@ -160,6 +167,7 @@ func (c *conn) addUnread(id uint32, fields []*fieldblock.Field) {
 			u.path.Value, u.fields[i] = unsafe.String(unsafe.SliceData(u.text), len(u.text)), &u.path
 		}
 	}
+	c.request.id = id
 	c.bodies = append(c.bodies, u)
 }
 
@@ -190,7 +198,7 @@ func (c *conn) addBody(u *unread, f *frame, data []byte) {
 	case ended:
 		c.owed += u.frames
 		c.removeUnread(u)
-		c.request.set(u.fields, u.body, false)
+		c.request.complete(u)
 		c.respond(u.id, u.window, c.srv.cfg.HTTP.Handler)
 		unreads.Put(u)
 	}

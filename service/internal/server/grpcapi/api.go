@@ -131,6 +131,13 @@ func (a *API) identify(authorization string) (*token.Session, error) {
 	return s, nil
 }
 
+func (a *API) identifyHeader(authorization []string) (*token.Session, error) {
+	if len(authorization) == 0 {
+		return a.identify("")
+	}
+	return a.identify(authorization[0])
+}
+
 // Immediate reports whether Handler decides a request without waiting, if the Decider does not
 // wait for others.
 func (a *API) Immediate(r *http.Request) bool {

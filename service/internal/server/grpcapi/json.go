@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // Handler serves gRPC over HTTP/2, and the endpoints of envoyproxy/ratelimit over HTTP: POST
@@ -43,7 +44,7 @@ func (a *API) Handler(next http.Handler) http.Handler {
 // limitBody sets the time-out of a body. A ResponseWriter without time-outs returns an error,
 // which is ignored.
 func (a *API) limitBody(w http.ResponseWriter) {
-	if a.cfg.BodyTimeout > 0 {
+	if _, whole := w.(inline.Writer); !whole && a.cfg.BodyTimeout > 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.cfg.BodyTimeout))
 	}
 }
@@ -104,7 +105,7 @@ func (a *API) hold(ctx context.Context, n int64) (release func(), err error) {
 const jsonMemory = 32
 
 func (a *API) answerJSON(w http.ResponseWriter, r *http.Request) (*rls.RateLimitResponse, error) {
-	session, err := a.identify(r.Header.Get("Authorization"))
+	session, err := a.identifyHeader(r.Header["Authorization"])
 	if err != nil {
 		return nil, err
 	}

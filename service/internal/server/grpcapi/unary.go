@@ -58,7 +58,7 @@ func (a *API) serveUnary(w http.ResponseWriter, r *http.Request) {
 
 // unary decides a request.
 func (a *API) unary(c *call, r *http.Request) error {
-	session, err := a.identify(r.Header.Get("Authorization"))
+	session, err := a.identifyHeader(r.Header["Authorization"])
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
@@ -154,9 +155,9 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status, c.waits = w, r, http.StatusOK, false
-	c.copies, _ = w.(Copier)
+	c.inline, _ = w.(inline.Writer)
 	began := c.start()
-	if c.unread = r.ContentLength != 0; c.unread {
+	if c.unread = r.ContentLength != 0; c.unread && c.inline == nil {
 		c.limitBody()
 	}
 	c.client = connlimit.ClientOf(r.Context())
@@ -196,7 +197,7 @@ const maxImmediate = 512
 type call struct {
 	api     *API
 	w       http.ResponseWriter
-	copies  Copier // w, if it is one
+	inline  inline.Writer // w, if it is one
 	r       *http.Request
 	suspend func() // suspendDeadline, made once
 	turn    uint   // counts requests
@@ -223,7 +224,7 @@ const maxKept = 64 << 10
 
 // forget clears all that belongs to the request.
 func (c *call) forget() {
-	c.w, c.copies, c.r, c.target, c.params, c.request = nil, nil, nil, target{}, params{}, decider.Request{}
+	c.w, c.inline, c.r, c.target, c.params, c.request = nil, nil, nil, target{}, params{}, decider.Request{}
 	c.verdict.Answers, c.limit, c.client = c.verdict.Answers[:0], nil, nil
 	if cap(c.buf) > maxKept {
 		c.buf = nil

@@ -43,7 +43,7 @@ func (a *API) Bodies() *connlimit.Limit { return a.limits[connlimit.Bodies] }
 // that do, is decided at once. A request that is decided on the goroutine of its connection
 // needs none: connections are bounded.
 func (c *call) enter(e *endpoint) *fault {
-	if e.kind == unlimited || c.copies != nil && !c.params.canWait {
+	if e.kind == unlimited || c.inline != nil && !c.params.canWait {
 		return nil
 	}
 	if c.params.canWait {
@@ -68,7 +68,7 @@ func (c *call) enter(e *endpoint) *fault {
 // that its request keeps the place. A request without a place gets no answer then:
 // leave reports true, and ServeHTTP must reset the stream.
 func (c *call) leave() (reset bool) {
-	stalled := c.copies == nil && c.r.ProtoMajor == 2 && runtime.NumGoroutine() > goroutinesEach*c.api.cfg.MaxRequests
+	stalled := c.inline == nil && c.r.ProtoMajor == 2 && runtime.NumGoroutine() > goroutinesEach*c.api.cfg.MaxRequests
 	if c.limit == nil {
 		return stalled
 	}

@@ -81,9 +81,9 @@ func (c *call) writeFields() {
 	if c.left = left; value == nil {
 		return
 	}
-	if c.copies != nil {
-		c.copies.SetField("ratelimit-policy", value[0])
-		c.copies.SetField("ratelimit", unsafe.String(unsafe.SliceData(left), len(left)))
+	if c.inline != nil {
+		c.inline.SetField("ratelimit-policy", value[0])
+		c.inline.SetField("ratelimit", unsafe.String(unsafe.SliceData(left), len(left)))
 		return
 	}
 	h := c.w.Header()
@@ -91,17 +91,10 @@ func (c *call) writeFields() {
 	h["Ratelimit"] = []string{string(left)}
 }
 
-// A Copier is the ResponseWriter of a request that is answered on the goroutine of its connection. It copies
-// header fields, so that they need no memory of their own.
-type Copier interface {
-	// SetField sets a header field. The name has lower case. The field must not be in Header too.
-	SetField(name, value string)
-}
-
 // setType sets the Content-Type.
 func (c *call) setType(contentType []string) {
-	if c.copies != nil {
-		c.copies.SetField("content-type", contentType[0])
+	if c.inline != nil {
+		c.inline.SetField("content-type", contentType[0])
 	} else {
 		c.w.Header()["Content-Type"] = contentType
 	}

@@ -1,0 +1,14 @@
+// Package inline is what the inline transport of weir serve and its handlers agree on: a request that does not wait is
+// answered on the goroutine of its connection.
+package inline
+
+import "net/http"
+
+// A Writer is the ResponseWriter of such a request. The body of the request was read whole, and deadlines
+// are the connection's. A ResponseWriter of a handler in between must be a Writer, too.
+type Writer interface {
+	http.ResponseWriter
+	// SetField sets a header field, and copies it, so that it needs no memory of its own. The name has lower case. The
+	// field must not be in Header too.
+	SetField(name, value string)
+}
