@@ -32,7 +32,12 @@ var _ inline.Writer = (*response)(nil)
 
 // SetField encodes a field.
 func (w *response) SetField(name, value string) {
-	w.typed = w.typed || name == "content-type"
+	switch name {
+	case "content-type":
+		w.typed = true
+	case "trailer":
+		w.trailers = append(w.trailers, value)
+	}
 	w.block = fieldblock.AppendField(w.block, name, value)
 }
 

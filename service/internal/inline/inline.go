@@ -9,6 +9,6 @@ import "net/http"
 type Writer interface {
 	http.ResponseWriter
 	// SetField sets a header field, and copies it, so that it needs no memory of its own. The name has lower case. The
-	// field must not be in Header too.
+	// field must not be in Header too. The values of a "trailer" are names as http.Header has them.
 	SetField(name, value string)
 }

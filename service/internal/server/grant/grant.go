@@ -83,14 +83,13 @@ func appendID(b []byte, stamp, seal, slack uint64, n int) []byte {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:], stamp<<4&^0xffff|8<<12|stamp&0xfff)
 	binary.BigEndian.PutUint64(id[8:], 1<<63|slack<<sealBits|seal)
-	var text [36]byte
-	hex.Encode(text[:], id[:4])
-	hex.Encode(text[9:], id[4:6])
-	hex.Encode(text[14:], id[6:8])
-	hex.Encode(text[19:], id[8:10])
-	hex.Encode(text[24:], id[10:])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	b = append(b, text[:]...)
+	var digits [2 * len(id)]byte
+	hex.Encode(digits[:], id[:])
+	b = append(append(b, digits[:8]...), '-')
+	b = append(append(b, digits[8:12]...), '-')
+	b = append(append(b, digits[12:16]...), '-')
+	b = append(append(b, digits[16:20]...), '-')
+	b = append(b, digits[20:]...)
 	if n != 1 {
 		b = strconv.AppendInt(append(b, '-'), int64(n), 10)
 	}

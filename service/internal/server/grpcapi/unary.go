@@ -14,6 +14,8 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // unaryPath is the path of ShouldRateLimit.
@@ -40,7 +42,12 @@ func (a *API) serveUnary(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	defer a.forget(c)
 	h := w.Header()
-	h["Content-Type"] = grpcType
+	copies, _ := w.(inline.Writer)
+	if copies != nil {
+		copies.SetField("content-type", grpcType[0])
+	} else {
+		h["Content-Type"] = grpcType
+	}
 	err := a.unary(c, r)
 	a.count(err)
 	if err != nil { // an answer without a message has its status among its headers
@@ -51,7 +58,11 @@ func (a *API) serveUnary(w http.ResponseWriter, r *http.Request) {
 	if c.over {
 		a.over.Add(1)
 	}
-	h["Trailer"] = trailers
+	if copies != nil {
+		copies.SetField("trailer", trailers[0])
+	} else {
+		h["Trailer"] = trailers
+	}
 	_, _ = w.Write(c.framed()) // a client that is gone needs no answer
 	h["Grpc-Status"] = statusOK
 }
