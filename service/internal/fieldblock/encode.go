@@ -25,9 +25,26 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(appendInteger(b, 0, 7, len(text)), text...)
 }
 
+// Indices of names in the static table.
+const (
+	contentLengthName = 28
+	contentTypeName   = 31
+	dateName          = 33
+)
+
 // AppendField encodes a field with a name in lower case.
 func AppendField[T string | []byte](b []byte, name string, value T) []byte {
-	return appendText(appendText(append(b, 0), name), value)
+	switch name {
+	case "content-type":
+		b = appendInteger(b, 0, 4, contentTypeName)
+	case "content-length":
+		b = appendInteger(b, 0, 4, contentLengthName)
+	case "date":
+		b = appendInteger(b, 0, 4, dateName)
+	default:
+		b = appendText(append(b, 0), name)
+	}
+	return appendText(b, value)
 }
 
 // AppendContentLength encodes the field of a length.

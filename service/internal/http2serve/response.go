@@ -15,14 +15,19 @@ import (
 // answered here.
 type response struct {
 	header   http.Header
-	status   int      // 0 before the header
 	block    []byte   // the header, without the status
 	trailers []string // their names
 	body     []byte
-	typed    bool // there is a Content-Type
-	sized    bool // there is a Content-Length
-	closes   bool // the client is asked to leave
-	head     bool // the request is HEAD: the body is not sent
+	state
+}
+
+// A state is what is known of a response.
+type state struct {
+	status int  // 0 before the header
+	typed  bool // there is a Content-Type
+	sized  bool // there is a Content-Length
+	closes bool // the client is asked to leave
+	head   bool // the request is HEAD: the body is not sent
 }
 
 // Header returns the header fields of the answer.
@@ -112,7 +117,8 @@ func (c *conn) respond(id uint32, window int64, h http.Handler) {
 	if len(w.header) > 0 {
 		clear(w.header)
 	}
-	*w = response{header: w.header, block: w.block[:0], trailers: w.trailers[:0], body: w.body[:0], head: c.request.http.Method == http.MethodHead}
+	w.block, w.trailers, w.body = w.block[:0], w.trailers[:0], w.body[:0]
+	w.state = state{head: c.request.http.Method == http.MethodHead}
 	if !c.call(h) {
 		c.reset(id, http2.ErrCodeInternal)
 		return

@@ -160,7 +160,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.unread = r.ContentLength != 0; c.unread && c.inline == nil {
 		c.limitBody()
 	}
-	c.client = connlimit.ClientOf(r.Context())
 	c.target = locate(r.URL)
 	i := c.find(r.Method)
 	if f := c.run(i); f != nil {

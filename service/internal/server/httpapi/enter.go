@@ -46,6 +46,7 @@ func (c *call) enter(e *endpoint) *fault {
 	if e.kind == unlimited || c.inline != nil && !c.params.canWait {
 		return nil
 	}
+	c.client = connlimit.ClientOf(c.r.Context())
 	if c.params.canWait {
 		if c.limit = c.api.limits[connlimit.Waiting]; c.limit.Enter(c.client, 1) {
 			return nil
