@@ -32,6 +32,11 @@ func (s *setting) costs(all servers, f files) (rates map[string]float64, err err
 		micros, requests := map[string][]float64{}, map[string]int{}
 		for round := range s.rounds + 1 {
 			for _, name := range s.servers(l) {
+				if l.check != nil && round == 0 {
+					if err := l.check(all[name].Addr); err != nil {
+						return nil, fmt.Errorf("%s: %s: %w", l.name, name, err)
+					}
+				}
 				took, err := l.on(all[name], requests[name])
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", name, err)

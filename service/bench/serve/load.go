@@ -27,6 +27,8 @@ type load struct {
 	batch   int      // decisions in a request
 	gocc    float64  // times the floor, where it was measured
 	latency bool     // measure that at half load, too
+
+	check func(addr string) error // of a server before the first turn; may be nil
 }
 
 // files has the paths of files for load generators.
@@ -42,8 +44,11 @@ func writeFiles(dir string) (files, error) {
 	if err := os.WriteFile(f.batch, requests(0, batchSize), 0o600); err != nil {
 		return f, err
 	}
-	// The frame of ShouldRateLimit: domain edge, user 42.
-	if err := os.WriteFile(f.call, []byte("\x00\x00\x00\x00\x14\n\x04edge\x22\x0c\n\n\n\x04user\x12\x0242"), 0o600); err != nil {
+	call, err := frameOfCall()
+	if err != nil {
+		return f, err
+	}
+	if err := os.WriteFile(f.call, call, 0o600); err != nil {
 		return f, err
 	}
 	var urls strings.Builder
@@ -69,9 +74,9 @@ func (s *setting) loads(f files) []load {
 		{name: "HTTP/2, c100 m100, 10,000 keys", args: h2("100", "100", many...), floor: netHTTP, batch: 1, gocc: 35.35 / 20.68},
 		{name: "HTTP/2, c100 m1", args: h2("100", "1", one), floor: netHTTP, batch: 1, gocc: 116.2 / 86.3, latency: true},
 		{name: "HTTP/2, batches of 100", args: h2("10", "1", "-d", f.batch, "-H", "content-type: application/json", "URL/rate"), floor: netHTTP, batch: batchSize},
-		{name: "gRPC, c10 m100", args: h2("10", "100", call...), floor: grpcGo, batch: 1, latency: true},
-		{name: "gRPC, c100 m1", args: h2("100", "1", call...), floor: grpcGo, batch: 1},
-		{name: "gRPC at --grpc-listen, c10 m100", args: h2("10", "100", call...), floor: grpcGo, own: weirGRPC, batch: 1},
+		{name: "gRPC, c10 m100", check: allowed, args: h2("10", "100", call...), floor: grpcGo, batch: 1, latency: true},
+		{name: "gRPC, c100 m1", check: allowed, args: h2("100", "1", call...), floor: grpcGo, batch: 1},
+		{name: "gRPC at --grpc-listen, c10 m100", check: allowed, args: h2("10", "100", call...), floor: grpcGo, own: weirGRPC, batch: 1},
 		{name: "HTTP/1.1, c100", args: []string{"wrk", "-t2", "-c100", "-d" + d + "s", one}, floor: netHTTP, batch: 1, gocc: 56.1 / 37.5},
 		{name: "RESP, c100", args: resp(1, 50_000), own: weirRESP, batch: 1},
 		{name: "RESP, c100, pipelines of 64", args: resp(64, 500_000), own: weirRESP, batch: 1},
