@@ -24,6 +24,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -115,10 +116,11 @@ func (s setting) run() error {
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "case\tproxy\tCPU per request\tratio (quartiles)\trequests/s")
-	for _, l := range loads {
-		if !s.only.MatchString(l.name) {
-			continue
-		}
+	matching := slices.DeleteFunc(slices.Clone(loads), func(l load) bool { return !s.only.MatchString(l.name) })
+	if len(matching) == 0 {
+		return fmt.Errorf("-only %v: matches none of the cases, such as %q", s.only, loads[0].name)
+	}
+	for _, l := range matching {
 		if err := s.compare(out, l, proxies); err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
