@@ -21,7 +21,7 @@ type response struct {
 	state
 }
 
-// A state is what is known of a response.
+// A state describes a response so far.
 type state struct {
 	status int  // 0 before the header
 	typed  bool // there is a Content-Type

@@ -1,5 +1,5 @@
-// Package inline is what the inline transport of weir serve and its handlers agree on: a request that does not wait is
-// answered on the goroutine of its connection.
+// Package inline has the interface between the inline transport of weir serve and its handlers. That transport answers a
+// request that does not wait on the goroutine of its connection.
 package inline
 
 import "net/http"

@@ -56,7 +56,7 @@ func (c *call) decideEach(b *batch) (ok bool, err error) {
 		if again, err = c.look(b, denied); err != nil {
 			break
 		}
-		if err = c.some(b, denied); err != nil { // also those that get none: it tells when one token comes
+		if err = c.some(b, denied); err != nil { // the others, too: their denial tells when one token comes
 			break
 		}
 	}
