@@ -10,6 +10,13 @@ import (
 	"github.com/weir-go/weir/internal/longlived"
 )
 
+// firing returns when the alarm fires.
+func (x *exchange) firing() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.alarm.fires
+}
+
 // Exchanges that end in any order leave the list at once. The others ring once, after longlived.Least.
 func TestRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -37,8 +44,9 @@ func TestRecent(t *testing.T) {
 				time.Sleep(time.Duration(r.Int64N(int64(longlived.Least) * 2 / 3)))
 				synctest.Wait()
 			}
+			l.mu.Lock()
 			for len(model) > 0 && model[0].until <= p.now() {
-				if model[0].alarm.fires != never {
+				if model[0].firing() != never {
 					t.Fatalf("step %d: an exchange has not rung", step)
 				}
 				model = model[1:]
@@ -46,7 +54,7 @@ func TestRecent(t *testing.T) {
 			var last *exchange
 			x := l.first
 			for _, m := range model {
-				if x != m.exchange || x.links.prev != last || x.alarm.fires != 0 {
+				if x != m.exchange || x.links.prev != last || x.firing() != 0 {
 					t.Fatalf("step %d: the list is not that of the model", step)
 				}
 				last, x = x, x.links.next
@@ -54,6 +62,7 @@ func TestRecent(t *testing.T) {
 			if x != nil || l.last != last {
 				t.Fatalf("step %d: the list does not end as that of the model", step)
 			}
+			l.mu.Unlock()
 		}
 	})
 }

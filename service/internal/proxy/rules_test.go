@@ -140,6 +140,7 @@ deadline: {header: X-Request-Deadline, max: 3s}
 			if p.expect(text, status, reason); time.Since(began) != want {
 				t.Errorf("%s: after %v: want %v", text, time.Since(began), want)
 			}
+			synctest.Wait() // until its permit is released
 		}
 		took("/", 200, "", 5*s)
 		took("/quick", 504, "origin_timeout", s)
@@ -150,12 +151,15 @@ deadline: {header: X-Request-Deadline, max: 3s}
 		took("/short X-Request-Deadline=2500ms", 504, "deadline", 2*s)
 		took("/ X-Request-Deadline=soon", 200, "", 5*s)
 
-		// The limiter knows by now how long requests take.
-		var first sync.WaitGroup
-		first.Go(func() { p.expect("/short", 504, "deadline") })
+		// A request that waits for its turn shows the limiter how long others take.
+		var others sync.WaitGroup
+		others.Go(func() { p.expect("/short X-Request-Deadline=1500ms", 504, "deadline") })
+		synctest.Wait()
+		took("/short", 504, "deadline", 2*s)
+		others.Go(func() { p.expect("/short", 504, "deadline") })
 		synctest.Wait()
 		took("/short X-Request-Deadline=500ms", 503, "too_late", 0)
-		first.Wait()
+		others.Wait()
 	})
 }
 
