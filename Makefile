@@ -26,7 +26,7 @@ test: need lint ## everything that guards the code: installs what it needs, then
 	@echo "== what is measured without the race detector: allocations, memory, hit ratios, what the arena promises of Auto"
 	go test ./flight ./cache ./httplimit ./internal/keyedtable
 	cd grpclimit && go test ./...
-	cd service && go test ./internal/server/httpapi ./internal/server/respapi && go test -run Acceptance ./internal/lab/arena
+	cd service && go test ./internal/fieldblock ./internal/http2serve ./internal/server/httpapi ./internal/server/respapi && go test -run Acceptance ./internal/lab/arena
 	cd bench && go test ./hitratio
 	@echo "== what a release needs"
 	$(MAKE) release-check

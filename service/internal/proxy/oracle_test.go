@@ -146,7 +146,7 @@ func answerLike(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-var dates = regexp.MustCompile(`Date: [^\r]*`)
+var dates = regexp.MustCompile(`Date:\[[^]]*]`)
 
 // rawly returns the answer to a request, byte for byte but for the date and the sizes of chunks.
 func rawly(t *testing.T, to net.Addr, request string) string {
