@@ -56,10 +56,10 @@ func (l *answerLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The request is answered at once: it is not worth two readings of the clock.
 	s := l.writers.Get().(*inlineStatusWriter)
-	s.Writer, s.status = to, http.StatusOK
+	s.statusWriter, s.fields = statusWriter{w, http.StatusOK}, to
 	l.next.ServeHTTP(s, r)
 	status := s.status
-	s.Writer = nil
+	*s = inlineStatusWriter{}
 	l.writers.Put(s)
 	if l.wants(status) {
 		l.write(r, status)
@@ -94,16 +94,9 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // An inlineStatusWriter is a statusWriter of the inline transport.
 type inlineStatusWriter struct {
-	inline.Writer
-	status int
+	statusWriter
+	fields inline.Writer
 }
 
-func (w *inlineStatusWriter) WriteHeader(status int) {
-	if status >= 200 {
-		w.status = status
-	}
-	w.Writer.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *inlineStatusWriter) Unwrap() http.ResponseWriter { return w.Writer }
+// SetField is for inline.Writer.
+func (w *inlineStatusWriter) SetField(name, value string) { w.fields.SetField(name, value) }

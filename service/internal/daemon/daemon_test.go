@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server"
 )
 
@@ -60,6 +62,40 @@ func TestLogAnswers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A fieldWriter is a ResponseWriter of the inline transport.
+type fieldWriter struct {
+	*httptest.ResponseRecorder
+	fields []string
+}
+
+func (w *fieldWriter) SetField(name, value string) { w.fields = append(w.fields, name+"="+value) }
+
+// Behind the log, handlers find the ResponseWriter of the inline transport, and the next request finds its own.
+func TestLogAnswersInline(t *testing.T) {
+	var out bytes.Buffer
+	status := http.StatusOK
+	h := logAnswers(slog.New(slog.NewJSONHandler(&out, nil)), [6]bool{5: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fields, ok := w.(inline.Writer)
+		if !ok {
+			t.Fatalf("%T is no inline.Writer", w)
+		}
+		fields.SetField("x", r.URL.Path)
+		w.WriteHeader(status)
+	}))
+	for _, status = range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		for _, path := range []string{"/a", "/b"} {
+			w := &fieldWriter{ResponseRecorder: httptest.NewRecorder()}
+			h.ServeHTTP(w, httptest.NewRequest("POST", path, nil))
+			if w.Code != status || fmt.Sprint(w.fields) != "[x="+path+"]" {
+				t.Errorf("%s: %d %v", path, w.Code, w.fields)
+			}
+		}
+	}
+	if n := strings.Count(out.String(), `"status":503`); n != 2 || strings.Count(out.String(), "\n") != 2 {
+		t.Errorf("%s: want the two answers with 503", out.String())
+	}
 }
 
 // A server that every client can reach and use logs a warning, and so does one with

@@ -193,8 +193,10 @@ func compare(t *testing.T, s script) {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(std.streams)) {
-		ignored := len(std.goAway) > 0 && inline.streams[id] == ""                                       // one that came after GOAWAY, which net/http resets if it is not valid
-		invalid := std.streams[id] == "RST PROTOCOL_ERROR" && inline.streams[id] == "RST REFUSED_STREAM" // and one too many
+		// One that came after GOAWAY is reset by net/http if it is not valid.
+		ignored := len(std.goAway) > 0 && inline.streams[id] == ""
+		// One that is not valid, and one too many, is reset for either.
+		invalid := std.streams[id] == "RST PROTOCOL_ERROR" && inline.streams[id] == "RST REFUSED_STREAM"
 		if std.streams[id] != inline.streams[id] && !ignored && !invalid {
 			t.Errorf("stream %d: std\n%.500q\ninline\n%.500q", id, std.streams[id], inline.streams[id])
 		}

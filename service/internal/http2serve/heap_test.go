@@ -3,61 +3,87 @@
 package http2serve_test
 
 import (
+	"bytes"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/internal/pipenet"
 )
 
+// heap returns the bytes in use, without what is in pools.
+func heap() int {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
 // A million requests over 100 connections leave neither memory nor goroutines behind.
 func TestMillionRequests(t *testing.T) {
-	const (
-		conns   = 100
-		batches = 1_000_000 / conns / tapeBatch
-	)
-	ln := pipenet.Listen()
-	srv := decisions(t)
-	go func() { _ = srv.Serve(ln) }()
-	play := func(conns int) {
-		var all sync.WaitGroup
-		for range conns {
-			all.Go(func() {
-				tape := newTape(false, batches)
-				if err := ln.Connect(t.Context(), tape); err != nil {
-					t.Error(err)
-					return
-				}
-				<-tape.done
-			})
-		}
-		all.Wait()
-	}
-	used := func() (heap uint64, goroutines int) {
-		for range 3 { // of pools, too
-			runtime.GC()
-		}
-		for same := 0; same < 20; same++ { // a connection's goroutine ends after it has closed the tape
-			if n := runtime.NumGoroutine(); n != goroutines {
-				goroutines, same = n, 0
+	synctest.Test(t, func(t *testing.T) {
+		const (
+			conns   = 100
+			batches = 1_000_000 / conns / tapeBatch
+		)
+		ln := pipenet.Listen()
+		srv := decisions(t)
+		go func() { _ = srv.Serve(ln) }()
+		play := func(conns int) (used, goroutines int) {
+			var all sync.WaitGroup
+			for range conns {
+				all.Go(func() {
+					tape := newTape(false, batches)
+					if err := ln.Connect(t.Context(), tape); err != nil {
+						t.Error(err)
+						return
+					}
+					<-tape.done
+				})
 			}
-			time.Sleep(5 * time.Millisecond)
+			all.Wait()
+			synctest.Wait()
+			return heap(), runtime.NumGoroutine()
 		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc, goroutines
+		used, goroutines := play(1) // makes what stays: the keys
+		usedAfter, goroutinesAfter := play(conns)
+		if usedAfter > used+1<<20 {
+			t.Errorf("%d KiB of heap before, %d after", used>>10, usedAfter>>10)
+		}
+		if goroutinesAfter > goroutines {
+			t.Errorf("%d goroutines before, %d after", goroutines, goroutinesAfter)
+		}
+		_ = ln.Close()
+		_ = srv.Close()
+	})
+}
+
+// A connection does not keep a large header: its memory after an answer is that after a small one.
+func TestLargeHeadersAreDropped(t *testing.T) {
+	const conns = 200
+	idle := func(value string) (each int) {
+		synctest.Test(t, func(t *testing.T) {
+			before := heap()
+			for range conns {
+				c, end := dial(t, newServer(false))
+				defer end()
+				c.start()
+				c.ask(c.get("/now/3", "x-large", value))
+				c.block, c.encoder = bytes.Buffer{}, nil // the client forgets, too
+			}
+			time.Sleep(time.Second) // large buffers go back
+			each = (heap() - before) / conns
+		})
+		return each
 	}
-	play(1) // makes what stays: the keys
-	heap, goroutines := used()
-	play(conns)
-	heapAfter, goroutinesAfter := used()
-	if heapAfter > heap+1<<20 {
-		t.Errorf("%d KiB of heap before, %d after", heap>>10, heapAfter>>10)
+	idle("v")
+	small, large := idle("v"), idle(strings.Repeat("v", 7000))
+	if large > small+2000 {
+		t.Errorf("an idle connection has %d bytes, %d after a header of 7,000", small, large)
 	}
-	if goroutinesAfter > goroutines {
-		t.Errorf("%d goroutines before, %d after", goroutines, goroutinesAfter)
-	}
-	_ = ln.Close()
-	_ = srv.Close()
 }
