@@ -6,14 +6,15 @@ package heapfloor
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
 
 const (
-	floor    = 64 << 20 // bytes, up to which the heap grows before a collection
-	most     = 400      // percent: the bound of the heap's growth, also if little of it is live
+	floor    = 64 << 20 // bytes by which the heap may grow before a collection, if that is more than by Go's default
+	most     = 2000     // percent: the bound of the growth, also if little of the heap is live
 	standard = 100      // percent: of Go
 	interval = time.Second
 )
@@ -24,8 +25,9 @@ func percent(live uint64) int {
 	return int(min(max(100*floor/max(live, 1), standard), most))
 }
 
-// Keep adjusts the collector of the process to its live heap until ctx ends, and then restores its
-// percentage. If the environment variable GOGC is set, it does nothing. Only one Keep may run in a process.
+// Keep adjusts the collector of the process to the live heap, after each collection and each second,
+// until ctx ends. Then it restores the percentage. A limit of the memory (GOMEMLIMIT) still holds. If the
+// environment variable GOGC is set, Keep does nothing. Only one Keep may run in a process.
 func Keep(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -35,6 +37,8 @@ func Keep(ctx context.Context) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	collected := make(chan struct{}, 1)
+	notify(collected)
 	for now := standard; ; {
 		metrics.Read(live)
 		if p := percent(live[0].Value.Uint64()); p != now {
@@ -44,7 +48,15 @@ func Keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-collected:
+			notify(collected)
+		case <-tick.C: // an object that is allocated while a collection runs is not of that one
 		}
 	}
+}
+
+// notify fills the channel, which has room for one, after the next collection. The collector
+// calls the cleanup because nothing refers to the object.
+func notify(collected chan<- struct{}) {
+	runtime.AddCleanup(new(*byte), func(c chan<- struct{}) { c <- struct{}{} }, collected)
 }
