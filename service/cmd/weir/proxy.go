@@ -27,6 +27,7 @@ type proxyCmd struct {
 	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
 
 	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
+	Pprof     bool     `help:"Serve /debug/pprof/ to operators."`
 
 	proxyRules `embed:""`
 
@@ -138,7 +139,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 }
 
 func (c *proxyCmd) serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {
-	page := proxypage.New(p)
+	page := proxypage.New(p, c.Pprof)
 	srv := httpserve.New(httpserve.Private(page, httpserve.Loopback(ln.Addr()), c.AdminHost), log)
 	srv.ReadTimeout, srv.WriteTimeout = 10*time.Second, 30*time.Second
 	go func() {

@@ -69,3 +69,18 @@ func TestProxyPage(t *testing.T) {
 		return len(st.Rules) == 1 && st.Rules[0].Mode == "shadow" && st.Rules[0].Denied == 1 && len(st.History) > 0 && len(st.Origins) == 1
 	}))
 }
+
+// Profiles are served to operators if that is asked for.
+func TestProxyProfiles(t *testing.T) {
+	origin := echo(t)
+	origin.Start()
+	for status, flags := range map[int][]string{404: nil, 200: {"--pprof"}} {
+		s := proxying(t, append(flags, "--origin", origin.URL)...)
+		resp, err := http.Get(s.admin + "/debug/pprof/cmdline")
+		fatal(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != status {
+			t.Errorf("%q: %d: want %d", flags, resp.StatusCode, status)
+		}
+	}
+}

@@ -4,6 +4,7 @@
 //
 //	GET /              the page
 //	GET /-/live        a State; ?since=MS adds the history after that time
+//	GET /debug/pprof/  profiles of the process, if they are wanted
 //	GET /-/explain     an Explanation of the request ?method=GET&url=URL&address=IP&header=NAME:VALUE&header=...
 //
 // Times are in milliseconds, instants since 1970. Members are only ever added.
@@ -47,13 +48,17 @@ type Page struct {
 	ended  sync.WaitGroup
 }
 
-// New returns a Page, which reads the state of the source every second until Close.
-func New(source Source) *Page {
+// New returns a Page, which reads the state of the source every second until Close. It serves
+// profiles of the process, too, if they are wanted.
+func New(source Source, profiles bool) *Page {
 	p := &Page{source: source, started: time.Now(), stop: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.Handle("/", source.Admin())
 	mux.HandleFunc("GET /-/live", p.serveLive)
 	mux.HandleFunc("GET /-/explain", p.serveExplain)
+	if profiles {
+		operator.ServeProfiles(mux)
+	}
 	operator.ServePage(mux, assets)
 	p.handler = mux
 	p.sample()

@@ -66,7 +66,7 @@ func newRig(t testing.TB, file string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := proxypage.New(r.Proxy)
+	page := proxypage.New(r.Proxy, false)
 	t.Cleanup(page.Close)
 	srv := httptest.NewServer(httpserve.Private(page, true, nil))
 	t.Cleanup(srv.Close)

@@ -17,9 +17,7 @@ package adminapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"net/http/pprof"
 	"sync"
 	"time"
 
@@ -132,35 +130,10 @@ func (a *API) routes() http.Handler {
 		mux.Handle("GET /metrics", a.cfg.Metrics)
 	}
 	if a.cfg.Pprof {
-		profiles := atMost(maxProfiles)
-		mux.HandleFunc("GET /debug/pprof/", profiles(pprof.Index))
-		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("GET /debug/pprof/profile", profiles(pprof.Profile))
-		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("GET /debug/pprof/trace", profiles(pprof.Trace))
+		operator.ServeProfiles(mux)
 	}
 	operator.ServePage(mux, assets)
 	return mux
-}
-
-// maxProfiles bounds concurrent profiles: each takes as long as its request asks.
-const maxProfiles = 4
-
-// atMost returns middleware that bounds the concurrent requests of its handlers.
-func atMost(n int) func(http.HandlerFunc) http.HandlerFunc {
-	room := make(chan struct{}, n)
-	return func(next http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case room <- struct{}{}:
-				defer func() { <-room }()
-				next(w, r)
-			default:
-				operator.Fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%d profiles are in progress: wait until one ends", n))
-			}
-		}
-	}
 }
 
 // guard asks Authorize, but for what probes ask.
