@@ -31,6 +31,7 @@ type setting struct {
 	rounds     int
 	seconds    int
 	profile    bool   // instead of costs and latencies
+	pgo        string // the file for a merged profile, instead of costs and latencies; empty: none
 	picture    string // the file of a picture of the costs; empty: none
 	dir        string // of temporary files
 }
@@ -45,6 +46,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 3, "turns of each server under each load")
 	flag.IntVar(&s.seconds, "seconds", 3, "how long a turn takes")
 	flag.BoolVar(&s.profile, "profile", false, "print what weir serve spends the time of a request on, instead of the rest")
+	flag.StringVar(&s.pgo, "pgo", "", "write the profiles of weir serve under all loads, merged, to this file, for the compiler, instead of the rest")
 	flag.StringVar(&s.picture, "picture", "", "write a picture of the costs to this file, as svg or png")
 	flag.Parse()
 	if *floor != "" {
@@ -77,7 +79,10 @@ func (s *setting) run() (err error) {
 		return err
 	}
 	defer servers.stop()
-	if s.profile {
+	switch {
+	case s.pgo != "":
+		return s.mergeProfiles(servers, files)
+	case s.profile:
 		return s.profiles(servers, files)
 	}
 	rates, err := s.costs(servers, files)

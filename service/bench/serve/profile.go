@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/pprof/profile"
 )
@@ -54,21 +58,32 @@ func partOf(s *profile.Sample) string {
 	return "other"
 }
 
+// weirs returns the names of the servers of weir.
+func (s *setting) weirs() []string { return append(slices.Clone(s.transports), weirGRPC, weirRESP) }
+
+// loadsOf returns the loads of a server that are measured.
+func (s *setting) loadsOf(name string, f files) (loads []load) {
+	for _, l := range s.loads(f) {
+		if slices.Contains(s.servers(l), name) && s.only.MatchString(l.name) {
+			loads = append(loads, l)
+		}
+	}
+	return loads
+}
+
 // profiles prints what each transport spends the time of a request on.
 func (s *setting) profiles(all servers, f files) error {
-	for _, name := range append(slices.Clone(s.transports), weirGRPC, weirRESP) {
+	for _, name := range s.weirs() {
 		var loads []string
 		spent := map[string][]string{} // by part
 		names := append(partNames(), "all")
-		for _, l := range s.loads(f) {
-			if !slices.Contains(s.servers(l), name) || !s.only.MatchString(l.name) {
-				continue
-			}
-			micros, err := s.profileOf(all[name], l)
+		for _, l := range s.loadsOf(name, f) {
+			took, p, err := s.profileOf(all[name], l)
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", name, l.name, err)
 			}
 			loads = append(loads, l.name)
+			micros := byPart(p, took.micros)
 			for _, p := range names {
 				spent[p] = append(spent[p], fmt.Sprintf("%.2f", micros[p]))
 			}
@@ -91,8 +106,8 @@ func partNames() (names []string) {
 	return append(names, "other")
 }
 
-// profileOf returns the CPU time of a request under a load, by part, in µs.
-func (s *setting) profileOf(p server, l load) (map[string]float64, error) {
+// profileOf returns what a turn of a load takes, and a profile of the server meanwhile.
+func (s *setting) profileOf(p server, l load) (spent, *profile.Profile, error) {
 	type fetched struct {
 		*profile.Profile
 		error
@@ -104,21 +119,54 @@ func (s *setting) profileOf(p server, l load) (map[string]float64, error) {
 	}()
 	took, err := l.on(p, 0)
 	got := <-result
+	return took, got.Profile, cmp.Or(err, got.error)
+}
+
+// total returns the time of all samples, in ns.
+func total(p *profile.Profile) (sum int64) {
+	for _, sample := range p.Sample {
+		sum += timeOf(sample)
+	}
+	return sum
+}
+
+// timeOf returns the time of a sample of a CPU profile, in ns: its values are the number of samples, and that.
+func timeOf(s *profile.Sample) int64 { return s.Value[1] }
+
+// byPart divides the CPU time of a request, in µs, among the parts.
+func byPart(p *profile.Profile, micros float64) map[string]float64 {
+	parts, all := map[string]float64{"all": micros}, float64(total(p))
+	for _, sample := range p.Sample {
+		parts[partOf(sample)] += float64(timeOf(sample)) / all * micros
+	}
+	return parts
+}
+
+// mergeProfiles writes the profiles of all servers of weir under all their loads to a file. Each counts as much as the others.
+func (s *setting) mergeProfiles(all servers, f files) error {
+	var ps []*profile.Profile
+	for _, name := range s.weirs() {
+		for _, l := range s.loadsOf(name, f) {
+			_, p, err := s.profileOf(all[name], l)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", name, l.name, err)
+			}
+			p.Scale(float64(time.Hour) / float64(max(total(p), 1))) // long, because the compiler uses the number of samples, which is whole
+			ps = append(ps, p)
+		}
+	}
+	if len(ps) == 0 {
+		return fmt.Errorf("-only %v: matches no load of weir serve", s.only)
+	}
+	merged, err := profile.Merge(ps)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if got.error != nil {
-		return nil, got.error
+	out, err := os.Create(s.pgo)
+	if err != nil {
+		return err
 	}
-	micros, total := map[string]float64{}, 0.0
-	for _, sample := range got.Sample {
-		total += float64(sample.Value[0])
-	}
-	for _, sample := range got.Sample {
-		micros[partOf(sample)] += float64(sample.Value[0]) / total * took.micros
-	}
-	micros["all"] = took.micros
-	return micros, nil
+	return errors.Join(merged.Write(out), out.Close())
 }
 
 func fetch(url string) (*profile.Profile, error) {
