@@ -16,12 +16,12 @@ type publicServer interface {
 }
 
 // serveInline returns a server of callers that answers requests that do not wait on the goroutine of their
-// connection, if that is configured.
+// connection, and those that may on one of their own, if that is configured.
 func (d *Daemon) serveInline(srv *http.Server) publicServer {
 	if d.cfg.Transport != "inline" {
 		return srv
 	}
-	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: d.immediate})
+	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: d.immediate, Single: d.api.Single})
 }
 
 // immediate reports whether a request is answered without waiting. A store, a peer or an upstream may have to be

@@ -44,12 +44,12 @@ func TestAnswers(t *testing.T) {
 			c.start()
 			var all [][]byte
 			for _, path := range []string{"/now/a%20b?q=%20", "/later/a?", "/now/empty", "/later/empty", "/now/trailer", "/later/trailer", "/now/9", "/later/9", "/now/4096", "/now/4097", "/now/panic", "/later/panic",
-				"HEAD /now/9", "HEAD /now/5000", "HEAD /now/empty", "HEAD /now/trailer", "HEAD /now/", "/now/bodyless", "/later/bodyless"} {
+				"HEAD /now/9", "HEAD /now/5000", "HEAD /now/empty", "HEAD /now/trailer", "HEAD /now/", "/now/bodyless", "/later/bodyless", "/soon/a%20b?q=%20", "/soon/empty", "/soon/trailer", "/soon/9", "/soon/5000", "/soon/panic", "/soon/bodyless", "HEAD /soon/5000"} {
 				all = append(all, c.get(path, "te", "trailers", "x-a", "1", "x-a", "2"))
 				all = append(all, c.request(false, path, "content-type", "application/grpc"), data(c.last, "abc", false, 2), data(c.last, "def", true, 0))
 			}
 			got[i] = c.ask(all...)
-			if len(got[i].streams) != 38 {
+			if len(got[i].streams) != 54 {
 				t.Errorf("%d streams were answered", len(got[i].streams))
 			}
 		})
@@ -252,6 +252,8 @@ func TestTimes(t *testing.T) {
 			"idle after a relayed one":   {func(c *client) { c.start(); c.write(c.get("/later/a")); go c.pong() }, 120 * time.Second, 122 * time.Second},
 			"a frame that is too long":   {func(c *client) { c.start(); c.write([]byte{1, 0, 0, 0, 0, 0, 0, 0, 1}) }, time.Second, time.Second},
 			"an answer to Connection":    {func(c *client) { c.start(); c.write(c.get("/now/close")) }, time.Second, time.Second},
+			"idle after a parked one":    {func(c *client) { c.start(); c.write(c.get("/soon/slow")); go c.pong() }, 121 * time.Second, 123 * time.Second},
+			"a parked answer to it":      {func(c *client) { c.start(); c.write(c.get("/soon/close")) }, time.Second, time.Second},
 			"a relayed answer to it":     {func(c *client) { c.start(); c.write(c.get("/later/close")) }, time.Second, time.Second},
 			"a GOAWAY of the client":     {func(c *client) { c.start(); c.write(goAway) }, time.Second, time.Second},
 			"the preface, but no client": {func(c *client) { _ = c.nc.Close() }, 0, 0},
@@ -266,6 +268,10 @@ func TestTimes(t *testing.T) {
 			end()
 		}
 	})
+}
+
+func reset(id uint32) []byte {
+	return frames(func(f *http2.Framer) { _ = f.WriteRSTStream(id, http2.ErrCodeCancel) })
 }
 
 var goAway = frames(func(f *http2.Framer) { _ = f.WriteGoAway(0, http2.ErrCodeNo, nil) })
@@ -351,14 +357,14 @@ func TestConnState(t *testing.T) {
 		var states []http.ConnState
 		hs := newHTTP()
 		hs.ConnState = func(_ net.Conn, s http.ConnState) { states = append(states, s) }
-		srv := http2serve.New(http2serve.Config{HTTP: hs, Immediate: func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }})
+		srv := http2serve.New(http2serve.Config{HTTP: hs, Immediate: func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }, Single: single})
 		c, end := dial(t, srv)
 		c.start()
 		time.Sleep(2 * time.Second)
 		for _, step := range []struct {
 			path string
 			want string
-		}{{"/now/a", "active idle"}, {"/now/a", ""}, {"/later/wait", "active"}, {"/now/a", ""}} {
+		}{{"/now/a", "active idle"}, {"/now/a", ""}, {"/later/wait", "active"}, {"/now/a", ""}, {"/soon/wait", ""}} {
 			states = nil
 			c.ask(c.get(step.path))
 			var got []string
@@ -369,7 +375,7 @@ func TestConnState(t *testing.T) {
 				t.Errorf("%s: %q, want %q", step.path, text, step.want)
 			}
 		}
-		c.ask(frames(func(f *http2.Framer) { _ = f.WriteRSTStream(5, http2.ErrCodeCancel) }))
+		c.ask(reset(5), reset(9))
 		if last := states[len(states)-1]; last != http.StateIdle {
 			t.Errorf("after a reset: %v", last)
 		}

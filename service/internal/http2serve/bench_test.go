@@ -40,7 +40,7 @@ func decisions(tb testing.TB) *http2serve.Server {
 	}
 	srv := newHTTP()
 	srv.Handler = envoy.Handler(api)
-	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: func(r *http.Request) bool { return api.Immediate(r) || envoy.Immediate(r) }})
+	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: func(r *http.Request) bool { return api.Immediate(r) || envoy.Immediate(r) }, Single: api.Single})
 }
 
 const (

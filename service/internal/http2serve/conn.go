@@ -40,8 +40,8 @@ var (
 	outBuffers = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// A conn is an HTTP/2 connection. One goroutine reads it. Another writes what its relay answers, if
-// there is one.
+// A conn is an HTTP/2 connection. One goroutine reads it. Others write the answers of parked requests, and of its
+// relay, if there is one.
 type conn struct {
 	srv    *Server
 	nc     net.Conn
@@ -76,6 +76,8 @@ type conn struct {
 	list     uint32     // SETTINGS_MAX_HEADER_LIST_SIZE; if zero, none
 	bodies   []*unread  // requests whose body has not come yet
 	blocked  []*blocked
+	parked   map[uint32]*parked
+	parking  int // handlers of parked requests, also of those that the client has reset
 	relay    *relay
 	relayed  map[uint32]int64 // streams that the relay has not answered, and the DATA that it may send for each
 	returned int              // bytes of its DATA that the client has taken, and it was not told

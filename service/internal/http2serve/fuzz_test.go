@@ -44,6 +44,7 @@ var paths = []string{
 	"/now/a", "/later/a", "/now/a?x=%20", "/now/a%2Fb", "/now/empty", "/later/empty", "/now/trailer", "/later/trailer", "/now/panic",
 	"/now/70000", "/later/70000", "/now/3", "", "*", "now/a", "/now/a b", "//now/a", "/now/\x7f", "/now/%zz", "/later/3",
 	"HEAD /now/3", "HEAD /now/70000", "HEAD /later/3", "/now/bodyless", "GET /now/a",
+	"/soon/a", "/soon/a?x=%20", "/soon/empty", "/soon/trailer", "/soon/panic", "/soon/70000", "/soon/3", "HEAD /soon/70000", "/soon/wait", "/soon/wait",
 }
 
 // op returns the next frames of a client.

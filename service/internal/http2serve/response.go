@@ -111,36 +111,44 @@ func (w *response) SetReadDeadline(time.Time) error { return nil }
 // SetWriteDeadline does nothing: the connection has deadlines.
 func (w *response) SetWriteDeadline(time.Time) error { return nil }
 
-// respond answers the request that was set.
-func (c *conn) respond(id uint32, window int64, h http.Handler) {
-	w := &c.response
+// begin forgets the response before. The next one is to a request with a method.
+func (w *response) begin(method string) {
 	if len(w.header) > 0 {
 		clear(w.header)
 	}
 	w.block, w.trailers, w.body = w.block[:0], w.trailers[:0], w.body[:0]
-	w.state = state{head: c.request.http.Method == http.MethodHead}
-	if !c.call(h) {
+	w.state = state{head: method == http.MethodHead}
+}
+
+// respond answers the request that was set.
+func (c *conn) respond(id uint32, window int64, h http.Handler) {
+	w := &c.response
+	w.begin(c.request.http.Method)
+	if !c.call(h, w, c.request.http) {
 		c.reset(id, http2.ErrCodeInternal)
 		return
 	}
+	c.sendAnswer(id, window, w, c.read)
+	c.parting = c.parting || w.closes
+}
+
+// sendAnswer sends an answer that is whole.
+func (c *conn) sendAnswer(id uint32, window int64, w *response, now time.Time) {
 	var flags http2.Flags
 	if w.end() {
 		flags = http2.FlagHeadersEndStream
 	}
 	from := c.beginBlock(id, flags)
 	c.out = append(fieldblock.AppendStatus(c.out, w.status), w.block...)
-	c.out = append(c.out, c.date()...)
+	c.out = append(c.out, c.date(now)...)
 	c.endBlock(id, from)
 	if flags == 0 {
-		c.sendBody(id, window)
-	}
-	if w.closes {
-		c.parting = true
+		c.sendBody(id, window, w)
 	}
 }
 
 // call calls a handler, and reports whether the request has an answer.
-func (c *conn) call(h http.Handler) (answered bool) {
+func (c *conn) call(h http.Handler, w http.ResponseWriter, r *http.Request) (answered bool) {
 	defer func() {
 		if answered {
 			return
@@ -149,13 +157,12 @@ func (c *conn) call(h http.Handler) (answered bool) {
 			c.srv.cfg.HTTP.ErrorLog.Printf("http2: panic serving %v: %v\n%s", c.nc.RemoteAddr(), e, debug.Stack())
 		}
 	}()
-	h.ServeHTTP(&c.response, c.request.http)
+	h.ServeHTTP(w, r)
 	return true
 }
 
 // sendBody sends the body of an answer, and its trailer.
-func (c *conn) sendBody(id uint32, window int64) {
-	w := &c.response
+func (c *conn) sendBody(id uint32, window int64, w *response) {
 	w.block = w.block[:0]
 	for _, name := range w.trailers {
 		w.block = fieldblock.AppendValues(w.block, name, w.header[name])
@@ -208,11 +215,11 @@ func setLength(header []byte, n int) {
 }
 
 // date returns the encoded field.
-func (c *conn) date() []byte {
-	if at := c.read.Unix(); at != c.dateAt || len(c.dateField) == 0 {
+func (c *conn) date(now time.Time) []byte {
+	if at := now.Unix(); at != c.dateAt || len(c.dateField) == 0 {
 		var value [len(http.TimeFormat)]byte
 		c.dateAt = at
-		c.dateField = fieldblock.AppendField(c.dateField[:0], "date", c.read.UTC().AppendFormat(value[:0], http.TimeFormat))
+		c.dateField = fieldblock.AppendField(c.dateField[:0], "date", now.UTC().AppendFormat(value[:0], http.TimeFormat))
 	}
 	return c.dateField
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/weir-go/weir/service/internal/httpserve"
 )
 
-// answer answers /now/... and /later/... alike.
+// answer answers /now/..., /soon/... and /later/... alike.
 func answer(w http.ResponseWriter, r *http.Request) {
 	_, what, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	body, err := io.ReadAll(r.Body)
@@ -54,6 +54,14 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(bytes.Repeat([]byte("x"), n))
 	case what == "wait":
 		<-r.Context().Done()
+	case what == "slow":
+		select {
+		case <-time.After(time.Second):
+			_, _ = io.WriteString(w, "xxxxxxxxx")
+		case <-r.Context().Done():
+		}
+	case what == "stuck":
+		time.Sleep(time.Minute)
 	default:
 		h["Weir-Odd"] = []string{"a", "b"}
 		w.WriteHeader(http.StatusTeapot)
@@ -63,6 +71,9 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %s %s %q %d %q", r.Method, r.Host, r.URL, r.RequestURI, r.ContentLength, body)
 	}
 }
+
+// single is Config.Single.
+func single(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/soon/") }
 
 // timeout bounds the time of a client for a header, and for an answer.
 const timeout = 10 * time.Second
@@ -89,7 +100,7 @@ func newServer(std bool) service {
 	if std {
 		return srv
 	}
-	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }})
+	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }, Single: single})
 }
 
 // A client speaks HTTP/2 by hand, in a bubble.

@@ -1,6 +1,6 @@
 // Package http2serve serves the HTTP/2 connections of callers of weir serve. It answers requests
 // that never wait on the goroutine that reads their connection, with one write for all requests
-// that one read has brought. It relays every other stream to an http.Server, frame by frame, over
+// that one read has brought, and requests that wait on a goroutine of their own. It relays every other stream to an http.Server, frame by frame, over
 // a connection in memory, and hands connections that are not HTTP/2 over to it. docs/http2.md
 // describes it.
 package http2serve
@@ -28,6 +28,9 @@ type Config struct {
 	// request has not come yet. Immediate and the Handler must not keep such a request, or texts of
 	// its path, after they return.
 	Immediate func(*http.Request) bool
+	// Single reports whether the Handler gives a request without a body, which is not Immediate, a single answer: without
+	// Flush, Hijack, or a status below 200. Single must not keep the request either. The Handler gets a copy.
+	Single func(*http.Request) bool
 }
 
 // A Server serves connections. It is safe for concurrent use.

@@ -114,14 +114,25 @@ func (c *conn) handleFields(fields []*fieldblock.Field, tooLong bool, now time.T
 		c.relayHeaders(k.id, k.flags, k.priority, fields)
 	case tooLong:
 		c.respond(k.id, c.initial, http.HandlerFunc(refuseHeader))
-	case !c.srv.cfg.Immediate(c.request.http):
-		c.relayHeaders(k.id, k.flags, k.priority, fields)
-	case ended:
-		c.respond(k.id, c.initial, c.srv.cfg.HTTP.Handler)
 	default:
-		c.addUnread(k.id, fields)
+		c.handleRequest(fields, ended)
 	}
 	return nil
+}
+
+// handleRequest answers the request that was set, or begins to.
+func (c *conn) handleRequest(fields []*fieldblock.Field, ended bool) {
+	k := &c.block
+	switch immediate := c.srv.cfg.Immediate(c.request.http); {
+	case immediate && ended:
+		c.respond(k.id, c.initial, c.srv.cfg.HTTP.Handler)
+	case immediate:
+		c.addUnread(k.id, fields)
+	case ended && c.srv.cfg.Single(c.request.http):
+		c.park(k.id)
+	default:
+		c.relayHeaders(k.id, k.flags, k.priority, fields)
+	}
 }
 
 // refuseHeader answers a request with too many header fields, as net/http does.
@@ -147,7 +158,7 @@ func (c *conn) handleTrailer(fields []*fieldblock.Field) error {
 		if !c.block.flags.Has(http2.FlagHeadersEndStream) || slices.ContainsFunc(fields, func(f *fieldblock.Field) bool { return f.Kind < fieldblock.ContentLength }) {
 			c.reset(id, http2.ErrCodeProtocol)
 		}
-	case b != nil:
+	case b != nil, c.parked[id] != nil:
 		c.reset(id, http2.ErrCodeStreamClosed)
 	default:
 		return errProtocol

@@ -92,6 +92,11 @@ func (c *conn) widen(id uint32, n int64) {
 			c.reset(id, http2.ErrCodeFlowControl)
 		}
 	}
+	if p := c.parked[id]; p != nil {
+		if p.window += n; p.window > maxWindow {
+			c.reset(id, http2.ErrCodeFlowControl)
+		}
+	}
 	if b := c.blockedOf(id); b != nil {
 		if b.window += n; b.window > maxWindow {
 			c.reset(id, http2.ErrCodeFlowControl)
@@ -111,6 +116,10 @@ func (c *conn) resizeWindows(initial int64) bool {
 		u.window += more
 		valid = valid && u.window <= maxWindow
 	}
+	for _, p := range c.parked {
+		p.window += more
+		valid = valid && p.window <= maxWindow
+	}
 	for id := range c.relayed {
 		c.relayed[id] += more
 	}
@@ -129,6 +138,10 @@ func (c *conn) forget(id uint32) {
 		c.owed += u.frames
 		c.removeUnread(u)
 		unreads.Put(u)
+	}
+	if p := c.parked[id]; p != nil {
+		p.cancel()
+		delete(c.parked, id)
 	}
 	if b := c.blockedOf(id); b != nil {
 		if b.relayed {

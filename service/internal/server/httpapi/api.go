@@ -182,10 +182,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // that can be told at a glance.
 func (a *API) Immediate(r *http.Request) bool {
 	path, query := r.URL.Path, r.URL.RawQuery
-	if !strings.HasPrefix(path, "/rate/") && !strings.HasPrefix(path, "/lease/") && !strings.HasPrefix(path, "/check") {
-		return false
-	}
-	return len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
+	return a.Single(r) && len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
+}
+
+// Single reports whether a request has a single answer, perhaps after a wait: one about a key, or of a gateway.
+func (a *API) Single(r *http.Request) bool {
+	path := r.URL.Path
+	return strings.HasPrefix(path, "/rate/") || strings.HasPrefix(path, "/lease/") || strings.HasPrefix(path, "/check")
 }
 
 // maxImmediate bounds the path and the query of an Immediate request, in bytes. Long keys are not remembered,
