@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -32,7 +33,7 @@ type proxyCmd struct {
 	proxyRules `embed:""`
 
 	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it; for comparison, also aimd, vegas or gradient2. With --rules: of the requests that no class with a limit has (${default})."`
-	InitialLimit int           `default:"10" placeholder:"N" help:"Initial limit, unless it is a number (${default})."`
+	InitialLimit int           `least:"0" default:"0" placeholder:"N" help:"Initial limit, unless it is a number; 0: 10, or the bound that is nearer (${default})."`
 	MinLimit     int           `default:"1" placeholder:"N" help:"Lower bound of the limit, unless it is a number (${default})."`
 	MaxLimit     int           `default:"10000" placeholder:"N" help:"Upper bound of the limit, unless it is a number (${default})."`
 	MaxHealthy   time.Duration `least:"0s" name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto and aimd: a longer response time of the origin is overload; 0: auto decides (${default})."`
@@ -58,7 +59,7 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 	return proxy.Config{
 		Origins: c.Origin, Limit: c.Limit,
 		Auto: limit.Config{
-			Initial: c.InitialLimit, Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
+			Initial: cmp.Or(c.InitialLimit, max(min(10, c.MaxLimit), c.MinLimit)), Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
 		},
 		SlowStart: c.SlowStart, MaxPressure: c.MaxPressure, PressureFile: c.PressureFile,
 		Queue: settings.OrNone(c.Queue), MaxWait: settings.OrNone(c.MaxWait), Timeout: settings.OrNone(c.Timeout),

@@ -11,17 +11,39 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// Without flags, the proxy has the defaults of the library.
-func TestProxyDefaults(t *testing.T) {
+// parseProxy returns the configuration of a proxy with flags.
+func parseProxy(t *testing.T, flags ...string) proxy.Config {
+	t.Helper()
 	var c commands
 	parser, err := kong.New(&c, options()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.Parse([]string{"proxy", "--origin", "http://127.0.0.1:1"}); err != nil {
+	if _, err := parser.Parse(append([]string{"proxy", "--origin", "http://127.0.0.1:1"}, flags...)); err != nil {
 		t.Fatal(err)
 	}
-	cfg := c.Proxy.config(slog.New(slog.DiscardHandler))
+	return c.Proxy.config(slog.New(slog.DiscardHandler))
+}
+
+// The initial limit is within the bounds, unless it is given.
+func TestProxyInitialLimit(t *testing.T) {
+	for _, tt := range []struct {
+		flags []string
+		want  int
+	}{
+		{[]string{"--min-limit=32"}, 32},
+		{[]string{"--max-limit=5"}, 5},
+		{[]string{"--min-limit=32", "--initial-limit=40"}, 40},
+	} {
+		if got := parseProxy(t, tt.flags...).Auto.Initial; got != tt.want {
+			t.Errorf("%q: it begins at %d: want %d", tt.flags, got, tt.want)
+		}
+	}
+}
+
+// Without flags, the proxy has the defaults of the library.
+func TestProxyDefaults(t *testing.T) {
+	cfg := parseProxy(t)
 	if cfg.Queue != inflight.DefaultQueue || cfg.MaxWait != inflight.DefaultMaxWait {
 		t.Errorf("%d may wait for %v: want inflight's defaults", cfg.Queue, cfg.MaxWait)
 	}
