@@ -8,7 +8,7 @@ MODULES = grpclimit metric redislimit weirotel service service/bench bench examp
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
-.PHONY: build demo test bench lint release-check need help
+.PHONY: build demo test bench profile lint release-check need help
 
 build: ## build bin/weir
 	go build -C service -o ../bin/weir ./cmd/weir
@@ -45,6 +45,10 @@ lint: ## formatting, vet, staticcheck, tidy modules, plain words
 bench: ## benchmarks, side by side with the obvious alternatives, and a table of ratios
 	@for m in . $(filter-out service/bench bench examples deploy internal/tools,$(MODULES)); do (cd $$m && go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...) || exit 1; done
 	cd bench && go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 3 -cpu 1,2 -timeout 60m . | go run ./table
+
+profile: build ## profile weir serve under load, for the compiler
+	go build -C service/bench -o ../../bin/grpcfloor ./grpcfloor
+	cd service/bench && go run ./serve -pgo ../cmd/weir/default.pgo -seconds 5
 
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..

@@ -41,7 +41,7 @@ const (
 //
 // While the server is away, the last assignment holds until its time to live ends. From then
 // on Config.Away decides: Local allows the limit that the server told, divided by the number
-// of leaves that it told or, if that is greater, by Config.Instances.
+// of leaves that it told or, if that is greater, by Config.Instances; if it told none, Config.LocalQuota.
 type LeafConfig struct {
 	// Name identifies the Client at the server. Two Clients must not have the same. If empty,
 	// it is random.
@@ -95,6 +95,9 @@ func (c *Client) newLeaf() (*leafMode, error) {
 		l.policy.Away = leaf.AllowAway
 	case Local:
 		l.policy.Away = leaf.ShareAway
+		if c.cfg.LocalQuota == gcra.Unlimited() {
+			l.policy.Away = leaf.ShareOrPass
+		}
 	}
 	switch cfg.First {
 	case FirstShare:
@@ -102,7 +105,7 @@ func (c *Client) newLeaf() (*leafMode, error) {
 	case FirstDeny:
 		l.policy.First = leaf.DenyFirst
 	}
-	if c.cfg.LocalQuota != (gcra.Quota{}) { // the part of each Client
+	if c.cfg.LocalQuota != (gcra.Quota{}) && (l.policy.Away != leaf.ShareOrPass || cfg.First == FirstShare) { // the part of each Client
 		const most = 1e15 // instead of no limit
 		n := float64(c.cfg.Instances)
 		l.policy.Limit = leaf.Limit{

@@ -113,7 +113,7 @@ func (k *Keys) denied(e *entry, n float64, l Limit) weir.Decision {
 
 // byRule decides by the Policy alone.
 func (k *Keys) byRule(now time.Duration, e *entry, n int, away bool) weir.Decision {
-	if away && e.policy.Away == AllowAway {
+	if away && e.policy.Away.passes() {
 		e.used += n
 		return weir.Decision{OK: true, Remaining: math.MaxInt}
 	}
@@ -159,7 +159,7 @@ func (k *Keys) entry(now time.Duration, key string, p *Policy) *entry {
 	if e == nil {
 		e = k.add(now, key, p)
 	}
-	if !e.assigned && !e.sharing && p.Away == ShareAway && k.away(now) && e.share() != (Limit{}) {
+	if !e.assigned && !e.sharing && p.Away.shares() && k.away(now) && e.share() != (Limit{}) {
 		// The bucket has what the share has brought in since the last request.
 		e.sharing, e.tokens, e.at = true, min(e.tokens, 0), e.last
 	}
@@ -180,7 +180,7 @@ func (k *Keys) add(now time.Duration, key string, p *Policy) *entry {
 	if !room {
 		return e
 	}
-	if share := e.share(); share != (Limit{}) && (p.First == ShareFirst || p.Away == ShareAway && k.away(now)) {
+	if share := e.share(); share != (Limit{}) && (p.First == ShareFirst || p.Away.shares() && k.away(now)) {
 		e.sharing, e.tokens = true, share.Burst // a key that is not in use has all its tokens
 	}
 	e.index, e.spread = len(k.list), uint8(len(k.list)*0x9d)
@@ -213,7 +213,7 @@ func (k *Keys) step(now time.Duration, e *entry, away bool) Step {
 		return Last
 	case k.live(now, e):
 		return Assigned
-	case away && e.policy.Away == ShareAway && e.index >= 0 && (e.share() != Limit{} || e.unlimited):
+	case away && e.policy.Away.shares() && e.index >= 0 && (e.share() != Limit{} || e.unlimited):
 		e.startShare(now)
 		return Share
 	case away:

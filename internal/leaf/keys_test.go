@@ -57,6 +57,7 @@ func TestMaxKeys(t *testing.T) {
 	}{
 		{leaf.Policy{}, leaf.Ask, leaf.ByRule, false},
 		{leaf.Policy{First: leaf.DenyFirst, Away: leaf.AllowAway}, leaf.ByRule, leaf.ByRule, true},
+		{leaf.Policy{Away: leaf.ShareOrPass}, leaf.Ask, leaf.ByRule, true},
 		{leaf.Policy{First: leaf.ShareFirst, Away: leaf.ShareAway, Limit: leaf.Limit{Rate: 1, Burst: 1}}, leaf.Ask, leaf.ByRule, false},
 	} {
 		s := started(t, leaf.Config{MaxKeys: 1}, c.policy)

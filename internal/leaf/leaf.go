@@ -48,10 +48,17 @@ const (
 type Away uint8
 
 const (
-	DenyAway  Away = iota // it denies
-	AllowAway             // it allows
-	ShareAway             // by the safe share of the limit; it denies if it knows no limit
+	DenyAway    Away = iota // it denies
+	AllowAway               // it allows
+	ShareAway               // by the safe share of the limit; it denies if it knows no limit
+	ShareOrPass             // by the safe share of the limit; it allows if it knows no limit
 )
+
+// shares reports whether a key with a known limit is decided by the safe share of that.
+func (a Away) shares() bool { return a == ShareAway || a == ShareOrPass }
+
+// passes reports whether a key that is decided by the Policy alone is allowed.
+func (a Away) passes() bool { return a == AllowAway || a == ShareOrPass }
 
 // A Limit is a rate with a burst.
 type Limit struct {

@@ -76,7 +76,7 @@ func (k *Keys) Ready(now time.Duration, w *Waiter) (weir.Decision, Step, weir.Re
 
 // serve gives tokens to the waiters of an entry, in their order.
 func (k *Keys) serve(now time.Duration, e *entry, step Step) {
-	free := e.unlimited || step == ByRule && e.policy.Away == AllowAway && k.away(now)
+	free := e.unlimited || step == ByRule && e.policy.Away.passes() && k.away(now)
 	if step == Ask || step == ByRule && !free {
 		return
 	}

@@ -109,7 +109,8 @@ type loadOutputs struct {
 	closers   []func() error
 }
 
-// open opens all files and the listener before the run, so that an error comes early.
+// open opens all files and the listener before the run, so that an error comes early. After one, files that were there
+// have what they had.
 func (c *loadOutput) open(timeout time.Duration, stderr io.Writer) (o *loadOutputs, err error) {
 	o = &loadOutputs{collector: report.NewCollector(timeout)}
 	o.record = o.collector.Add
@@ -118,21 +119,23 @@ func (c *loadOutput) open(timeout time.Duration, stderr io.Writer) (o *loadOutpu
 			_ = o.close() // the first error is returned
 		}
 	}()
+	if c.Metrics != "" {
+		if err := o.serveMetrics(c.Metrics, stderr); err != nil {
+			return o, err
+		}
+	}
 	for _, name := range c.Report {
 		if err := o.createReport(name); err != nil {
 			return o, err
 		}
 	}
-	if c.Trace != "" {
+	if c.Trace != "" { // the last, because this empties the file
 		write, finish, err := createTrace(c.Trace)
 		if err != nil {
 			return o, err
 		}
 		o.closers = append(o.closers, finish)
 		o.also(write)
-	}
-	if c.Metrics != "" {
-		return o, o.serveMetrics(c.Metrics, stderr)
 	}
 	return o, nil
 }
@@ -149,7 +152,7 @@ func (o *loadOutputs) createReport(name string) error {
 	default:
 		return usagef("--report=%s: the name must end in .json, .html or .hgrm", name)
 	}
-	f, err := os.Create(name)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o666) // writeReport empties it
 	if err != nil {
 		return fmt.Errorf("--report: %w", err)
 	}
@@ -227,6 +230,13 @@ func (c *loadCmd) finish(std streams, out *loadOutputs, r report.Report) error {
 }
 
 func writeReport(f *os.File, r report.Report, checked bool, broken []string) error {
+	if info, err := f.Stat(); err != nil {
+		return err
+	} else if info.Mode().IsRegular() { // and no pipe or device
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+	}
 	switch filepath.Ext(f.Name()) {
 	case ".json":
 		return r.Write(f)

@@ -274,6 +274,19 @@ func TestLoadReports(t *testing.T) {
 	if code, _, stderr = weir(t, "load", "compare", in("a.json"), in("b.json"), "--report", in("c.txt")); code != 2 || !strings.Contains(stderr, "must end in .html") {
 		t.Errorf("%d, %s", code, stderr)
 	}
+	// A run that cannot begin leaves files as they were.
+	was := must(t, in("a.json"))
+	code, _, stderr = weir(t, "load", srv.URL, "-n", "1", "--quiet", "--report", in("a.json"), "--trace", filepath.Join(dir, "no", "trace.csv"))
+	if now, _ := os.ReadFile(in("a.json")); code != 1 || !strings.Contains(stderr, "--trace: ") || string(now) != string(was) {
+		t.Errorf("exit %d, %s: %d bytes, before %d", code, stderr, len(now), len(was))
+	}
+	fatal(t, os.WriteFile(in("a.json"), append(was, was...), 0o600))
+	if code, _, stderr = weir(t, "load", srv.URL, "-n", "1", "--quiet", "--report", in("a.json")); code != 0 {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if code, _, stderr = weir(t, "load", "compare", in("a.json"), in("b.json")); code != 0 {
+		t.Errorf("a report in the place of a longer one: exit %d, %s", code, stderr)
+	}
 	if code, _, stderr = weir(t, "load", srv.URL, "--report", filepath.Join(dir, "no", "a.json")); code != 1 || !strings.Contains(stderr, "--report: ") {
 		t.Errorf("%d, %s", code, stderr)
 	}

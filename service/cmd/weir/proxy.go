@@ -101,7 +101,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	var limited http.Handler = p
 	if to != nil {
 		defer to.Close()
-		limited = takeTokens(to, c.UpstreamKey, p.Shadow, decisions, p)
+		limited = takeTokens(to, c.UpstreamKey, p.Shadow, decisions, p.CountDenied, p)
 	}
 	ln, admin, err := listenBoth(c.Listen, c.Admin)
 	if err != nil {

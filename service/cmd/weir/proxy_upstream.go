@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/inputfile"
@@ -17,7 +18,7 @@ type proxyUpstream struct {
 	UpstreamURL       string      `name:"upstream" env:"WEIR_UPSTREAM" placeholder:"URL" help:"Let each request take a token of --upstream-key from this weir serve, http://host:port or https://host:port, by parts of the limit that it assigns, without a round trip. A request beyond the limit gets 429."`
 	UpstreamKey       string      `name:"upstream-key" placeholder:"KEY" help:"The key of which requests take tokens."`
 	UpstreamTokenFile string      `placeholder:"FILE" help:"A file with the token for --upstream. It must allow decide for --upstream-key."`
-	UpstreamAway      config.Away `default:"share" enum:"deny,allow,share" placeholder:"HOW" help:"How to decide while --upstream does not answer and the last assignment has ended: share divides the limit by the number of leaves; allow, or deny (${default})."`
+	UpstreamAway      config.Away `default:"share" enum:"deny,allow,share" placeholder:"HOW" help:"How to decide while --upstream does not answer and the last assignment has ended: share divides the limit by the number of leaves, and allows all while --upstream has not told the limit; allow, or deny (${default})."`
 	UpstreamLeaves    int         `least:"1" default:"1" placeholder:"N" help:"The least number of leaves to divide the limit by, until --upstream tells more (${default})."`
 }
 
@@ -36,6 +37,7 @@ func (c *proxyUpstream) dial(onAway func(error)) (*client.Client, error) {
 	cfg := client.Config{URL: c.UpstreamURL, Leaf: &client.LeafConfig{}, Away: proxyAway[c.UpstreamAway], OnAway: onAway}
 	if cfg.Away == client.Local {
 		cfg.Instances = c.UpstreamLeaves
+		cfg.LocalQuota = gcra.Unlimited() // the limit of requests in flight still protects the origin
 	}
 	if c.UpstreamTokenFile != "" {
 		text, err := inputfile.Read(c.UpstreamTokenFile, maxToken)
@@ -62,10 +64,11 @@ func newUpstreamDecisions() *prometheus.CounterVec {
 	}, []string{"decision"})
 }
 
-// takeTokens returns a handler that takes a token for each request before next serves it. In shadow
+// takeTokens returns a handler that takes a token for each request before next serves it. It calls refused for a request
+// that it answers itself. In shadow
 // mode, or if the client cannot decide, the request passes: the limit of requests in flight still
 // protects the origin.
-func takeTokens(from *client.Client, key string, shadow func() bool, decisions *prometheus.CounterVec, next http.Handler) http.Handler {
+func takeTokens(from *client.Client, key string, shadow func() bool, decisions *prometheus.CounterVec, refused func(*http.Request), next http.Handler) http.Handler {
 	allowed, denied := decisions.WithLabelValues("allow"), decisions.WithLabelValues("deny")
 	wouldDeny, undecided := decisions.WithLabelValues("would_deny"), decisions.WithLabelValues("undecided")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,6 +81,7 @@ func takeTokens(from *client.Client, key string, shadow func() bool, decisions *
 			wouldDeny.Inc()
 		default:
 			denied.Inc()
+			refused(r)
 			overQuota.Write(w, r, problem.RetryAfter(d.RetryAfter))
 			return
 		}

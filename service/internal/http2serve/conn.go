@@ -77,7 +77,7 @@ type conn struct {
 	bodies   []*unread  // requests whose body has not come yet
 	blocked  []*blocked
 	parked   map[uint32]*parked
-	parking  int // handlers of parked requests, also of those that the client has reset
+	parking  int // running handlers of parked requests, also after the client has reset the stream
 	relay    *relay
 	relayed  map[uint32]int64 // streams that the relay has not answered, and the DATA that it may send for each
 	returned int              // bytes of its DATA that the client has taken, and it was not told

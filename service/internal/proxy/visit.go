@@ -49,6 +49,14 @@ func (v *visit) end(p *Proxy) {
 	}
 }
 
+// CountDenied counts a request that the caller has denied, and answered itself.
+func (p *Proxy) CountDenied(r *http.Request) {
+	v := p.visit(r)
+	defer v.end(p)
+	p.all.requests.Add(1)
+	v.class.counts.requests.Add(1)
+}
+
 // ruled serves a request by the file of rules.
 func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request) {
 	v := p.visit(r)

@@ -159,6 +159,8 @@ func (c *checker) patterns(path string, list Texts, add func(pattern, at string)
 			c.check(false, at, pattern, "must have at most %d bytes", maxPattern)
 		} else if slices.Contains(list[:i], pattern) {
 			c.check(false, at, pattern, "must not be there twice")
+		} else if why := never(pattern); why != "" {
+			c.check(false, at, pattern, "must %s: it would match no request", why)
 		} else if err := add(pattern, at); errors.Is(err, errConflict) {
 			c.check(false, at, pattern, "must not %v", err)
 		} else if err != nil {

@@ -184,7 +184,7 @@ func (p part) function(routes *Routes) func(*http.Request) (string, bool) {
 	case "method":
 		return func(r *http.Request) (string, bool) { return r.Method, true }
 	case "host":
-		return func(r *http.Request) (string, bool) { return caller.Key(strings.ToLower(r.Host)) }
+		return func(r *http.Request) (string, bool) { return caller.Key(canonicalHost(r.Host)) }
 	case "cookie":
 		return func(r *http.Request) (string, bool) {
 			for _, c := range r.CookiesNamed(p.name) {

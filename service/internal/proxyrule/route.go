@@ -92,8 +92,8 @@ func (s *Routes) Match(r *http.Request) (pattern string, ok bool) {
 	if len(s.muxes) == 0 {
 		return "", false
 	}
-	if r.URL.RawPath != "" {
-		r = &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: clean(r.URL.Path)}}
+	if host := canonicalHost(r.Host); r.URL.RawPath != "" || host != r.Host {
+		r = &http.Request{Method: r.Method, Host: host, URL: &url.URL{Path: clean(r.URL.Path)}}
 	}
 	for _, m := range s.muxes {
 		if _, pattern = m.Handler(r); pattern != "" && (m.all || pattern != "/") {
@@ -101,6 +101,44 @@ func (s *Routes) Match(r *http.Request) (pattern string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// canonicalHost returns a host in lower case, without the dot at its end. It keeps the port.
+func canonicalHost(host string) string {
+	name, port := host, ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		name, port = host[:i], host[i:]
+	}
+	return strings.ToLower(strings.TrimSuffix(name, ".")) + port
+}
+
+// never returns what a pattern must have, or lack, to match a request of a client at all.
+func never(pattern string) (must string) {
+	method, rest, ok := strings.Cut(pattern, " ")
+	if !ok {
+		method, rest = "", pattern
+	}
+	host, p := strings.TrimLeft(rest, " \t"), ""
+	if i := strings.IndexByte(host, '/'); i >= 0 {
+		host, p = host[:i], host[i:]
+	}
+	switch {
+	case method == http.MethodConnect:
+		return "have another method, because CONNECT is not served"
+	case method != strings.ToUpper(method):
+		return "have its method in upper case"
+	case host != canonicalHost(host):
+		return "have its host in lower case, without a dot at the end"
+	case strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']'):
+		return "have its host without a port"
+	case strings.ContainsAny(p, "?#"):
+		return "have a path without a query"
+	case strings.Contains(strings.ToLower(p), "%2f"):
+		return "have a path without %2F, because escapes are resolved before"
+	case p != "" && clean(p) != p:
+		return "have a path without //, . and .."
+	}
+	return ""
 }
 
 // clean removes . and .. elements from a path, and double slashes.
