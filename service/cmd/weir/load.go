@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/lab/load"
 	"github.com/weir-go/weir/service/internal/lab/pace"
@@ -93,6 +95,9 @@ func (c *loadCmd) config() (cfg load.Config, err error) {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || name == "" {
 			return cfg, usagef("--header=%s: want NAME:VALUE", h)
+		}
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return cfg, usagef("--header=%q: has a character that a header field cannot have", h)
 		}
 		cfg.Header.Add(name, strings.TrimSpace(value))
 	}

@@ -72,6 +72,7 @@ func TestBadFlags(t *testing.T) {
 		{"load " + to + " --workers=-1", "workers = -1"},
 		{"load " + to + " --timeout=0s", "--timeout=0s: must be >= 1ms"},
 		{"load " + to + " --header x", "--header=x: want NAME:VALUE"},
+		{"load " + to + " --header a:b\x01c", `--header="a:b\x01c": has a character that a header field cannot have`},
 		{"load http://192.0.2.1", "192.0.2.1 is not this machine; give --i-own-this-target"},
 		{"demo --speed 0", "--speed=0: must be in [0.1, 50]"},
 		{"demo --headless --duration 1s", "--duration=1s: must be in [20s, 24h]"},

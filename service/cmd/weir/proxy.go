@@ -65,7 +65,7 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 		Queue: settings.OrNone(c.Queue), MaxWait: settings.OrNone(c.MaxWait), Timeout: settings.OrNone(c.Timeout),
 		AbandonedHold: settings.OrNone(c.AbandonedHold), ClientTimeout: settings.OrNone(c.ClientTimeout),
 		LongLived: settings.OrNone(c.LongLived), Logger: log,
-		LoadRules: c.loader(), RulesPath: c.Rules, Shadow: c.Shadow,
+		LoadRules: c.loader(log), RulesPath: c.Rules, Shadow: c.Shadow,
 	}
 }
 

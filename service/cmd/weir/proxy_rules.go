@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -20,12 +21,20 @@ type proxyRules struct {
 	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How often to compare the content of --rules. Size and time are compared five times a second (${default})."`
 }
 
-// loader returns the function that loads the rules; nil without a file.
-func (c *proxyRules) loader() func() (*proxyrule.Rules, error) {
+// loader returns the function that loads the rules, and logs warnings about them; nil without a file.
+func (c *proxyRules) loader(log *slog.Logger) func() (*proxyrule.Rules, error) {
 	if c.Rules == "" {
 		return nil
 	}
-	return func() (*proxyrule.Rules, error) { return proxyrule.Load(c.Rules) }
+	return func() (*proxyrule.Rules, error) {
+		rules, err := proxyrule.Load(c.Rules)
+		if err == nil {
+			for _, w := range rules.Warnings {
+				log.Warn("a part of the rules rejects all of its requests", "detail", w)
+			}
+		}
+		return rules, err
+	}
 }
 
 // watcher returns a Watcher of the file; nil without one.

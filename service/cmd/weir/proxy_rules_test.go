@@ -105,6 +105,7 @@ rules:
 classes:
   - {name: closed, routes: /closed, limit: 0}
 `))
+	s.times("class closed: limit = 0 rejects all of its requests", 1)
 	for _, tt := range []struct {
 		method, path, key string
 		status            int

@@ -88,7 +88,7 @@ type ClassReport struct {
 type CacheReport struct {
 	Hits      uint64 `json:"hits"`
 	Stale     uint64 `json:"stale"`
-	Filled    uint64 `json:"filled"` // answered by the origin, and kept if it may be
+	Filled    uint64 `json:"filled"` // sent on, and kept if it may be; the limit may have rejected them
 	Coalesced uint64 `json:"coalesced"`
 	Failed    uint64 `json:"failed"`
 	Passed    uint64 `json:"passed"`
