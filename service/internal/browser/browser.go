@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,8 +24,9 @@ type Tab struct {
 	t   testing.TB
 	ctx context.Context
 
-	mu     sync.Mutex
-	errors []string
+	mu       sync.Mutex // guards what follows
+	errors   []string
+	expected string // text of errors that are not recorded; empty: none
 }
 
 // Open opens url in a headless Chromium, which ends with the test. The test fails if
@@ -61,9 +63,7 @@ func open(t testing.TB, url string, width, height int64, more ...chromedp.ExecAl
 	reading.Go(func() {
 		for m, err := range console {
 			if err == nil && (m.IsException() || m.Type == "error") {
-				tab.mu.Lock()
-				tab.errors = append(tab.errors, m.String())
-				tab.mu.Unlock()
+				tab.note(m.String())
 			}
 		}
 	})
@@ -81,6 +81,37 @@ func open(t testing.TB, url string, width, height int64, more ...chromedp.ExecAl
 	})
 	tab.do(chromedp.Navigate(url))
 	return tab
+}
+
+// Expect lets the page have errors that contain a text, from now on: they are not among Errors.
+func (tab *Tab) Expect(text string) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	tab.expected = text
+}
+
+// note records an error of the page, unless it is expected.
+func (tab *Tab) note(e string) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	if tab.expected == "" || !strings.Contains(e, tab.expected) {
+		tab.errors = append(tab.errors, e)
+	}
+}
+
+// WantError waits for an error of the page that contains a text, and removes it: the browser tells of it
+// some time after the page knows.
+func (tab *Tab) WantError(text string) {
+	tab.t.Helper()
+	tab.Until("the console has an error with "+text, func() bool {
+		tab.mu.Lock()
+		defer tab.mu.Unlock()
+		i := slices.IndexFunc(tab.errors, func(e string) bool { return strings.Contains(e, text) })
+		if i >= 0 {
+			tab.errors = slices.Delete(tab.errors, i, i+1)
+		}
+		return i >= 0
+	})
 }
 
 // Errors returns the errors of the page since the last call.

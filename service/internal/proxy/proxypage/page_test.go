@@ -62,9 +62,7 @@ func TestPage(t *testing.T) {
 	until("with its key", has(tab, "explanation", `header X-Api-Key "new"`))
 	explain("a hostile request is text", "/<img src=x onerror=alert(1)>", `X-Api-Key: <script>document.title='broken'</script>`, "<script>document.title='broken'</script>")
 	explain("a bad header is told", "/", "no header", `must be a line such as X-Api-Key: 42`)
-	if errors := tab.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "400") {
-		t.Errorf("%q: want that one answer was 400", errors)
-	}
+	tab.WantError("status of 400")
 	browser.Evaluate[bool](tab, `document.getElementById("explain").scrollIntoView(), true`)
 	tab.Screenshot("explained")
 
@@ -83,9 +81,7 @@ func TestPage(t *testing.T) {
 	until("with its place", has(tab, "config-error", "rules.yaml:5:"))
 	until("the load has failed", has(tab, "load", "FAILED"))
 	tab.Screenshot("failed-reload")
-	if errors := tab.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "422") {
-		t.Errorf("%q: want that one answer was 422", errors)
-	}
+	tab.WantError("status of 422")
 	good, hash := strings.Replace(rules, "rate: 5/m", "rate: 6/m", 1), tab.Text("hash")
 	r.text.Store(&good)
 	tab.Click("reload")
@@ -161,9 +157,7 @@ func TestPageChange(t *testing.T) {
 	tab.Until("it asks once more", open)
 	tab.Click("confirm-yes")
 	tab.Until("an error is told", has(tab, "changed", "nothing was changed"))
-	if errors := tab.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "400") {
-		t.Errorf("%q: want that one answer was 400", errors)
-	}
+	tab.WantError("status of 400")
 }
 
 // An origin that fails is told.
