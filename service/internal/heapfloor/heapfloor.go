@@ -34,6 +34,11 @@ func Keep(ctx context.Context) {
 	}
 	before := debug.SetGCPercent(standard)
 	defer func() { debug.SetGCPercent(before) }()
+	keep(ctx, func(percent int) { debug.SetGCPercent(percent) })
+}
+
+// keep calls set with each new percentage, until ctx ends. The first one differs from Go's.
+func keep(ctx context.Context, set func(percent int)) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -42,7 +47,7 @@ func Keep(ctx context.Context) {
 	for now := standard; ; {
 		metrics.Read(live)
 		if p := percent(live[0].Value.Uint64()); p != now {
-			debug.SetGCPercent(p)
+			set(p)
 			now = p
 		}
 		select {

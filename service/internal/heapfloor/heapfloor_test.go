@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
-	"time"
 )
 
 func TestPercent(t *testing.T) {
@@ -19,27 +18,43 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// The collector follows the live heap, and is as before in the end.
+// The percentage follows the live heap.
+func TestKeepFollows(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(standard))
+	ctx, cancel := context.WithCancel(t.Context())
+	changes, ended := make(chan int, 100), make(chan struct{})
+	go func() {
+		keep(ctx, func(p int) { debug.SetGCPercent(p); changes <- p })
+		close(ended)
+	}()
+	await := func(when string, good func(percent int) bool) { // if it never comes, the test times out
+		t.Log("wait for the percentage of", when)
+		for !good(<-changes) {
+		}
+	}
+	await("a small heap", func(p int) bool { return p > 2*standard })
+	for range 3 { // each collection counts, not only the first one
+		large := make([]byte, 2*floor)
+		runtime.GC()
+		await("a large heap", func(p int) bool { return p == standard })
+		runtime.KeepAlive(large)
+		runtime.GC()
+		await("a small heap again", func(p int) bool { return p > 2*standard })
+	}
+	cancel()
+	<-ended
+}
+
+// In the end, the percentage is as before.
 func TestKeep(t *testing.T) {
 	t.Setenv("GOGC", "")
 	const before = 150
 	defer debug.SetGCPercent(debug.SetGCPercent(before))
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { Keep(ctx); close(ended) }()
-	await(t, "a small heap", func(p uint64) bool { return p > 2*standard })
-	for range 3 { // each collection counts, not only the first one
-		large := make([]byte, 2*floor)
-		runtime.GC()
-		await(t, "a large heap", func(p uint64) bool { return p == standard })
-		runtime.KeepAlive(large)
-		runtime.GC()
-		await(t, "a small heap again", func(p uint64) bool { return p > 2*standard })
-	}
 	cancel()
-	<-ended
+	Keep(ctx)
 	if got := gogc(); got != before {
-		t.Errorf("%d %% in the end: want %d", got, before)
+		t.Errorf("%d %%: want %d", got, before)
 	}
 }
 
@@ -50,15 +65,6 @@ func TestKeepGOGC(t *testing.T) {
 	Keep(t.Context())
 	if got := gogc(); got != before {
 		t.Errorf("%d %%: want %d, as before", got, before)
-	}
-}
-
-// await waits for a percentage. If it never comes, the test times out.
-func await(t *testing.T, when string, good func(percent uint64) bool) {
-	t.Helper()
-	t.Logf("wait for the percentage of %s", when)
-	for !good(gogc()) {
-		time.Sleep(time.Millisecond)
 	}
 }
 
