@@ -16,7 +16,7 @@ type publicServer interface {
 }
 
 // serveInline returns a server of callers that answers requests that do not wait on the goroutine of their
-// connection, and others about keys on a goroutine of their own, if that is configured.
+// connection, and others about keys on a separate goroutine each, if that is configured.
 func (d *Daemon) serveInline(srv *http.Server) publicServer {
 	if d.cfg.Transport != "inline" {
 		return srv

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// A parked is a request that may wait, so that a goroutine of its own calls the handler. The whole request has come. Its
+// A parked is a request that may wait. A separate goroutine calls its handler. The whole request has come. The
 // answer is sent when it is whole.
 type parked struct {
 	conn   *conn
@@ -21,14 +21,13 @@ type parked struct {
 
 // park calls the handler for the request that was set.
 func (c *conn) park(id uint32) {
-	if c.parking >= c.srv.settings.maxStreams { // the client has reset streams whose handlers have not ended yet
+	if c.parking >= c.srv.settings.maxStreams { // the client has reset streams, and their handlers have not ended yet
 		c.reset(id, http2.ErrCodeRefusedStream)
 		return
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
-	p := &parked{conn: c, id: id, window: c.initial, cancel: cancel}
+	p := &parked{conn: c, id: id, window: c.initial, cancel: cancel, answer: response{header: http.Header{}}}
 	p.answer.begin(c.request.http.Method)
-	p.answer.header = http.Header{}
 	if c.parked == nil {
 		c.parked = map[uint32]*parked{}
 	}
@@ -60,14 +59,13 @@ func (p *parked) serve(r *http.Request) {
 	}
 	delete(c.parked, p.id)
 	now := time.Now()
-	switch {
-	case !answered:
-		c.reset(p.id, http2.ErrCodeInternal)
-	default:
+	if answered {
 		c.sendAnswer(p.id, p.window, &p.answer, now)
-		if p.answer.closes {
-			c.goAway(http2.ErrCodeNo)
-		}
+	} else {
+		c.reset(p.id, http2.ErrCodeInternal)
+	}
+	if answered && p.answer.closes {
+		c.goAway(http2.ErrCodeNo)
 	}
 	c.settle(now)
 }

@@ -65,6 +65,22 @@ func TestShutdownParked(t *testing.T) {
 	})
 }
 
+// A reset ends the context of the handler.
+func TestParkedReset(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		c, end := dial(t, srv)
+		defer end()
+		c.start()
+		for range 300 { // more than may run at the same time
+			c.ask(c.get("/soon/wait"))
+			c.ask(reset(c.last))
+		}
+		if r := c.ask(c.get("/soon/empty")); !strings.HasSuffix(r.streams[601], "END") || len(r.streams) != 1 {
+			t.Errorf("%q, %d streams were answered; %v", r.streams[601], len(r.streams), r.goAway)
+		}
+	})
+}
+
 // The handlers of a connection are bounded, also if the client resets their streams and they go on.
 func TestParkedAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

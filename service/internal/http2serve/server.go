@@ -1,6 +1,6 @@
 // Package http2serve serves the HTTP/2 connections of callers of weir serve. It answers requests
 // that never wait on the goroutine that reads their connection, with one write for all requests
-// that one read has brought, and requests that wait on a goroutine of their own. It relays every other stream to an http.Server, frame by frame, over
+// that one read has brought, and requests that wait on a separate goroutine each. It relays every other stream to an http.Server, frame by frame, over
 // a connection in memory, and hands connections that are not HTTP/2 over to it. docs/http2.md
 // describes it.
 package http2serve
