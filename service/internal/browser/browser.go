@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -99,19 +98,18 @@ func (tab *Tab) note(e string) {
 	}
 }
 
-// WantError waits for an error of the page that contains a text, and removes it: the browser tells of it
-// some time after the page knows.
+// WantError expects a single error of the page since the last call of Errors, which contains a text. It waits for it,
+// because the browser reports it some time after the page knows.
 func (tab *Tab) WantError(text string) {
 	tab.t.Helper()
+	var errors []string
 	tab.Until("the console has an error with "+text, func() bool {
-		tab.mu.Lock()
-		defer tab.mu.Unlock()
-		i := slices.IndexFunc(tab.errors, func(e string) bool { return strings.Contains(e, text) })
-		if i >= 0 {
-			tab.errors = slices.Delete(tab.errors, i, i+1)
-		}
-		return i >= 0
+		errors = append(errors, tab.Errors()...)
+		return len(errors) > 0
 	})
+	if len(errors) != 1 || !strings.Contains(errors[0], text) {
+		tab.t.Errorf("the page's console: %q: want one error with %q", errors, text)
+	}
 }
 
 // Errors returns the errors of the page since the last call.
