@@ -11,8 +11,8 @@ import (
 )
 
 // Routes is a set of patterns of http.ServeMux. Unlike a ServeMux, it resolves escapes in
-// paths before it removes . and .. elements, so that a client cannot avoid a pattern by
-// another spelling of its path. Match is safe for concurrent use.
+// paths before it removes . and .. elements, and compares hosts without case and a dot at the end, so that
+// a client cannot avoid a pattern by another spelling. Match is safe for concurrent use.
 type Routes struct {
 	// Patterns of one mux do not conflict: of several that match a request, one is the most
 	// specific.
@@ -103,13 +103,17 @@ func (s *Routes) Match(r *http.Request) (pattern string, ok bool) {
 	return "", false
 }
 
-// canonicalHost returns a host in lower case, without the dot at its end. It keeps the port.
+// canonicalHost returns a host in lower case, without the dot at its end. It keeps the port, and allocates only if
+// something changes.
 func canonicalHost(host string) string {
 	name, port := host, ""
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		name, port = host[:i], host[i:]
 	}
-	return strings.ToLower(strings.TrimSuffix(name, ".")) + port
+	if canonical := strings.ToLower(strings.TrimSuffix(name, ".")); canonical != name {
+		return canonical + port
+	}
+	return host
 }
 
 // never returns what a pattern must have, or lack, to match a request of a client at all.
