@@ -280,6 +280,12 @@ func TestLoadReports(t *testing.T) {
 	if now, _ := os.ReadFile(in("a.json")); code != 1 || !strings.Contains(stderr, "--trace: ") || string(now) != string(was) {
 		t.Errorf("exit %d, %s: %d bytes, before %d", code, stderr, len(now), len(was))
 	}
+	fatal(t, os.WriteFile(in("trace.csv"), was, 0o600))
+	used := strings.TrimPrefix(srv.URL, "http://")
+	code, _, stderr = weir(t, "load", srv.URL, "-n", "1", "--quiet", "--trace", in("trace.csv"), "--metrics", used)
+	if code != 1 || !strings.Contains(stderr, "--metrics") || string(must(t, in("trace.csv"))) != string(was) {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
 	fatal(t, os.WriteFile(in("a.json"), append(was, was...), 0o600))
 	if code, _, stderr = weir(t, "load", srv.URL, "-n", "1", "--quiet", "--report", in("a.json")); code != 0 {
 		t.Errorf("exit %d, %s", code, stderr)

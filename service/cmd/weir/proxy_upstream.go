@@ -64,10 +64,9 @@ func newUpstreamDecisions() *prometheus.CounterVec {
 	}, []string{"decision"})
 }
 
-// takeTokens returns a handler that takes a token for each request before next serves it. It calls refused for a request
-// that it answers itself. In shadow
-// mode, or if the client cannot decide, the request passes: the limit of requests in flight still
-// protects the origin.
+// takeTokens returns a handler that takes a token for each request before next serves it. It calls refused for a
+// request that it denies. In shadow mode, or if the client cannot decide, the request passes: the limit of
+// requests in flight still protects the origin.
 func takeTokens(from *client.Client, key string, shadow func() bool, decisions *prometheus.CounterVec, refused func(*http.Request), next http.Handler) http.Handler {
 	allowed, denied := decisions.WithLabelValues("allow"), decisions.WithLabelValues("deny")
 	wouldDeny, undecided := decisions.WithLabelValues("would_deny"), decisions.WithLabelValues("undecided")

@@ -9,7 +9,7 @@ import (
 // maxProfiles bounds concurrent profiles: each takes as long as its request asks.
 const maxProfiles = 4
 
-// ServeProfiles serves /debug/pprof/.
+// ServeProfiles serves /debug/pprof/. Beyond maxProfiles at a time, a profile gets 503.
 func ServeProfiles(mux *http.ServeMux) {
 	bounded := atMost(maxProfiles)
 	mux.HandleFunc("GET /debug/pprof/", bounded(pprof.Index))

@@ -73,7 +73,7 @@ type ClassReport struct {
 	// was answered by the cache; except that a request counts as admitted and as
 	// too_large if the length of its body was not known and exceeds the bound.
 	Requests  uint64            `json:"requests"`
-	Denied    uint64            `json:"denied"` // by rules
+	Denied    uint64            `json:"denied"` // by rules, or by the caller (CountDenied)
 	Admitted  uint64            `json:"admitted"`
 	Cancelled uint64            `json:"cancelled"` // the client left the queue
 	Rejected  map[string]uint64 `json:"rejected"`  // by the limit, by reason; too_large; pressure
