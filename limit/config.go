@@ -15,6 +15,11 @@ type Config struct {
 	// MaxHealthyLatency, if not zero, is the longest duration of healthy work, queues
 	// included. Work that took longer counts as Dropped.
 	MaxHealthyLatency time.Duration `json:"max_healthy_latency,omitempty"`
+	// QuickLatency, of Auto, is a mean duration of work that need not be shorter. Up to it,
+	// Auto does not shorten the queue in the service, unless the queue costs throughput. By
+	// Little's law, throughput × QuickLatency units may be in flight. If zero, no queue is
+	// short enough.
+	QuickLatency time.Duration `json:"quick_latency,omitempty"`
 }
 
 // fill sets the bounds that are zero to these defaults, lowers Max to most, and returns an
@@ -32,6 +37,8 @@ func (c *Config) fill(initial, low, high, most int) error {
 		return fmt.Errorf("limit: Initial = %d: must be in [%d, %d]", c.Initial, c.Min, c.Max)
 	case c.MaxHealthyLatency < 0:
 		return fmt.Errorf("limit: MaxHealthyLatency = %v: must be >= 0", c.MaxHealthyLatency)
+	case c.QuickLatency < 0:
+		return fmt.Errorf("limit: QuickLatency = %v: must be >= 0", c.QuickLatency)
 	}
 	return nil
 }

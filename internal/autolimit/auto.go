@@ -54,10 +54,11 @@ const (
 	lower              // a drain: measuring whether less in flight takes less time
 )
 
-// Config is limit.Config, with no zero but that of MaxHealthyLatency.
+// Config is limit.Config, with no zero but those of the durations.
 type Config struct {
 	Initial, Min, Max int
 	MaxHealthyLatency time.Duration
+	QuickLatency      time.Duration
 }
 
 // A Sample is limit.Sample.
@@ -129,8 +130,9 @@ type Auto struct {
 	nextStride float64  // this is the next stride
 	nextNeed   int      // and these are the samples of its reference
 
-	common   // what all limiters do together
-	failures // what has failed
+	quickWork // what is done for work that is quick
+	common    // what all limiters do together
+	failures  // what has failed
 }
 
 // New returns an Auto under a valid Config.
@@ -193,14 +195,14 @@ func (a *Auto) observe(s *Sample) Cause {
 func (a *Auto) measure(s *Sample) Cause {
 	took := a.clipped(s)
 	if s.Outcome == weir.Success {
-		a.recent.Add(took, a.log(s.Inflight))
+		a.recent.Add(took, s.Inflight, a.log(s.Inflight))
 	}
 	if s.Start >= a.since {
 		a.peak = max(a.peak, s.Inflight)
 	}
 	if a.trial == lower {
 		if s.Outcome == weir.Success && a.current(s) {
-			a.window.Add(took, a.log(s.Inflight))
+			a.window.Add(took, s.Inflight, a.log(s.Inflight))
 		}
 		return a.drained(s.End)
 	}
@@ -216,7 +218,7 @@ func (a *Auto) measure(s *Sample) Cause {
 	case !used:
 		return a.idle(s.End)
 	case a.current(s):
-		a.window.Add(took, a.log(s.Inflight))
+		a.window.Add(took, s.Inflight, a.log(s.Inflight))
 		return a.judge(s.End)
 	}
 	return Kept

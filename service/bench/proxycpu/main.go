@@ -6,8 +6,7 @@
 //
 //	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 500ms] [-rounds 15] [-only REGEXP]
 //
-// With --limit 1000, no request waits. By default, the limit finds itself, and some do: the
-// origin answers within microseconds, so more requests in flight add nothing.
+// With --limit 1000, no request waits. By default, the limit finds itself.
 //
 // It needs h2load and nginx. The proxies take turns, in a random order in each round, and each is
 // a separate process. The table has medians of the rounds: of the processor time, and of its
