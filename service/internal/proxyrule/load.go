@@ -101,12 +101,13 @@ func Recognize(name string, text []byte) bool {
 	if !ok {
 		return false
 	}
-	return slices.ContainsFunc(list.Values, func(n ast.Node) bool {
-		rule := fieldsOf(file, n)
-		has := func(name string) bool { return rule[name] != nil }
-		return slices.ContainsFunc([]string{"by", "routes", "except"}, has) ||
-			has("rate") && !slices.ContainsFunc([]string{"key", "glob", "regex", "entries"}, has)
-	})
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(list.Values, func(n ast.Node) bool {
+			rule := fieldsOf(file, n)
+			return slices.ContainsFunc(names, func(name string) bool { return rule[name] != nil })
+		})
+	}
+	return has("by", "routes", "except") || has("rate") && !has("key", "glob", "regex", "entries")
 }
 
 // fieldsOf returns the values of a mapping by name.

@@ -139,20 +139,22 @@ func TestLoad(t *testing.T) {
 // The kind of a file follows from its fields.
 func TestRecognize(t *testing.T) {
 	for text, want := range map[string]bool{
-		"mode: shadow":                           true,
-		"rules: [{name: a, rate: 1/s}]":          true,
-		"rules: [{name: a, by: address}]":        true,
-		"classes: []":                            true,
-		"default: {max_body: 1MiB}":              true,
-		"rules: [{key: a, rate: 1/s}]":           false,
-		"rules: [{glob: a, concurrency: {}}]":    false,
-		"rules: []":                              false,
-		"apply: all\nrules: []":                  false,
-		"domain: a\ndescriptors: []":             false,
-		"[{\"pattern\": \"a\", \"rate\": 5}]":    false,
-		"":                                       false,
-		"rules: {":                               false,
-		"rules: [7, {entries: {a: b}, rate: 1}]": false,
+		"mode: shadow":                                 true,
+		"rules: [{name: a, rate: 1/s}]":                true,
+		"rules: [{name: a, by: address}]":              true,
+		"classes: []":                                  true,
+		"default: {max_body: 1MiB}":                    true,
+		"rules: [{key: a, rate: 1/s}]":                 false,
+		"rules: [{glob: a, concurrency: {}}]":          false,
+		"rules: []":                                    false,
+		"apply: all\nrules: []":                        false,
+		"domain: a\ndescriptors: []":                   false,
+		"[{\"pattern\": \"a\", \"rate\": 5}]":          false,
+		"":                                             false,
+		"rules: {":                                     false,
+		"rules: [7, {entries: {a: b}, rate: 1}]":       false,
+		"rules: [{glob: a, rate: 1/s}, {rate: 1/s}]":   false, // has forgotten a key
+		"rules: [{name: a, rate: 1/s}, {by: address}]": true,
 	} {
 		if got := proxyrule.Recognize("a.yaml", []byte(text)); got != want {
 			t.Errorf("%s: %v: want %v", text, got, want)
