@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -61,6 +62,8 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 			return nil, fmt.Errorf("proxy: Origins: %w", err)
 		case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Host == "":
 			return nil, fmt.Errorf("proxy: Origins = %q: must be an absolute http, https or h2c URL", text)
+		case !isPort(u.Port()):
+			return nil, fmt.Errorf("proxy: Origins = %q: must have a port from 1 to 65535, or none", text)
 		case u.User != nil || u.Fragment != "":
 			return nil, fmt.Errorf("proxy: Origins = %q: must have no user and no fragment", u.Redacted())
 		}
@@ -76,6 +79,12 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 		s.list = append(s.list, o)
 	}
 	return s, nil
+}
+
+// isPort reports whether a text is a TCP port, or empty.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && n > 0
 }
 
 // newTransport returns a transport that differs from http.DefaultTransport for a proxy: it
