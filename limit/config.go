@@ -16,9 +16,10 @@ type Config struct {
 	// included. Work that took longer counts as Dropped.
 	MaxHealthyLatency time.Duration `json:"max_healthy_latency,omitempty"`
 	// QuickLatency, of Auto, is a mean duration of work that need not be shorter. Up to it,
-	// Auto does not shorten the queue in the service, unless the queue costs throughput. By
-	// Little's law, throughput × QuickLatency units may be in flight. If zero, no queue is
-	// short enough.
+	// Auto does not shorten the queue in the service. By Little's law, throughput ×
+	// QuickLatency units may be in flight. If zero, no queue is short enough. A single Auto
+	// with thousands of samples a second ends a queue that costs throughput; several of one
+	// service, or one with fewer, do not notice: see docs/auto.md, "Its limits".
 	QuickLatency time.Duration `json:"quick_latency,omitempty"`
 }
 
