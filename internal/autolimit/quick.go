@@ -80,26 +80,21 @@ func (a *Auto) weigh() {
 		if a.unsure = a.knee > a.limit/2; !a.unsure {
 			a.forgo = 0
 		}
-		a.knee /= mostCut
+		a.knee = max(a.knee/mostCut, 1)
 	}
 }
 
-// confirm ends a queue that costs throughput, if it costs it again.
+// confirm ends a queue that costs throughput, if it costs it again. The next one is tried
+// the later, the more of them did.
 func (a *Auto) confirm(now time.Duration) Cause {
 	drain := a.alleged
 	a.alleged = elasticity.Window{}
 	if drain.N == 0 || !a.costs(&drain, &a.before) {
 		return Kept
 	}
-	a.window = drain
-	return a.withdraw(now)
-}
-
-// withdraw ends a queue of quick work that costs throughput. The next one is tried the later,
-// the more of them did.
-func (a *Auto) withdraw(now time.Duration) Cause {
 	a.forgo = min(max(1, 2*a.forgo), mostForgo)
 	a.forgone = a.forgo
+	a.window = drain
 	knee := a.knee
 	a.knee, a.checked = 0, knee
 	return a.cut(now, knee)
