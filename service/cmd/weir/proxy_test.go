@@ -64,6 +64,6 @@ func TestProxyDefaults(t *testing.T) {
 		t.Errorf("it begins at %d: want %d", got, want)
 	}
 	if want := (limit.Config{Initial: 10, Min: 1, Max: 10_000}); cfg.Auto != want {
-		t.Errorf("%+v: want %+v", cfg.Auto, want)
+		t.Errorf("%+v: want %+v, as limit.Config says", cfg.Auto, want)
 	}
 }

@@ -88,7 +88,7 @@ func oneOrMore[T any](file *strictyaml.File) func(ast.Node, reflect.Value, strin
 }
 
 // Recognize reports whether a text is a file of weir proxy rather than one of weir serve:
-// it has a field that only files of weir proxy have.
+// it has a field that only files of weir proxy have, or rates and no key.
 func Recognize(name string, text []byte) bool {
 	file, err := parse(name, text)
 	if err != nil {
