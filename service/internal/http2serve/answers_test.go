@@ -61,6 +61,22 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// SETTINGS of the client do not disturb header blocks that net/http is writing, which the race detector would see.
+func TestSettingsBetweenAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, end := dial(t, newServer(false))
+		defer end()
+		set := frames(func(f *http2.Framer) { _ = f.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 100}) })
+		var all [][]byte
+		for range 100 {
+			all = append(all, set, c.get("/later/9"), set)
+		}
+		if n := len(c.ask(all...).streams); n != 100 {
+			t.Errorf("%d streams were answered", n)
+		}
+	})
+}
+
 // An answer waits for the windows of the stream and of the connection, also if they are zero or
 // negative, and is whole then.
 func TestWindows(t *testing.T) {

@@ -48,16 +48,17 @@ func (c *conn) openRelay() {
 	}
 	near, far := net.Pipe()
 	c.relay, c.relayed = &relay{nc: near, acks: 1}, map[uint32]int64{}
-	c.toRelay = c.appendSettings(append(c.toRelay, http2.ClientPreface...))
+	// HEADER_TABLE_SIZE may only come before any stream: while net/http writes a header block, a new size is a data race there.
+	c.toRelay = c.appendSettings(append(c.toRelay, http2.ClientPreface...), http2.Setting{ID: http2.SettingHeaderTableSize}, http2.Setting{ID: http2.SettingEnablePush})
 	if c.srv.inner.Connect(c.ctx, &innerConn{far, c, bufio.NewReader(far)}) != nil {
 		_ = far.Close()
 	}
 	go c.serveRelay(c.relay)
 }
 
-// appendSettings appends the settings of the client that matter to the relay.
-func (c *conn) appendSettings(b []byte) []byte {
-	list := []http2.Setting{{ID: http2.SettingHeaderTableSize}, {ID: http2.SettingEnablePush}, {ID: http2.SettingInitialWindowSize, Val: uint32(c.initial)}}
+// appendSettings appends a list of settings, and those of the client that matter to the relay.
+func (c *conn) appendSettings(b []byte, list ...http2.Setting) []byte {
+	list = append(list, http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.initial)})
 	if c.list > 0 {
 		list = append(list, http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: c.list})
 	}
