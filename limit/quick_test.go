@@ -44,11 +44,12 @@ func TestAutoQuickLatency(t *testing.T) {
 func TestAutoQuickLatencyLosesNoThroughput(t *testing.T) {
 	const knee, took = 8, 400 * time.Microsecond
 	for _, tt := range []struct {
+		quick time.Duration
 		shape string
 		power float64 // of the time of work, beyond the knee
-	}{{"constant", 1}, {"exponential", 0.4}} {
-		t.Run(fmt.Sprintf("%s, %v", tt.shape, tt.power), func(t *testing.T) {
-			eachEpoch(t, limit.Config{QuickLatency: quick}, func(t *testing.T, a tuner) {
+	}{{quick, "constant", 1}, {quick, "exponential", 0.4}, {quick / 5, "constant", 1}, {quick / 5, "exponential", 1}, {quick / 5, "exponential", 0.4}} {
+		t.Run(fmt.Sprintf("%v, %s, %v", tt.quick, tt.shape, tt.power), func(t *testing.T) {
+			eachEpoch(t, limit.Config{QuickLatency: tt.quick}, func(t *testing.T, a tuner) {
 				p := newPlant(a, knee, took)
 				p.shape = tt.shape
 				p.slower = func() float64 { return math.Pow(max(1, float64(p.active)/knee), tt.power) }
@@ -79,6 +80,41 @@ func TestAutoQuickLatencyFleet(t *testing.T) {
 			f.average(time.Minute)
 			if sum := f.average(time.Minute); sum < 30 || sum > 100 {
 				t.Errorf("limits of %.1f: want 30 to 100: with 50, work takes %v", sum, quick)
+			}
+		})
+	}
+}
+
+// Several limiters do not find out that their queue costs throughput, nor does one of slow
+// work. They lose that with which work takes QuickLatency, and no more.
+func TestAutoQuickLatencyBoundsLoss(t *testing.T) {
+	const quick = quick / 5
+	for _, tt := range []struct {
+		limiters, knee int
+		took           time.Duration
+		power          float64 // of the time of work, beyond the knee
+	}{
+		{4, 8, quick * 2 / 5, 1}, {4, 8, quick * 2 / 5, 0.4}, {10, 8, quick * 2 / 5, 1}, {10, 8, quick * 2 / 5, 0.4}, {4, 8, quick / 10, 1}, {1, 1, quick / 2, 1},
+	} {
+		t.Run(fmt.Sprintf("%d, %d workers of %v, %v", tt.limiters, tt.knee, tt.took, tt.power), func(t *testing.T) {
+			for _, epoch := range epochs() {
+				f := newFleet(t, tt.limiters, tt.knee, func(int) time.Duration { return epoch })
+				f.mean, f.shape, f.power = tt.took, "exponential", tt.power
+				for i := range f.all {
+					f.all[i] = auto(t, limit.Config{QuickLatency: quick})
+					f.all[i].SetEpoch(epoch)
+				}
+				f.average(time.Minute)
+				done := f.done
+				f.average(time.Minute)
+				got := float64(f.done-done) / 60
+				// N units take took × (N/knee)^(1+power).
+				units := float64(tt.knee) * math.Pow(float64(quick)/float64(tt.took), 1/(1+tt.power))
+				want := units / quick.Seconds()
+				t.Logf("%.0f a second; %.0f with a latency of %v", got, want, quick)
+				if got < 0.8*want {
+					t.Errorf("%.0f a second: want %.0f: then work takes %v", got, 0.8*want, quick)
+				}
 			}
 		})
 	}
