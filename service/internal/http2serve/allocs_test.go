@@ -9,9 +9,9 @@ import (
 
 // Acceptance: a decision allocates nothing.
 func TestAllocations(t *testing.T) {
-	for name, grpc := range tapeKinds {
+	for _, kind := range tapeKinds {
 		mallocs := func(batches int) uint64 {
-			tape := newTape(grpc, batches)
+			tape := newTape(kind, batches)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			tape.play(t)
@@ -21,7 +21,7 @@ func TestAllocations(t *testing.T) {
 		const fewer, more = 100, 500
 		few := mallocs(fewer) // remembers each key
 		if n := int(mallocs(more) - few); n > (more-fewer)*tapeBatch/100 {
-			t.Errorf("%s: %d decisions take %d allocations", name, (more-fewer)*tapeBatch, n)
+			t.Errorf("%s: %d decisions take %d allocations", kind, (more-fewer)*tapeBatch, n)
 		}
 	}
 }

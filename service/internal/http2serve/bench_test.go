@@ -54,6 +54,7 @@ type tape struct {
 	net.Conn
 	batches [][]byte // each of tapeBatch requests, of different keys
 	next    int
+	http1   bool
 	id      uint32
 	left    int // batches
 	rest    []byte
@@ -62,8 +63,23 @@ type tape struct {
 	once    sync.Once // closes done
 }
 
-// newTape returns a tape of requests of the API, or of Envoy's rate-limit service.
-func newTape(grpc bool, batches int) *tape {
+// A tapeKind says what is on a tape.
+type tapeKind string
+
+const (
+	tapeREST  tapeKind = "REST"
+	tapeGRPC  tapeKind = "gRPC"  // Envoy's rate-limit service
+	tapeHTTP1 tapeKind = "HTTP1" // the API over HTTP/1.1, in pipelines
+)
+
+var tapeKinds = []tapeKind{tapeREST, tapeGRPC, tapeHTTP1}
+
+// newTape returns a tape.
+func newTape(kind tapeKind, batches int) *tape {
+	if kind == tapeHTTP1 {
+		return newTape1(batches)
+	}
+	grpc := kind == tapeGRPC
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	field := func(name, value string, secret bool) {
@@ -101,6 +117,19 @@ func newTape(grpc bool, batches int) *tape {
 	return t
 }
 
+// newTape1 returns a tape of HTTP/1.1.
+func newTape1(batches int) *tape {
+	t := &tape{left: batches, http1: true, done: make(chan struct{})}
+	for from := 0; from < tapeKeys; from += tapeBatch {
+		var batch []byte
+		for i := range tapeBatch {
+			batch = fmt.Appendf(batch, "POST /rate/user-%d HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: h2load nghttp2/1.52.0\r\n\r\n", from+i)
+		}
+		t.batches = append(t.batches, batch)
+	}
+	return t
+}
+
 func (t *tape) Read(p []byte) (n int, err error) {
 	if len(t.rest) == 0 {
 		if t.left == 0 {
@@ -109,7 +138,7 @@ func (t *tape) Read(p []byte) (n int, err error) {
 		t.left--
 		t.rest = t.batches[t.next]
 		t.next = (t.next + 1) % len(t.batches)
-		for b := t.rest; len(b) > 0; b = b[9+binary.BigEndian.Uint32(b)>>8:] {
+		for b := t.rest; len(b) > 0 && !t.http1; b = b[9+binary.BigEndian.Uint32(b)>>8:] {
 			if kind := http2.FrameType(b[3]); kind == http2.FrameHeaders || kind == http2.FrameData {
 				binary.BigEndian.PutUint32(b[5:], t.id)
 				if http2.Flags(b[4]).Has(http2.FlagHeadersEndStream) {
@@ -143,13 +172,11 @@ func (t *tape) play(tb testing.TB) {
 	_ = srv.Close()
 }
 
-var tapeKinds = map[string]bool{"REST": false, "gRPC": true}
-
 func BenchmarkDecision(b *testing.B) {
-	for name, grpc := range tapeKinds {
-		b.Run(name, func(b *testing.B) {
+	for _, kind := range tapeKinds {
+		b.Run(string(kind), func(b *testing.B) {
 			b.ReportAllocs()
-			t := newTape(grpc, (b.N+tapeBatch-1)/tapeBatch)
+			t := newTape(kind, (b.N+tapeBatch-1)/tapeBatch)
 			b.ResetTimer()
 			t.play(b)
 			b.ReportMetric(float64(t.answers)/float64(b.N), "answer-B/op")

@@ -40,11 +40,12 @@ var (
 	outBuffers = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// A conn is an HTTP/2 connection. One goroutine reads it. Others write the answers of parked requests, and of its
+// A conn is a connection. One goroutine reads it. Others write the answers of parked requests, and of its
 // relay, if there is one.
 type conn struct {
 	srv    *Server
 	nc     net.Conn
+	http1  bool // it speaks HTTP/1.1
 	ctx    context.Context
 	cancel context.CancelFunc
 

@@ -225,11 +225,16 @@ func (c *conn) number(kind http2.FrameType, id, n uint32) {
 
 // begin appends the header of a frame for the client.
 func (c *conn) begin(kind http2.FrameType, flags http2.Flags, id uint32, n int) {
+	c.openOut()
+	c.out = appendHeader(c.out, kind, flags, id, n)
+}
+
+// openOut gets the memory of out.
+func (c *conn) openOut() {
 	if c.pooled == nil {
 		c.pooled = outBuffers.Get().(*[]byte)
 		c.out = *c.pooled
 	}
-	c.out = appendHeader(c.out, kind, flags, id, n)
 }
 
 // greet announces the settings that net/http has.

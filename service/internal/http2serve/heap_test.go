@@ -26,41 +26,45 @@ func heap() int {
 
 // A million requests over 100 connections leave neither memory nor goroutines behind.
 func TestMillionRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const (
-			conns   = 100
-			batches = 1_000_000 / conns / tapeBatch
-		)
-		ln := pipenet.Listen()
-		srv := decisions(t)
-		go func() { _ = srv.Serve(ln) }()
-		play := func(conns int) (used, goroutines int) {
-			var all sync.WaitGroup
-			for range conns {
-				all.Go(func() {
-					tape := newTape(false, batches)
-					if err := ln.Connect(t.Context(), tape); err != nil {
-						t.Error(err)
-						return
-					}
-					<-tape.done
-				})
-			}
-			all.Wait()
-			synctest.Wait()
-			return heap(), runtime.NumGoroutine()
+	for _, kind := range []tapeKind{tapeREST, tapeHTTP1} {
+		t.Run(string(kind), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { playMillion(t, kind) }) })
+	}
+}
+
+func playMillion(t *testing.T, kind tapeKind) {
+	const (
+		conns   = 100
+		batches = 1_000_000 / conns / tapeBatch
+	)
+	ln := pipenet.Listen()
+	srv := decisions(t)
+	go func() { _ = srv.Serve(ln) }()
+	play := func(conns int) (used, goroutines int) {
+		var all sync.WaitGroup
+		for range conns {
+			all.Go(func() {
+				tape := newTape(kind, batches)
+				if err := ln.Connect(t.Context(), tape); err != nil {
+					t.Error(err)
+					return
+				}
+				<-tape.done
+			})
 		}
-		used, goroutines := play(1) // makes what stays: the keys
-		usedAfter, goroutinesAfter := play(conns)
-		if usedAfter > used+1<<20 {
-			t.Errorf("%d KiB of heap before, %d after", used>>10, usedAfter>>10)
-		}
-		if goroutinesAfter > goroutines {
-			t.Errorf("%d goroutines before, %d after", goroutines, goroutinesAfter)
-		}
-		_ = ln.Close()
-		_ = srv.Close()
-	})
+		all.Wait()
+		synctest.Wait()
+		return heap(), runtime.NumGoroutine()
+	}
+	used, goroutines := play(1) // makes what stays: the keys
+	usedAfter, goroutinesAfter := play(conns)
+	if usedAfter > used+1<<20 {
+		t.Errorf("%d KiB of heap before, %d after", used>>10, usedAfter>>10)
+	}
+	if goroutinesAfter > goroutines {
+		t.Errorf("%d goroutines before, %d after", goroutines, goroutinesAfter)
+	}
+	_ = ln.Close()
+	_ = srv.Close()
 }
 
 // A connection does not keep a large header: its memory after an answer is that after a small one.

@@ -22,6 +22,11 @@ type request struct {
 	header http.Header
 	fields []*fieldblock.Field // of header
 	body   body
+
+	// Of HTTP/1.1.
+	lines  string // of header
+	host   string
+	length int // of the body
 }
 
 // A body is the body of a request.
@@ -35,6 +40,9 @@ func (r *request) init(c *conn) {
 	r.http = (&http.Request{
 		Proto: "HTTP/2.0", ProtoMajor: 2, Header: r.header, URL: &r.url, RemoteAddr: c.nc.RemoteAddr().String(),
 	}).WithContext(c.ctx)
+	if c.http1 {
+		r.http.Proto, r.http.ProtoMajor, r.http.ProtoMinor = "HTTP/1.1", 1, 1
+	}
 }
 
 // set makes the request of a header list, and reports whether that is ordinary. If not, only

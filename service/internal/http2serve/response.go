@@ -14,6 +14,7 @@ import (
 // A response is the http.ResponseWriter of a connection. It is used again for each request that is
 // answered here.
 type response struct {
+	http1    bool
 	header   http.Header
 	block    []byte   // the header, without the status
 	trailers []string // their names
@@ -43,7 +44,11 @@ func (w *response) SetField(name, value string) {
 	case "trailer":
 		w.trailers = append(w.trailers, value)
 	}
-	w.block = fieldblock.AppendField(w.block, name, value)
+	if w.http1 {
+		w.block = appendCanonical(w.block, name, value)
+	} else {
+		w.block = fieldblock.AppendField(w.block, name, value)
+	}
 }
 
 // WriteHeader encodes the header as it is now.
@@ -66,7 +71,11 @@ func (w *response) WriteHeader(status int) {
 		case "Content-Length":
 			w.sized = true
 		}
-		w.block = fieldblock.AppendValues(w.block, name, values)
+		if w.http1 {
+			w.appendLines(name, values)
+		} else {
+			w.block = fieldblock.AppendValues(w.block, name, values)
+		}
 	}
 }
 
@@ -154,7 +163,7 @@ func (c *conn) call(h http.Handler, w http.ResponseWriter, r *http.Request) (ans
 			return
 		}
 		if e := recover(); e != http.ErrAbortHandler {
-			c.srv.cfg.HTTP.ErrorLog.Printf("http2: panic serving %v: %v\n%s", c.nc.RemoteAddr(), e, debug.Stack())
+			c.srv.cfg.HTTP.ErrorLog.Printf("http: panic serving %v: %v\n%s", c.nc.RemoteAddr(), e, debug.Stack())
 		}
 	}()
 	h.ServeHTTP(w, r)
@@ -219,7 +228,12 @@ func (c *conn) date(now time.Time) []byte {
 	if at := now.Unix(); at != c.dateAt || len(c.dateField) == 0 {
 		var value [len(http.TimeFormat)]byte
 		c.dateAt = at
-		c.dateField = fieldblock.AppendField(c.dateField[:0], "date", now.UTC().AppendFormat(value[:0], http.TimeFormat))
+		text := now.UTC().AppendFormat(value[:0], http.TimeFormat)
+		if c.http1 {
+			c.dateField = append(append(append(c.dateField[:0], "Date: "...), text...), "\r\n"...)
+		} else {
+			c.dateField = fieldblock.AppendField(c.dateField[:0], "date", text)
+		}
 	}
 	return c.dateField
 }

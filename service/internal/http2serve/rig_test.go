@@ -50,8 +50,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		h["Connection"] = []string{"close"}
 	case what == "panic":
 		panic(http.ErrAbortHandler)
-	case n > 0:
-		_, _ = w.Write(bytes.Repeat([]byte("x"), n))
+	case n > 0: // a fuzzer may choose it
+		_, _ = w.Write(bytes.Repeat([]byte("x"), min(n, 100_000)))
 	case what == "wait":
 		<-r.Context().Done()
 	case what == "slow":
@@ -133,8 +133,15 @@ func (g *guarded) bytes() []byte {
 	return slices.Clone(g.b)
 }
 
-// dial connects a client to a server, which end closes.
+// dial connects a client of HTTP/2 to a server, which end closes.
 func dial(tb testing.TB, srv service) (c *client, end func()) {
+	c, end = connect(tb, srv)
+	c.write([]byte(http2.ClientPreface))
+	return c, end
+}
+
+// connect connects a client that has not said what it speaks.
+func connect(tb testing.TB, srv service) (c *client, end func()) {
 	ln := pipenet.Listen()
 	served := make(chan struct{})
 	go func() { _ = srv.Serve(ln); close(served) }()
@@ -148,7 +155,6 @@ func dial(tb testing.TB, srv service) (c *client, end func()) {
 		_, _ = io.Copy(&c.got, nc)
 		close(c.ended)
 	}()
-	c.write([]byte(http2.ClientPreface))
 	return c, func() {
 		_ = ln.Close()
 		_ = srv.Close()

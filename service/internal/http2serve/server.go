@@ -1,8 +1,8 @@
-// Package http2serve serves the HTTP/2 connections of callers of weir serve. It answers requests
+// Package http2serve serves the HTTP connections of callers of weir serve. It answers requests
 // that never wait on the goroutine that reads their connection, with one write for all requests
-// that one read has brought, and requests that wait on a separate goroutine each. It relays every other stream to an http.Server, frame by frame, over
-// a connection in memory, and hands connections that are not HTTP/2 over to it. docs/http2.md
-// describes it.
+// that one read has brought. Over HTTP/2, it answers requests that wait on a separate goroutine each, and relays
+// every other stream to an http.Server, frame by frame, over a connection in memory. It hands a connection
+// of HTTP/1.1 over to that with the first other request. docs/http2.md describes it.
 package http2serve
 
 import (
@@ -117,10 +117,7 @@ func (s *Server) serve(c *conn) {
 		n, err := c.nc.Read(c.buf[c.w:])
 		c.w += n
 		if begun := min(c.w, len(http2.ClientPreface)); string(c.buf[:begun]) != http2.ClientPreface[:begun] {
-			c.cancel()
-			if s.outer.Connect(context.Background(), &prefixed{c.nc, c.buf[:c.w]}) != nil {
-				_ = c.nc.Close()
-			}
+			c.serveHTTP1()
 			return
 		}
 		if err != nil {

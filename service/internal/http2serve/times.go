@@ -12,7 +12,8 @@ import (
 // life, and closed. Deadlines are set seldom, because that takes as long as a decision.
 type times struct {
 	began, read time.Time
-	active      time.Time // there was a stream
+	active      time.Time // there was a stream, or a request of HTTP/1.1
+	partial     time.Time // the part of a request of HTTP/1.1 in the buffer came, or the last whole one
 	told        time.Time // ConnState was called
 	pinged      time.Time // zero if something came after the last PING
 	ending      time.Time // the last stream after GOAWAY has ended
@@ -65,6 +66,9 @@ func (c *conn) arm(now time.Time) {
 
 // due returns the instant when wake is needed.
 func (c *conn) due(now time.Time) (at time.Time, exact bool) {
+	if c.http1 {
+		return c.dueHTTP1(now)
+	}
 	s := &c.srv.settings
 	switch {
 	case !c.ending.IsZero():

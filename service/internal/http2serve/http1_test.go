@@ -1,0 +1,288 @@
+package http2serve_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/service/internal/http2serve"
+)
+
+// ask1 sends bytes to a server, and returns what it answers, and whether it has closed the
+// connection.
+func ask1(t *testing.T, std bool, pause time.Duration, parts ...string) (got []string, closed bool) {
+	synctest.Test(t, func(t *testing.T) {
+		c, end := connect(t, newServer(std))
+		defer time.Sleep(time.Second) // net/http lets clients read the last answer
+		defer end()
+		for _, part := range parts {
+			c.write([]byte(part))
+			time.Sleep(pause)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		select {
+		case <-c.ended:
+			closed = true
+		default:
+		}
+		all := bufio.NewReader(bytes.NewReader(c.got.bytes()))
+		for {
+			if _, err := all.Peek(1); err != nil {
+				return
+			}
+			text, err := readAnswer(all)
+			got = append(got, text)
+			if err != nil {
+				got = append(got, fmt.Sprint("an answer that is not whole: ", err))
+				return
+			}
+		}
+	})
+	return got, closed
+}
+
+// readAnswer reads an answer, without what two servers may say in different ways.
+func readAnswer(from *bufio.Reader) (text string, err error) {
+	r, err := http.ReadResponse(from, nil)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(r.Body)
+	for _, name := range []string{"Content-Length", "Date"} {
+		r.Header.Del(name)
+	}
+	text = r.Status + "\n"
+	for _, h := range []http.Header{r.Header, r.Trailer} {
+		for _, name := range slices.Sorted(maps.Keys(h)) {
+			text += fmt.Sprintf("%s: %q\n", name, h[name])
+		}
+	}
+	return text + "\n" + string(body), err
+}
+
+// compare1 compares what the two servers answer to bytes.
+func compare1(t *testing.T, pause time.Duration, parts ...string) {
+	t.Helper()
+	std, stdClosed := ask1(t, true, pause, parts...)
+	inline, inlineClosed := ask1(t, false, pause, parts...)
+	if n := len(std) - 1; n == len(inline) && !inlineClosed && strings.HasPrefix(std[n], "400 ") {
+		// net/http waits for the first 24 bytes of a connection. One that it takes over is new to it.
+		std, stdClosed = std[:n], false
+	}
+	if !slices.Equal(std, inline) || stdClosed != inlineClosed {
+		t.Errorf("%.300q: std\n%.500q, closed: %v\ninline\n%.500q, closed: %v", parts, std, stdClosed, inline, inlineClosed)
+	}
+}
+
+// requests1 are requests of HTTP/1.1, and what is not quite one.
+var requests1 = []string{
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"POST /now/a?q=1&r HTTP/1.1\r\nhost: weir:80\r\nuser-agent: test\r\nAccept: a\r\naccept: b\r\nx-empty:\r\nX-Tab: a\tb\t \r\nX-Text: \xc3\xa4\r\n\r\n",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 3\r\n\r\nabc",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 003\r\nConnection: Keep-Alive\r\n\r\nabc",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 0\r\n\r\n",
+	"PUT /now/empty HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"DELETE /now/bodyless HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"PATCH /now/trailer HTTP/1.1\r\nHost: weir\r\nContent-Length: 1\r\n\r\na",
+	"GET /now/trailer HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/70000 HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/a%20b?q=%20 HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET //now/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/a#b HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/a? HTTP/1.1\r\nHost:\r\n\r\n",
+	"GET /now/close HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/panic HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /later/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /soon/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"HEAD /now/9 HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"OPTIONS /now/9 HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"OPTIONS * HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"CONNECT weir:80 HTTP/1.1\r\nHost: weir:80\r\n\r\n",
+	"BREW /now/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"get /now/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET http://other/now/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET now/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/%zz HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/a b HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET  /now/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/\x7f HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/\x00 HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/\xc3\xa4 HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/a HTTP/1.0\r\nHost: weir\r\n\r\n",
+	"GET /now/a HTTP/1.1 \r\nHost: weir\r\n\r\n",
+	"GET /now/a HTTP/2.0\r\nHost: weir\r\n\r\n",
+	"GET /now/a\r\n\r\n",
+	"\r\nGET /now/a HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nHost: weir\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: we ir\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: a@weir\r\n\r\n",
+	"GET /now/a HTTP/1.1\nHost: weir\n\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\nX-A: 1\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nX-A: 1\rX-B: 2\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nX-A: 1\r\n 2\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\n Host: weir\r\nHost: weir\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nX-A : 1\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nX-A\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\n: 1\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nX-A: \x00\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nX(A: 1\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nPragma: no-cache\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nConnection: keep-alive, close\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nConnection: keep-alive\r\nConnection: close\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: +3\r\n\r\nabc",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 3, 3\r\n\r\nabc",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length:\r\n\r\n",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 99999999999999999999\r\n\r\n",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nTransfer-Encoding: identity\r\n\r\n",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n0\r\nX-T: 1\r\n\r\n",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nExpect: more\r\n\r\n",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 20000\r\n\r\n" + strings.Repeat("a", 20000),
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 6000\r\n\r\n" + strings.Repeat("a", 6000),
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nX-Long: " + strings.Repeat("a", 6000) + "\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nX-Long: " + strings.Repeat("a", 20000) + "\r\n\r\n",
+	"GET /now/a HTTP/1.1\r\nHost: weir\r\nX-Half: ",
+	"POST /now/a HTTP/1.1\r\nHost: weir\r\nContent-Length: 10\r\n\r\nhalf",
+	"\x16\x03\x01\x02\x00\x01\x00\x01",
+	"PRI * HTTP/1.1\r\nHost: weir\r\n\r\n",
+}
+
+// Both servers answer alike, whether a request is the first of its connection or not, and in
+// how many parts it comes.
+func TestHTTP1Answers(t *testing.T) {
+	first, other := requests1[0], requests1[1]
+	for _, r := range requests1 {
+		compare1(t, 0, r)
+		compare1(t, 0, first+r)
+		compare1(t, 0, first+first+other+r+first+other)
+		compare1(t, 0, first, r, other)
+		if len(r) < 1000 {
+			compare1(t, 0, strings.Split(first+r, "")...)
+			compare1(t, time.Millisecond, strings.Split(r+first, "")...)
+		}
+		head, body, _ := strings.Cut(r, "\r\n\r\n")
+		compare1(t, 100*time.Millisecond, head+"\r\n\r\n", body, first)
+		compare1(t, 10*time.Millisecond, head+"\r\n\r\n", body, first)
+		compare1(t, 10*time.Millisecond, first+head, "\r\n\r\n"+body+first)
+	}
+}
+
+// A connection is closed when it was idle for as long as net/http permits. A part of a request is
+// net/http's soon, so that its time-outs apply.
+func TestHTTP1Times(t *testing.T) {
+	whole := requests1[0]
+	for _, tt := range []struct {
+		name  string
+		parts []string // each a second after the last
+		want  time.Duration
+	}{
+		{"idle", []string{whole}, 2 * time.Minute},
+		{"idle again", []string{whole, whole, whole}, 2 * time.Minute},
+		{"idle after more than a buffer", []string{strings.Repeat(whole, 1000)}, 2 * time.Minute},
+		{"half a header", []string{whole, whole[:20]}, timeout},
+		{"slow", append([]string{whole}, strings.Split(whole[:len(whole)-2], "")[:5]...), timeout - 4*time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, end := connect(t, newServer(false))
+				defer time.Sleep(time.Second)
+				defer end()
+				for i, part := range tt.parts {
+					if i > 0 {
+						time.Sleep(time.Second)
+					}
+					c.write([]byte(part))
+				}
+				from := time.Now()
+				select {
+				case <-c.ended:
+				case <-time.After(time.Hour):
+				}
+				if took := time.Since(from).Round(time.Second); took != tt.want {
+					t.Errorf("closed after %v: want %v", took, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A client that does not read its answers is left after the time that it has for that.
+func TestHTTP1SlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln, srv := pipenet.Listen(), newServer(false)
+		defer srv.Close()
+		go func() { _ = srv.Serve(ln) }()
+		nc, err := ln.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for err == nil {
+			_, err = io.WriteString(nc, requests1[0])
+		}
+		if took := time.Since(begun); took < 10*time.Second || took > 13*time.Second {
+			t.Errorf("closed after %v", took)
+		}
+		_ = ln.Close()
+	})
+}
+
+// Shutdown closes connections that are idle, and ConnState is told of those in use.
+func TestHTTP1Shutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var states []http.ConnState
+		hs := newHTTP()
+		hs.ConnState = func(_ net.Conn, s http.ConnState) { states = append(states, s) }
+		srv := http2serve.New(http2serve.Config{HTTP: hs, Immediate: func(*http.Request) bool { return true }, Single: single})
+		c, end := connect(t, srv)
+		defer end()
+		time.Sleep(time.Minute)
+		for range 3 {
+			c.write([]byte(requests1[0]))
+			synctest.Wait()
+		}
+		if want := []http.ConnState{http.StateActive, http.StateIdle}; !slices.Equal(states, want) {
+			t.Errorf("%v: want %v, once a second", states, want)
+		}
+		if err := srv.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-c.ended:
+		default:
+			t.Error("Shutdown has left a connection open")
+		}
+		if n := strings.Count(string(c.got.bytes()), "HTTP/1.1 418"); n != 3 {
+			t.Errorf("%d answers", n)
+		}
+	})
+}
+
+func FuzzHTTP1(f *testing.F) {
+	for _, r := range requests1 {
+		f.Add([]byte(requests1[0]+r), uint16(20))
+		f.Add([]byte(r+requests1[1]), uint16(len(r)+3))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, at uint16) {
+		text, cut := string(b), min(int(at), len(b))
+		compare1(t, 10*time.Millisecond, text[:cut], text[cut:])
+	})
+}
