@@ -158,7 +158,7 @@ func (c *conn) linger() {
 	}
 }
 
-// methods are those of ordinary requests.
+// methods has the methods of ordinary requests.
 var methods = map[string]string{"GET": "GET", "POST": "POST", "PUT": "PUT", "DELETE": "DELETE", "PATCH": "PATCH"}
 
 // parse makes the request at the start of b, and returns its length. That is zero if it has not come whole. Only
@@ -293,7 +293,7 @@ func appendChunks(b []byte, w *response) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendLines appends header lines, but for those that say how long the body is.
+// appendLines appends header lines, except the length of the body.
 func (w *response) appendLines(name string, values []string) {
 	if name == "Content-Length" || name == "Transfer-Encoding" || !httpguts.ValidHeaderFieldName(name) {
 		return
