@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/weir-go/weir/rate"
@@ -33,36 +32,26 @@ type answerLog struct {
 	classes [6]bool
 	lines   *rate.Limiter
 	next    http.Handler
-	writers sync.Pool // of *inlineStatusWriter
 }
 
 func logAnswers(log *slog.Logger, classes [6]bool, next http.Handler) http.Handler {
 	if classes == ([len(classes)]bool{}) {
 		return next
 	}
-	l := &answerLog{log: log, classes: classes, lines: rate.NewLimiter(maxLogged, maxLogged), next: next}
-	l.writers.New = func() any { return new(inlineStatusWriter) }
-	return l
+	return &answerLog{log: log, classes: classes, lines: rate.NewLimiter(maxLogged, maxLogged), next: next}
 }
 
 func (l *answerLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	to, ok := w.(inline.Writer)
-	if !ok {
-		start, s := time.Now(), statusWriter{w, http.StatusOK}
-		if l.next.ServeHTTP(&s, r); l.wants(s.status) {
-			l.write(r, s.status, "took", time.Since(start))
+	if to, ok := w.(inline.Writer); ok {
+		// The request is answered at once: it is not worth two readings of the clock.
+		if l.next.ServeHTTP(w, r); l.wants(to.Status()) {
+			l.write(r, to.Status())
 		}
 		return
 	}
-	// The request is answered at once: it is not worth two readings of the clock.
-	s := l.writers.Get().(*inlineStatusWriter)
-	s.statusWriter, s.fields = statusWriter{w, http.StatusOK}, to
-	l.next.ServeHTTP(s, r)
-	status := s.status
-	*s = inlineStatusWriter{}
-	l.writers.Put(s)
-	if l.wants(status) {
-		l.write(r, status)
+	start, s := time.Now(), statusWriter{w, http.StatusOK}
+	if l.next.ServeHTTP(&s, r); l.wants(s.status) {
+		l.write(r, s.status, "took", time.Since(start))
 	}
 }
 
@@ -91,12 +80,3 @@ func (w *statusWriter) WriteHeader(status int) {
 
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// An inlineStatusWriter is a statusWriter of the inline transport.
-type inlineStatusWriter struct {
-	statusWriter
-	fields inline.Writer
-}
-
-// SetField is for inline.Writer.
-func (w *inlineStatusWriter) SetField(name, value string) { w.fields.SetField(name, value) }

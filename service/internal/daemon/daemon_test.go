@@ -72,6 +72,8 @@ type fieldWriter struct {
 
 func (w *fieldWriter) SetField(name, value string) { w.fields = append(w.fields, name+"="+value) }
 
+func (w *fieldWriter) Status() int { return w.Code }
+
 // Behind the log, handlers find the ResponseWriter of the inline transport, and the next request finds its own.
 func TestLogAnswersInline(t *testing.T) {
 	var out bytes.Buffer

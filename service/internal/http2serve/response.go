@@ -1,6 +1,7 @@
 package http2serve
 
 import (
+	"cmp"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -50,6 +51,9 @@ func (w *response) SetField(name, value string) {
 		w.block = fieldblock.AppendField(w.block, name, value)
 	}
 }
+
+// Status returns the status so far.
+func (w *response) Status() int { return cmp.Or(w.status, http.StatusOK) }
 
 // WriteHeader encodes the header as it is now.
 func (w *response) WriteHeader(status int) {

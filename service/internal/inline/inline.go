@@ -11,4 +11,6 @@ type Writer interface {
 	// SetField sets a header field, and copies it, so that it needs no memory of its own. The name has lower case. The
 	// field must not be in Header too. The values of a "trailer" are names as http.Header has them.
 	SetField(name, value string)
+	// Status returns the status of the answer. It is 200 until the handler says another.
+	Status() int
 }

@@ -96,9 +96,9 @@ var (
 
 // send answers with what is in the buffer.
 func (c *call) send(contentType []string) {
-	c.setType(contentType)
+	c.setField("content-type", "Content-Type", contentType)
 	if c.r.Method != http.MethodPost {
-		c.w.Header()["Cache-Control"] = noStore // a cache must not repeat a grant
+		c.forbidStore()
 	}
 	if c.status != http.StatusOK {
 		c.w.WriteHeader(c.status)

@@ -197,13 +197,14 @@ const maxImmediate = 512
 
 // A call is a request that is being answered. It is reused.
 type call struct {
-	api     *API
-	w       http.ResponseWriter
-	inline  inline.Writer // w, if it is one
-	r       *http.Request
-	suspend func() // suspendDeadline, made once
-	turn    uint   // counts requests
-	waits   bool   // or may wait
+	api      *API
+	w        http.ResponseWriter
+	inline   inline.Writer // w, if it is one
+	r        *http.Request
+	suspend  func() // suspendDeadline, made once
+	turn     uint   // counts requests
+	waits    bool   // or may wait
+	unstored bool   // forbidStore was called
 
 	target
 	params  params
@@ -226,7 +227,7 @@ const maxKept = 64 << 10
 
 // forget clears all that belongs to the request.
 func (c *call) forget() {
-	c.w, c.inline, c.r, c.target, c.params, c.request = nil, nil, nil, target{}, params{}, decider.Request{}
+	c.w, c.inline, c.r, c.unstored, c.target, c.params, c.request = nil, nil, nil, false, target{}, params{}, decider.Request{}
 	c.verdict.Answers, c.limit, c.client = c.verdict.Answers[:0], nil, nil
 	if cap(c.buf) > maxKept {
 		c.buf = nil

@@ -63,7 +63,7 @@ func (c *call) check(e *endpoint) *fault {
 	if c.unread && c.r.ProtoMajor == 1 {
 		c.w.Header()["Connection"] = closes // or else net/http reads the body first
 	}
-	c.w.Header()["Cache-Control"] = noStore
+	c.forbidStore()
 	k := c.api.checks.Get().(*check)
 	defer func() {
 		k.forget()

@@ -91,12 +91,20 @@ func (c *call) writeFields() {
 	h["Ratelimit"] = []string{string(left)}
 }
 
-// setType sets the Content-Type.
-func (c *call) setType(contentType []string) {
+// setField sets a header field, which has a name in lower case and a canonical one.
+func (c *call) setField(lower, canonical string, value []string) {
 	if c.inline != nil {
-		c.inline.SetField("content-type", contentType[0])
+		c.inline.SetField(lower, value[0])
 	} else {
-		c.w.Header()["Content-Type"] = contentType
+		c.w.Header()[canonical] = value
+	}
+}
+
+// forbidStore keeps caches from repeating a grant.
+func (c *call) forbidStore() {
+	if !c.unstored {
+		c.unstored = true
+		c.setField("cache-control", "Cache-Control", noStore)
 	}
 }
 
