@@ -18,9 +18,9 @@ type Config struct {
 	// QuickLatency, of Auto, is a mean duration of work that need not be shorter. Up to it,
 	// Auto does not shorten the queue in the service. By Little's law, throughput ×
 	// QuickLatency units may be in flight. If zero, no queue is short enough. A single Auto
-	// with thousands of samples a second ends a queue that costs throughput. Several of one
-	// service, or one with fewer samples, do not notice; the loss is bounded, as the queue
-	// ends where work takes QuickLatency: see docs/auto.md, "Its limits".
+	// with thousands of samples a second ends most queues that cost throughput. Several of one
+	// service, or one with fewer samples, do not notice. Auto takes longer to find the limit of a service
+	// that suddenly becomes slow: see docs/auto.md, "Its limits".
 	QuickLatency time.Duration `json:"quick_latency,omitempty"`
 }
 
