@@ -85,6 +85,7 @@ type conn struct {
 	leaving  bool             // GOAWAY was sent
 	failed   bool             // GOAWAY was sent with an error: nothing is handled any more
 	busy     bool             // told to ConnState
+	handed   bool             // net/http has the connection
 	spare    bool             // buf is large, and need not be
 	err      error            // of writing
 	times

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/textproto"
 	"os"
@@ -56,6 +57,7 @@ func (c *conn) serveHTTP1() {
 
 // answerHTTP1 answers the whole requests in the buffer, with one write.
 func (c *conn) answerHTTP1(now time.Time) (then next) {
+	c.read = now
 	for then == readOn && c.err == nil {
 		c.skipBreaks()
 		n, ordinary := c.request.parse(c.buf[c.r:c.w])
@@ -76,7 +78,10 @@ func (c *conn) answerHTTP1(now time.Time) (then next) {
 	if len(c.request.lines) > maxRemembered {
 		c.request.init(c)
 	}
-	if c.r == c.w || c.active.Equal(now) {
+	switch {
+	case c.r == c.w:
+		c.partial = time.Time{}
+	case c.partial.IsZero() || c.active.Equal(now):
 		c.partial = now
 	}
 	if then == readOn {
@@ -109,6 +114,8 @@ func (c *conn) fillHTTP1() next {
 		now := time.Now()
 		at, _ := c.dueHTTP1(now)
 		switch {
+		case err == io.EOF && c.w > c.r:
+			return handOver
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return ended
 		case now.Before(at): // it was only a guess
@@ -127,8 +134,10 @@ func (c *conn) fillHTTP1() next {
 // which has the time-outs for it.
 func (c *conn) dueHTTP1(now time.Time) (at time.Time, exact bool) {
 	switch idle := c.srv.settings.idle; {
-	case c.w > c.r || c.big != nil:
+	case c.w > c.r:
 		return c.partial.Add(soon), true
+	case c.big != nil:
+		return c.read.Add(soon), true
 	case idle > 0:
 		return c.active.Add(idle), false
 	}
@@ -137,6 +146,9 @@ func (c *conn) dueHTTP1(now time.Time) (at time.Time, exact bool) {
 
 // handOver gives the connection, with what was not answered, to net/http.
 func (c *conn) handOver() {
+	c.mu.Lock()
+	c.handed = true
+	c.mu.Unlock()
 	rest := bytes.Clone(c.buf[c.r:c.w])
 	c.r, c.w = 0, 0
 	c.useBig(false)

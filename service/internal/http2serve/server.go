@@ -22,7 +22,8 @@ import (
 type Config struct {
 	// HTTP serves what the Server does not answer itself. Its Handler, ConnContext, ConnState,
 	// ErrorLog, MaxHeaderBytes, IdleTimeout, WriteTimeout and HTTP2 apply to all connections.
-	// It must speak unencrypted HTTP/2, and must not be used otherwise.
+	// New sets its Protocols to HTTP/1.1: no connection that it gets begins as HTTP/2, and none may become that
+	// later. It must not be used otherwise.
 	HTTP *http.Server
 	// Immediate reports whether the Handler of HTTP answers a request without waiting. The body of the
 	// request has not come yet. Immediate and the Handler must not keep such a request, or texts of
@@ -73,6 +74,8 @@ func New(cfg Config) *Server {
 		ConnContext: func(_ context.Context, nc net.Conn) context.Context { return nc.(*innerConn).outer.ctx },
 	}
 	s.relays.Protocols.SetUnencryptedHTTP2(true)
+	public.Protocols = new(http.Protocols)
+	public.Protocols.SetHTTP1(true)
 	return s
 }
 

@@ -13,7 +13,7 @@ import (
 type times struct {
 	began, read time.Time
 	active      time.Time // there was a stream, or a request of HTTP/1.1
-	partial     time.Time // the part of a request of HTTP/1.1 in the buffer came, or the last whole one
+	partial     time.Time // a part of a request of HTTP/1.1 came; zero if there is none in the buffer
 	told        time.Time // ConnState was called
 	pinged      time.Time // zero if something came after the last PING
 	ending      time.Time // the last stream after GOAWAY has ended
@@ -139,7 +139,8 @@ func (c *conn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case !c.greeted && c.unacked == 0: // the preface has not come
+	case c.handed:
+	case !c.greeted && c.unacked == 0: // the preface has not come, or it is HTTP/1.1
 		_ = c.nc.Close()
 	case c.err == nil:
 		c.goAway(http2.ErrCodeNo)
