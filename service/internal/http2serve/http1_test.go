@@ -78,6 +78,11 @@ func compare1(t *testing.T, pause time.Duration, parts ...string) {
 	t.Helper()
 	std, stdClosed := ask1(t, true, pause, parts...)
 	inline, inlineClosed := ask1(t, false, pause, parts...)
+	if n := len(inline) - 1; n == len(std) && !stdClosed && strings.HasPrefix(inline[n], "400 ") {
+		// net/http waits for the first four bytes of a further request before it judges it, and for more
+		// of the first one, to see whether they are the preface of HTTP/2.
+		inline, inlineClosed = inline[:n], false
+	}
 	if !slices.Equal(std, inline) || stdClosed != inlineClosed {
 		t.Errorf("%.300q: std\n%.500q, closed: %v\ninline\n%.500q, closed: %v", parts, std, stdClosed, inline, inlineClosed)
 	}
