@@ -57,7 +57,7 @@ type Config struct {
 	TLS       TLS       `embed:""`
 	Operators Operators `embed:""`
 
-	Transport      string        `default:"std" enum:"std,inline" placeholder:"HOW" help:"Server of HTTP/2 at --listen: std is Go's; inline answers requests that do not wait on the goroutine of their connection, for much less processor time, if this instance has neither a store nor peers nor an upstream, and leaves all else to std (${default})."`
+	Transport      string        `default:"std" enum:"std,inline" placeholder:"HOW" help:"Server of HTTP at --listen: std is Go's; inline answers requests that do not wait on the goroutine of their connection, for much less processor time, if this instance has neither a store nor peers nor an upstream, and leaves all else to std (${default})."`
 	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once, at each listener. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503. Half as many requests may wait over all connections, a quarter decide without waiting, an eighth settle, renew or give back (${default})."`
 	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
 	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`

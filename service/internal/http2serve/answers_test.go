@@ -347,24 +347,32 @@ func TestShutdownTooSoon(t *testing.T) {
 
 // A client that does not read is left after the time that it has for that.
 func TestSlowReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ln, srv := pipenet.Listen(), newServer(false)
-		defer srv.Close()
-		go func() { _ = srv.Serve(ln) }()
-		nc, err := ln.Dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := time.Now()
-		_, _ = nc.Write([]byte(http2.ClientPreface)) // the SETTINGS of the server are not read
-		for err == nil {
-			_, err = nc.Write(frames(func(f *http2.Framer) { _ = f.WriteSettings() }))
-		}
-		if took := time.Since(begun); took < 10*time.Second || took > 13*time.Second {
-			t.Errorf("closed after %v", took)
-		}
-		_ = ln.Close()
-	})
+	settings := string(frames(func(f *http2.Framer) { _ = f.WriteSettings() }))
+	for name, sent := range map[string]struct{ first, again string }{
+		"HTTP/2":   {http2.ClientPreface, settings}, // the SETTINGS of the server are not read
+		"HTTP/1.1": {"", requests1[0]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ln, srv := pipenet.Listen(), newServer(false)
+				defer srv.Close()
+				go func() { _ = srv.Serve(ln) }()
+				nc, err := ln.Dial(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				begun := time.Now()
+				_, _ = io.WriteString(nc, sent.first)
+				for err == nil {
+					_, err = io.WriteString(nc, sent.again)
+				}
+				if took := time.Since(begun); took < 10*time.Second || took > 13*time.Second {
+					t.Errorf("closed after %v", took)
+				}
+				_ = ln.Close()
+			})
+		})
+	}
 }
 
 // The ConnState of the http.Server sees all connections that are in use.
@@ -396,26 +404,5 @@ func TestConnState(t *testing.T) {
 			t.Errorf("after a reset: %v", last)
 		}
 		end()
-	})
-}
-
-// Connections that are not HTTP/2 are net/http's.
-func TestHTTP1(t *testing.T) {
-	both(t, func(t *testing.T, srv service) {
-		ln := pipenet.Listen()
-		go func() { _ = srv.Serve(ln) }()
-		defer func() { _ = ln.Close(); _ = srv.Close() }()
-		nc, err := ln.Dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, part := range []string{"P", "OST /now/empty HTTP/1.1\r\n", "Host: x\r\nConnection: close\r\n\r\n"} {
-			if _, err := io.WriteString(nc, part); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got, _ := io.ReadAll(nc); !strings.HasPrefix(string(got), "HTTP/1.1 204 No Content\r\n") {
-			t.Errorf("got %q", got)
-		}
 	})
 }

@@ -31,6 +31,7 @@ func TestMillionRequests(t *testing.T) {
 	}
 }
 
+// playMillion plays a million requests of a kind.
 func playMillion(t *testing.T, kind tapeKind) {
 	const (
 		conns   = 100

@@ -159,11 +159,8 @@ func (c *conn) handOver() {
 	}
 }
 
-// linger lets the client read the last answer. To close with something unread would reset the connection.
+// linger lets the client read the last answer, and close. To close with something unread would reset the connection.
 func (c *conn) linger() {
-	if half, ok := c.nc.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-	}
 	_ = c.nc.SetReadDeadline(time.Now().Add(farewell / 2))
 	for err := error(nil); err == nil; {
 		_, err = c.nc.Read(c.buf)

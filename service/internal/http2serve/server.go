@@ -26,7 +26,7 @@ type Config struct {
 	// later. It must not be used otherwise.
 	HTTP *http.Server
 	// Immediate reports whether the Handler of HTTP answers a request without waiting. The body of the
-	// request has not come yet. Immediate and the Handler must not keep such a request, or texts of
+	// request may not have come yet. Immediate and the Handler must not keep such a request, or texts of
 	// its path, after they return.
 	Immediate func(*http.Request) bool
 	// Single reports whether the Handler gives a request without a body, which is not Immediate, a single answer: without
