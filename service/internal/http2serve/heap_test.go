@@ -71,24 +71,38 @@ func playMillion(t *testing.T, kind tapeKind) {
 // A connection does not keep a large header: its memory after an answer is that after a small one.
 func TestLargeHeadersAreDropped(t *testing.T) {
 	const conns = 200
-	idle := func(value string) (each int) {
-		synctest.Test(t, func(t *testing.T) {
-			before := heap()
-			for range conns {
-				c, end := dial(t, newServer(false))
-				defer end()
-				c.start()
-				c.ask(c.get("/now/3", "x-large", value))
-				c.block, c.encoder = bytes.Buffer{}, nil // the client forgets, too
+	for name, ask := range map[string]func(t *testing.T, value string) (c *client, end func()){
+		"HTTP/2": func(t *testing.T, value string) (c *client, end func()) {
+			c, end = dial(t, newServer(false))
+			c.start()
+			c.ask(c.get("/now/3", "x-large", value))
+			c.block, c.encoder = bytes.Buffer{}, nil // the client forgets, too
+			return c, end
+		},
+		"HTTP/1.1": func(t *testing.T, value string) (c *client, end func()) {
+			c, end = connect(t, newServer(false))
+			c.write([]byte("GET /now/3 HTTP/1.1\r\nHost: weir\r\nX-Large: " + value + "\r\n\r\n"))
+			return c, end
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			idle := func(value string) (each int) {
+				synctest.Test(t, func(t *testing.T) {
+					before := heap()
+					for range conns {
+						_, end := ask(t, value)
+						defer end()
+					}
+					time.Sleep(time.Second) // large buffers go back
+					each = (heap() - before) / conns
+				})
+				return each
 			}
-			time.Sleep(time.Second) // large buffers go back
-			each = (heap() - before) / conns
+			idle("v")
+			small, large := idle("v"), idle(strings.Repeat("v", 7000))
+			if large > small+2000 {
+				t.Errorf("an idle connection has %d bytes, %d after a header of 7,000", small, large)
+			}
 		})
-		return each
-	}
-	idle("v")
-	small, large := idle("v"), idle(strings.Repeat("v", 7000))
-	if large > small+2000 {
-		t.Errorf("an idle connection has %d bytes, %d after a header of 7,000", small, large)
 	}
 }

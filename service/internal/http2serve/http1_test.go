@@ -104,6 +104,7 @@ var requests1 = []string{
 	"GET /now/a#b HTTP/1.1\r\nHost: weir\r\n\r\n",
 	"GET /now/a? HTTP/1.1\r\nHost:\r\n\r\n",
 	"GET /now/close HTTP/1.1\r\nHost: weir\r\n\r\n",
+	"GET /now/lines HTTP/1.1\r\nHost: weir\r\n\r\n",
 	"GET /now/panic HTTP/1.1\r\nHost: weir\r\n\r\n",
 	"GET /later/a HTTP/1.1\r\nHost: weir\r\n\r\n",
 	"GET /soon/a HTTP/1.1\r\nHost: weir\r\n\r\n",

@@ -46,6 +46,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		h["Content-Type"] = []string{"application/grpc"}
 		_, _ = w.Write(body)
 		h["Grpc-Status"] = []string{"0"}
+	case what == "lines":
+		h["X-Lines"] = []string{"a\r\nX-Split: b"}
 	case what == "close":
 		h["Connection"] = []string{"close"}
 	case what == "panic":
