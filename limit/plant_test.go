@@ -33,6 +33,8 @@ type plant struct {
 	flight    flights                                                // by end
 	seen      func(now time.Duration, was, limit int, c limit.Cause) // of every change
 	done      int
+	good      int           // of these, successes,
+	took      time.Duration // which took so long in all
 }
 
 // neighbours is the N of a sample of the neighbour's work, which no limiter sees.
@@ -189,6 +191,10 @@ func (p *plant) finish() {
 		if p.outcome != nil {
 			s.Outcome = p.outcome(s)
 		}
+	}
+	if s.Outcome == weir.Success {
+		p.good++
+		p.took += s.End - s.Start
 	}
 	was := p.alg.Limit()
 	cause := p.alg.Observe(s)

@@ -14,7 +14,7 @@ func (a *Auto) drains(k kind) bool {
 	case a.before.N == 0 || a.faster():
 		return false
 	case k != drainAll && a.quick(&a.before) && !a.again:
-		return k == free && a.unsure && a.alleged.N == 0
+		return k == free && a.measures()
 	case k == drainAll:
 		return binds || a.suspects() || a.busy() && !a.baseline.Proven && a.slots.length() < bearable
 	case k == drainDoubt:
@@ -44,16 +44,12 @@ func (a *Auto) drain(now time.Duration, all bool) Cause {
 		n = min(n, math.Exp(a.before.Inflight()))
 	}
 	a.quiet, a.again, a.all = false, false, all
-	if 0 < a.knee && a.knee < 0.9*n {
-		n = a.knee
-	} else {
-		n /= 2
-	}
+	n = a.depth(n)
 	if n = a.clamp(n); int(n) >= a.Limit() {
 		return Kept
 	}
 	a.evidence = a.resting(&a.before)
-	a.unsure, a.checked = false, a.limit
+	a.unsure, a.checked = false, math.Exp(a.before.Inflight())
 	a.try(lower, n, now)
 	a.drainTime = drainTrips * a.typical
 	return a.bounded(Drain)
@@ -93,6 +89,7 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	w, ref := &a.window, &a.before
 	a.limit = a.from
 	if w.N < 3 || ref.N < 3 || w.Inflight()-ref.Inflight() > -0.05 {
+		a.unsure = a.knee > 0
 		a.believe(a.limit, now)
 		return Throughput
 	}
@@ -105,8 +102,11 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 		a.begun()
 	}
 	a.weigh()
-	if e > max(queued, unqueued+unlike*noise) && a.quickUnits(ref) < a.limit {
-		return a.shorten(now, min(longer-noise*change, 0))
+	if e > max(queued, unqueued+unlike*noise) {
+		if a.quickUnits(ref) < a.limit {
+			return a.shorten(now, min(longer-noise*change, 0))
+		}
+		a.allow(now, a.limit*math.Exp(longer))
 	}
 	if a.binding <= 0.5 && !a.baseline.Proven {
 		a.limit = min(a.limit, max(2*math.Exp(ref.Inflight()), float64(a.cfg.Initial)))
@@ -127,7 +127,8 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	if least := a.quickUnits(&a.before); n > least {
 		a.knee = 0
 	} else {
-		n = least
+		a.allow(now, n)
+		n = max(n, min(least, mostQueue*a.knee))
 	}
 	return a.cut(now, n)
 }

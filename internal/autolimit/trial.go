@@ -54,7 +54,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		a.evidence = a.resting(&a.ref)
 		return a.try(trim, a.limit/(1+smaller), now)
 	}
-	if a.rest <= 0 && now >= a.raiseAt && a.Limit() < a.cfg.Max && (a.starting || (a.short() || a.quick(&a.ref)) && a.dares()) {
+	if a.rest <= 0 && now >= a.raiseAt && a.Limit() < a.cfg.Max && (a.starting || (a.short() || a.mayQueue(&a.ref)) && a.dares()) {
 		a.evidence = a.resting(&a.ref)
 		return a.try(raise, a.limit*(1+stride), now)
 	}
@@ -97,7 +97,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	}
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
 	a.alone = a.alone || !a.all && v.latency-unlike*v.noise > 1-gain
-	quick := a.quick(&a.window)
+	quick := a.mayQueue(&a.window)
 	// Not all of it may have become latency, for what is known.
 	good, beyond := v.latency < min(1-gain, 1-unlike*v.noise), float64(elasticity.Sure)
 	if a.all && a.suspects() {
@@ -109,7 +109,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	queues := v.longer > max(0.05, beyond*a.noise())
 	if quick && (!good || queues) && v.latency < 1+elasticity.Sure*v.noise {
 		good, queues = true, false
-		a.allow()
+		a.allow(now, a.from)
 	}
 	if good && a.alone {
 		a.trimmed = false
@@ -122,7 +122,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		}
 		a.ref = a.window
 		a.learnTimes()
-		a.back, a.step = 1, min(1, 1.5*a.step)
+		a.back, a.step, a.refusals = 1, min(1, 1.5*a.step), 0
 		if !a.starting {
 			a.step = min(a.step, steep)
 		}
@@ -337,6 +337,7 @@ func (a *Auto) refused(now time.Duration) Cause {
 	a.round, a.recovery = round{}, now
 	a.back = min(2*a.back, maxRest)
 	a.rest = max(a.back, min(int(a.late*spoilt)/need, putOff))
+	a.putOff(now)
 	a.believe(a.from, now)
 	return Queue
 }

@@ -1,0 +1,165 @@
+package limit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/limit"
+)
+
+// brief is the default of weir proxy.
+const brief = time.Millisecond
+
+// Quick work that becomes slow all at once has its queue for four times as long as it takes
+// at most. Then as much ends in time as with a limit that never allowed a queue.
+func TestAutoQuickLatencyStep(t *testing.T) {
+	for _, tt := range []struct {
+		servers       int
+		before, after time.Duration
+		shape         string
+		patience      time.Duration // of the callers
+	}{
+		{4, 100 * time.Microsecond, 2 * time.Second, "constant", 5 * time.Second},
+		{4, 100 * time.Microsecond, 2 * time.Second, "exponential", 5 * time.Second},
+		{4, 200 * time.Microsecond, 500 * time.Millisecond, "exponential", time.Second},
+		{16, 400 * time.Microsecond, 20 * time.Millisecond, "exponential", time.Hour},
+	} {
+		t.Run(fmt.Sprintf("%d servers, %v to %v, %s, patience of %v", tt.servers, tt.before, tt.after, tt.shape, tt.patience), func(t *testing.T) {
+			serve := func(quick, epoch time.Duration) (share float64, at int) {
+				a := auto(t, limit.Config{QuickLatency: quick})
+				a.SetEpoch(epoch)
+				p := newPlant(a, tt.servers, tt.before)
+				p.shape = tt.shape
+				p.last(20 * time.Second)
+				p.mean = tt.after
+				p.outcome = func(s limit.Sample) weir.Outcome {
+					if s.End-s.Start > tt.patience {
+						return outcome.Late
+					}
+					return weir.Success
+				}
+				p.last(8 * tt.after)
+				at = a.Limit()
+				good, now := p.good, p.now
+				p.last(60 * tt.after)
+				return float64(p.good-good) * tt.after.Seconds() / float64(tt.servers) / (p.now - now).Seconds(), at
+			}
+			sum, control := 0.0, 0.0
+			for _, epoch := range epochs() {
+				share, at := serve(brief, epoch)
+				without, atWithout := serve(0, epoch)
+				t.Logf("limit %d, %.2f in time; without QuickLatency %d, %.2f", at, share, atWithout, without)
+				if at > 3*tt.servers {
+					t.Errorf("limit %d: want %d at most", at, 3*tt.servers)
+				}
+				sum += share
+				control += without
+			}
+			if sum < 0.9*control {
+				t.Errorf("%.2f in time: without QuickLatency, %.2f", sum, control)
+			}
+		})
+	}
+}
+
+// Quick work that is refused beyond some number in flight has no queue that reaches it, but
+// for trials that become rare.
+func TestAutoQuickLatencyRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		servers int
+		took    time.Duration
+		most    int
+		shape   string
+	}{
+		{8, 400 * time.Microsecond, 16, "constant"},
+		{8, 400 * time.Microsecond, 16, "exponential"},
+		{4, 200 * time.Microsecond, 10, "exponential"},
+	} {
+		t.Run(fmt.Sprintf("%d servers, %v, %s", tt.servers, tt.took, tt.shape), func(t *testing.T) {
+			eachEpoch(t, limit.Config{QuickLatency: brief}, func(t *testing.T, a tuner) {
+				p := newPlant(a, tt.servers, tt.took)
+				p.shape, p.backoff = tt.shape, true
+				p.refuse = func(active int) (time.Duration, bool) { return 50 * time.Microsecond, active >= tt.most }
+				p.last(time.Minute)
+				refused, use := 1-float64(p.good)/float64(p.done), float64(p.good)*tt.took.Seconds()/float64(tt.servers)/60
+				t.Logf("%.4f refused, %.2f of the throughput", refused, use)
+				if refused > 0.005 || use < 0.95 {
+					t.Errorf("%.4f refused, %.2f of the throughput: want 0.005 and 0.95", refused, use)
+				}
+			})
+		})
+	}
+}
+
+// Quick work that takes longer by a factor beyond some number in flight stays below it.
+func TestAutoQuickLatencyConvoy(t *testing.T) {
+	for _, tt := range []struct {
+		servers, most int
+		factor        float64
+		shape         string
+	}{
+		{4, 6, 1.8, "constant"}, {4, 6, 1.8, "exponential"}, {2, 3, 3, "exponential"}, {8, 12, 4, "exponential"},
+	} {
+		t.Run(fmt.Sprintf("%d servers, %v times as long with %d, %s", tt.servers, tt.factor, tt.most, tt.shape), func(t *testing.T) {
+			eachEpoch(t, limit.Config{QuickLatency: brief}, func(t *testing.T, a tuner) {
+				const took = 200 * time.Microsecond
+				p := newPlant(a, tt.servers, took)
+				p.shape = tt.shape
+				p.slower = func() float64 {
+					if p.active >= tt.most {
+						return tt.factor
+					}
+					return 1
+				}
+				p.last(time.Minute)
+				good := p.good
+				p.last(30 * time.Second)
+				use := float64(p.good-good) * took.Seconds() / float64(tt.servers) / 30
+				t.Logf("%.2f of the throughput", use)
+				if use < 0.9 {
+					t.Errorf("%.2f of the throughput: want 0.9", use)
+				}
+			})
+		})
+	}
+}
+
+// Work is not quick if it is quick but for a little that takes long: the mean counts. Such
+// work takes about as long as without QuickLatency.
+func TestAutoQuickLatencyOfLongTail(t *testing.T) {
+	for _, tt := range []struct {
+		share  float64
+		factor float64
+	}{{0.01, 500}, {0.001, 5000}} {
+		t.Run(fmt.Sprint(tt.share), func(t *testing.T) {
+			serve := func(quick, epoch time.Duration) time.Duration {
+				a := auto(t, limit.Config{QuickLatency: quick})
+				a.SetEpoch(epoch)
+				p := newPlant(a, 4, brief/10)
+				p.slower = func() float64 {
+					if p.rng.Float64() < tt.share {
+						return tt.factor
+					}
+					return 1
+				}
+				p.last(time.Minute)
+				good, took := p.good, p.took
+				p.last(time.Minute)
+				return (p.took - took) / time.Duration(p.good-good)
+			}
+			var sum, control time.Duration
+			for _, epoch := range epochs() {
+				takes, without := serve(brief, epoch), serve(0, epoch)
+				t.Logf("takes %v; without QuickLatency, %v", takes, without)
+				sum += takes
+				control += without
+			}
+			if sum > control*5/4 {
+				t.Errorf("takes %.2f times as long as without QuickLatency: want 1.25 at most", float64(sum)/float64(control))
+			}
+		})
+	}
+}
