@@ -17,10 +17,10 @@ type Config struct {
 	MaxHealthyLatency time.Duration `json:"max_healthy_latency,omitempty"`
 	// QuickLatency, of Auto, is a mean duration of work that need not be shorter. Up to it,
 	// Auto does not shorten the queue in the service. By Little's law, throughput ×
-	// QuickLatency units may be in flight. If zero, no queue is short enough. A single Auto
-	// with thousands of samples a second ends most queues that cost throughput. Several of one
-	// service, or one with fewer samples, do not notice. Auto takes longer to find the limit of a service
-	// that suddenly becomes slow: see docs/auto.md, "Its limits".
+	// QuickLatency units may be in flight, and at most four times as many as the service
+	// can work at. If zero, no queue is short enough. Auto ends a queue that costs
+	// throughput, and one whose work becomes slow or fails. Several limiters of one service
+	// often do not notice that it costs throughput: see docs/auto.md, "Its limits".
 	QuickLatency time.Duration `json:"quick_latency,omitempty"`
 }
 

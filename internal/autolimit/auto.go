@@ -200,14 +200,14 @@ func (a *Auto) observe(s *Sample) Cause {
 func (a *Auto) measure(s *Sample) Cause {
 	took := a.clipped(s)
 	if s.Outcome == weir.Success {
-		a.recent.Add(took, s.End-s.Start, s.Inflight, a.log(s.Inflight))
+		a.recent.Add(took, s.Inflight, a.log(s.Inflight))
 	}
 	if s.Start >= a.since {
 		a.peak = max(a.peak, s.Inflight)
 	}
 	if a.trial == lower {
 		if s.Outcome == weir.Success && a.current(s) {
-			a.window.Add(took, s.End-s.Start, s.Inflight, a.log(s.Inflight))
+			a.window.Add(took, s.Inflight, a.log(s.Inflight))
 		}
 		return a.drained(s.End)
 	}
@@ -223,7 +223,7 @@ func (a *Auto) measure(s *Sample) Cause {
 	case !used:
 		return a.idle(s.End)
 	case a.current(s):
-		a.window.Add(took, s.End-s.Start, s.Inflight, a.log(s.Inflight))
+		a.window.Add(took, s.Inflight, a.log(s.Inflight))
 		return a.judge(s.End)
 	}
 	return Kept

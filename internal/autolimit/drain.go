@@ -89,7 +89,6 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	w, ref := &a.window, &a.before
 	a.limit = a.from
 	if w.N < 3 || ref.N < 3 || w.Inflight()-ref.Inflight() > -0.05 {
-		a.unsure = a.knee > 0
 		a.believe(a.limit, now)
 		return Throughput
 	}

@@ -37,16 +37,16 @@ type quickWork struct {
 	probe   float64           // the limit to which it cuts; 0 = a step below the present one
 	checked float64           // the units in flight before the last one
 	alleged elasticity.Window // of a drain in which the throughput was greater than before
+	guilty  bool              // it was greater in the drain before, too
 
 	refusals int // raises of quick work in a row that were refused
 	forgone  int // drains of all until a queue may be tried
 	forgo    int // what forgone was after the last one that did harm
 }
 
-// quick reports whether work is quick: a queue for it is not worth a lower limit. What
-// ended in a slot tells of the few that take long, which a short window may lack.
+// quick reports whether work is quick: a queue for it is not worth a lower limit.
 func (a *Auto) quick(w *elasticity.Window) bool {
-	return a.forgone == 0 && w.N > 0 && max(w.Whole(), a.before.Whole()) <= a.cfg.QuickLatency
+	return a.forgone == 0 && w.N > 0 && w.Mean() <= a.cfg.QuickLatency
 }
 
 // mayQueue reports whether quick work may have a longer queue.
@@ -60,7 +60,7 @@ func (a *Auto) quickUnits(w *elasticity.Window) float64 {
 	if a.forgone > 0 || a.cfg.QuickLatency == 0 {
 		return 0
 	}
-	return math.Exp(w.Inflight()) * a.cfg.QuickLatency.Seconds() / w.Whole().Seconds()
+	return math.Exp(w.Inflight()) * a.cfg.QuickLatency.Seconds() / w.Mean().Seconds()
 }
 
 // allow lets quick work have a queue; without it, the limit were knee.
@@ -130,35 +130,39 @@ func (a *Auto) weigh() {
 	switch {
 	case a.knee == 0:
 	case a.costs(w, ref):
-		a.alleged = *w
-		a.deepen()
+		a.alleged, a.unsure = *w, true
 	case a.starves():
 		if a.probe >= a.knee {
 			a.knee = min(mostCut*a.probe, a.limit)
 		}
-		a.probe = 0
+		a.probe, a.guilty = 0, false
 	case w.N >= precise:
 		a.knee = min(a.knee, a.probe)
 		a.limit = min(a.limit, mostQueue*a.knee)
 		a.deepen()
-		if a.all {
-			a.forgo = max(a.forgo-1, 0)
-		}
 	}
 }
 
 // deepen lets the next drain cut the limit more than this one did.
 func (a *Auto) deepen() {
 	least := float64(a.cfg.Min)
-	a.unsure = a.probe > least
+	a.unsure, a.guilty = a.probe > least, false
 	a.probe = max(a.probe/mostCut, least)
 }
 
-// confirm ends a queue that costs throughput, if it costs it again.
+// confirm ends a queue that costs throughput: beside the slots before and after a drain,
+// and of another one. A single drain may meet a moment in which the service is faster.
 func (a *Auto) confirm(now time.Duration) Cause {
 	drain := a.alleged
 	a.alleged = elasticity.Window{}
-	if drain.N == 0 || !a.costs(&drain, &a.before) {
+	switch {
+	case drain.N == 0:
+		return Kept
+	case !a.costs(&drain, &a.before):
+		a.deepen()
+		return Kept
+	case !a.guilty:
+		a.guilty = true
 		return Kept
 	}
 	a.window = drain
@@ -203,7 +207,7 @@ func (a *Auto) unqueue(now time.Duration) Cause {
 // forbid ends the queue, and returns the limit before it. The next one is tried the
 // later, the more of them did harm.
 func (a *Auto) forbid() (knee float64) {
-	knee, a.knee = a.knee, 0
+	knee, a.knee, a.guilty = a.knee, 0, false
 	a.forgo = min(max(1, 2*a.forgo), mostForgo)
 	a.forgone = a.forgo
 	return knee

@@ -12,21 +12,19 @@ import (
 type Window struct {
 	N       int     // samples
 	sum, sq float64 // of the durations in seconds, and of their squares
-	whole   float64 // sum of the durations with those that are outliers
 	count   float64 // sum of the units in flight
 	units   float64 // sum of their logarithms
 }
 
-// Add adds work that took d; whole, if it is an outlier. At its start inflight units were
-// in flight, whose logarithm is x.
-func (w *Window) Add(d, whole time.Duration, inflight int, x float64) {
+// Add adds work that took d. At its start inflight units were in flight, whose logarithm
+// is x.
+func (w *Window) Add(d time.Duration, inflight int, x float64) {
 	r := d.Seconds()
 	w.N++
 	w.count += float64(inflight)
 	w.units += x
 	w.sum += r
 	w.sq += r * r
-	w.whole += whole.Seconds()
 }
 
 // Merge adds another window. If there are more than most samples, each counts less.
@@ -34,7 +32,6 @@ func (w *Window) Merge(v Window, most int) {
 	w.N += v.N
 	w.sum += v.sum
 	w.sq += v.sq
-	w.whole += v.whole
 	w.count += v.count
 	w.units += v.units
 	if w.N > most {
@@ -42,7 +39,6 @@ func (w *Window) Merge(v Window, most int) {
 		w.N = most
 		w.sum *= share
 		w.sq *= share
-		w.whole *= share
 		w.count *= share
 		w.units *= share
 	}
@@ -63,14 +59,6 @@ func (w *Window) Mean() time.Duration {
 		return 0
 	}
 	return time.Duration(w.sum / float64(w.N) * float64(time.Second))
-}
-
-// Whole is the mean duration with outliers; 0 if there is none.
-func (w *Window) Whole() time.Duration {
-	if w.N == 0 {
-		return 0
-	}
-	return time.Duration(w.whole / float64(w.N) * float64(time.Second))
 }
 
 // Throughput is, by Little's law, the work that ends in a second.
