@@ -60,6 +60,11 @@ func (c *checker) concurrency(path string, l *Concurrency) {
 		}
 		c.check(l.Limit.n <= maxUnits, path+".limit", l.Limit.n, "must be at most %d", int(maxUnits))
 	}
+	if l.Limit != nil && !l.Limit.Fixed() {
+		name := l.Limit.String()
+		c.check(name == "auto" || !c.has(path+".quick_latency"), path+".quick_latency", nil, "must be left out with the limit %s: it is for auto", name)
+		c.check(name == "auto" || name == "aimd" || !c.has(path+".max_healthy_latency"), path+".max_healthy_latency", nil, "must be left out with the limit %s: it is for auto and aimd", name)
+	}
 	for name, n := range map[string]int{"initial_limit": l.InitialLimit, "min_limit": l.MinLimit, "max_limit": l.MaxLimit} {
 		if c.has(path + "." + name) {
 			c.check(n >= 1 && n <= maxUnits, path+"."+name, n, "must be from 1 to %d", int(maxUnits))

@@ -41,6 +41,8 @@ func TestMistakes(t *testing.T) {
 		{"classes:\n- {name: a, routes: /, limit: 5, slow_start: -1s}", `classes[0].slow_start = -1s: must be from 0s`},
 		{"classes:\n- {name: a, routes: /, limit: auto, quick_latency: -1s}", `classes[0].quick_latency = -1s: must be from 0s`},
 		{"classes:\n- {name: a, routes: /, limit: 5, quick_latency: 1s}", `classes[0].quick_latency: must be left out with a limit that is a number`},
+		{"classes:\n- {name: a, routes: /, limit: aimd, quick_latency: 1s}", `classes[0].quick_latency: must be left out with the limit aimd: it is for auto`},
+		{"classes:\n- {name: a, routes: /, limit: vegas, max_healthy_latency: 1s}", `classes[0].max_healthy_latency: must be left out with the limit vegas: it is for auto and aimd`},
 		{"classes:\n- {name: a, routes: /, slow_start: 1m}", `classes[0].slow_start: must be left out without limit`},
 		{"rules:\n- {name: a}", `a.yaml:2:3: rules[0].rate: must be given, such as 100/m`},
 		{"rules:\n- {rate: 1/s}", `a.yaml:2:3: rules[0].name: must be given`},
