@@ -24,15 +24,16 @@ func TestAutoQuickLatencyStep(t *testing.T) {
 		patience      time.Duration // of the callers
 	}{
 		{4, 100 * time.Microsecond, 2 * time.Second, "constant", 5 * time.Second},
-		{4, 100 * time.Microsecond, 2 * time.Second, "exponential", 5 * time.Second},
-		{4, 200 * time.Microsecond, 500 * time.Millisecond, "exponential", time.Second},
-		{16, 400 * time.Microsecond, 20 * time.Millisecond, "exponential", time.Hour},
+		{4, 400 * time.Microsecond, 2 * time.Second, "exponential", 5 * time.Second},
+		{4, 400 * time.Microsecond, 500 * time.Millisecond, "exponential", time.Second},
+		{16, 800 * time.Microsecond, 20 * time.Millisecond, "exponential", time.Hour},
 	} {
 		t.Run(fmt.Sprintf("%d servers, %v to %v, %s, patience of %v", tt.servers, tt.before, tt.after, tt.shape, tt.patience), func(t *testing.T) {
-			serve := func(quick, epoch time.Duration) (share float64, at int) {
+			serve := func(quick, epoch time.Duration, seed uint64) (share float64, at int) {
 				a := auto(t, limit.Config{QuickLatency: quick})
 				a.SetEpoch(epoch)
 				p := newPlant(a, tt.servers, tt.before)
+				p.rng = rand.New(rand.NewPCG(seed, 2))
 				p.shape = tt.shape
 				p.last(20 * time.Second)
 				p.mean = tt.after
@@ -50,14 +51,16 @@ func TestAutoQuickLatencyStep(t *testing.T) {
 			}
 			sum, control := 0.0, 0.0
 			for _, epoch := range epochs() {
-				share, at := serve(brief, epoch)
-				without, atWithout := serve(0, epoch)
-				t.Logf("limit %d, %.2f in time; without QuickLatency %d, %.2f", at, share, atWithout, without)
-				if at > 3*tt.servers {
-					t.Errorf("limit %d: want %d at most", at, 3*tt.servers)
+				for seed := range uint64(4) {
+					share, at := serve(brief, epoch, seed)
+					without, atWithout := serve(0, epoch, seed)
+					t.Logf("limit %d, %.2f in time; without QuickLatency %d, %.2f", at, share, atWithout, without)
+					if at > 3*tt.servers {
+						t.Errorf("limit %d: want %d at most", at, 3*tt.servers)
+					}
+					sum += share
+					control += without
 				}
-				sum += share
-				control += without
 			}
 			if sum < 0.9*control {
 				t.Errorf("%.2f in time: without QuickLatency, %.2f", sum, control)
