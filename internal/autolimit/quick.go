@@ -57,7 +57,7 @@ func (a *Auto) mayQueue(w *elasticity.Window) bool {
 // quickUnits returns, by Little's law, the units in flight with which work is just as
 // slow as quick work may be.
 func (a *Auto) quickUnits(w *elasticity.Window) float64 {
-	if a.forgone > 0 || a.cfg.QuickLatency == 0 {
+	if a.forgone > 0 {
 		return 0
 	}
 	return math.Exp(w.Inflight()) * a.cfg.QuickLatency.Seconds() / w.Mean().Seconds()
@@ -66,16 +66,16 @@ func (a *Auto) quickUnits(w *elasticity.Window) float64 {
 // allow lets quick work have a queue; without it, the limit were knee.
 func (a *Auto) allow(now time.Duration, knee float64) {
 	if a.knee == 0 {
-		a.knee, a.quickAt, a.unsure = knee, now, true
+		a.knee, a.quickAt, a.unsure, a.probe = a.clamp(knee), now, true, 0
 	}
 }
 
 // measures reports whether a drain is due that measures what the queue costs.
 func (a *Auto) measures() bool {
-	if a.knee > 0 && a.limit > (1+steep)*a.checked {
+	if a.binding > 0.5 && a.limit > (1+steep)*a.checked {
 		a.unsure, a.probe = true, 0
 	}
-	return a.knee > 0 && a.unsure && a.alleged.N == 0
+	return a.knee > 0 && a.unsure && a.alleged.N == 0 && a.Limit() > a.cfg.Min
 }
 
 // putOff puts the next raise of quick work off after one was refused, the longer the more
@@ -92,9 +92,9 @@ func (a *Auto) putOff(now time.Duration) {
 func (a *Auto) depth(n float64) float64 {
 	switch {
 	case a.knee == 0 || !a.quick(&a.before):
-		a.probe = n / 2
+		a.probe = a.clamp(n / 2)
 	case a.probe == 0 || a.probe > n/mostCut:
-		a.probe = n / mostCut
+		a.probe = a.clamp(n / mostCut)
 	}
 	return a.probe
 }
@@ -132,13 +132,16 @@ func (a *Auto) weigh() {
 	case a.costs(w, ref):
 		a.alleged, a.unsure = *w, true
 	case a.starves():
-		if a.probe >= a.knee {
+		switch {
+		case a.probe < a.knee: // the whole series did not find a cost
+			a.forgo /= 2
+		case a.all: // if only some drain, the others take their share
 			a.knee = min(mostCut*a.probe, a.limit)
 		}
 		a.probe, a.guilty = 0, false
 	case w.N >= precise:
 		a.knee = min(a.knee, a.probe)
-		a.limit = min(a.limit, mostQueue*a.knee)
+		a.limit = min(a.limit, a.clamp(mostQueue*a.knee))
 		a.deepen()
 	}
 }
@@ -156,7 +159,7 @@ func (a *Auto) confirm(now time.Duration) Cause {
 	drain := a.alleged
 	a.alleged = elasticity.Window{}
 	switch {
-	case drain.N == 0:
+	case drain.N == 0 || a.knee == 0:
 		return Kept
 	case !a.costs(&drain, &a.before):
 		a.deepen()
@@ -167,8 +170,7 @@ func (a *Auto) confirm(now time.Duration) Cause {
 	}
 	a.window = drain
 	a.forbid()
-	a.checked = math.Exp(drain.Inflight())
-	return a.cut(now, a.checked)
+	return a.cut(now, math.Exp(drain.Inflight()))
 }
 
 // harms ends a queue if work is no longer quick, or fails. The law for other work needs
@@ -179,7 +181,7 @@ func (a *Auto) harms(s *Sample) Cause {
 		a.bad++
 	}
 	switch {
-	case a.typical <= slow*a.cfg.QuickLatency || a.knee == 0:
+	case a.typical/slow <= a.cfg.QuickLatency || a.knee == 0:
 		a.quickAt = s.End
 	case s.End-a.quickAt > 1<<shortest/slowFor:
 		return a.unqueue(s.End)
@@ -192,11 +194,14 @@ func (a *Auto) harms(s *Sample) Cause {
 
 // unqueue ends a queue at once.
 func (a *Auto) unqueue(now time.Duration) Cause {
-	knee := a.forbid()
-	if knee == 0 {
+	if a.knee == 0 { // what fails does so without a queue
+		a.forgone, a.ended, a.bad = max(a.forgo, 1), 0, 0
 		return Kept
 	}
-	a.believe(min(a.believed(), room*knee), now)
+	n := a.clamp(room * a.knee)
+	a.believe(min(a.believed(), n), now)
+	a.episode.before = min(a.episode.before, n)
+	a.forbid()
 	a.begun()
 	a.ref = elasticity.Window{}
 	a.round, a.recovery = round{}, now+1
@@ -204,11 +209,8 @@ func (a *Auto) unqueue(now time.Duration) Cause {
 	return a.bounded(Queue)
 }
 
-// forbid ends the queue, and returns the limit before it. The next one is tried the
-// later, the more of them did harm.
-func (a *Auto) forbid() (knee float64) {
-	knee, a.knee, a.guilty = a.knee, 0, false
-	a.forgo = min(max(1, 2*a.forgo), mostForgo)
-	a.forgone = a.forgo
-	return knee
+// forbid ends the queue. The next one is tried the later, the more of them did harm.
+func (a *Auto) forbid() {
+	forgo := min(max(1, 2*a.forgo), mostForgo)
+	a.quickWork = quickWork{forgo: forgo, forgone: forgo}
 }

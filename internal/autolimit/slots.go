@@ -166,7 +166,7 @@ func (a *Auto) endSlot(now time.Duration) Cause {
 		}
 	}
 	a.recent = elasticity.Window{}
-	a.ended, a.bad = 0, 0
+	a.ended, a.bad = a.ended/2, a.bad/2
 	if now-a.beforeAt > 4*a.slots.length() {
 		a.before = elasticity.Window{}
 	}

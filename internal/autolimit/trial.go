@@ -30,6 +30,9 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 			a.rest, a.back = 0, 1
 			if d < 0 {
 				a.step = max(a.step, steep)
+				if a.refusals > 0 {
+					a.raiseAt, a.refusals = now, 0
+				}
 			}
 			return Kept
 		}
