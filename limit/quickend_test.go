@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// brief is the default of weir proxy.
+// brief is twice the default of weir proxy.
 const brief = time.Millisecond
 
 // Quick work that becomes slow all at once has its queue for four times as long as it takes
@@ -131,7 +131,72 @@ func TestAutoQuickLatencyConvoy(t *testing.T) {
 	}
 }
 
-// The little that takes long counts, too: work takes QuickLatency on average, and no longer.
+// After an outage, or when the service has grown, the limit is right within seconds.
+func TestAutoQuickLatencyRecovers(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		servers int
+		took    time.Duration
+		shape   string
+		change  func(p *plant)
+		after   int // servers
+	}{
+		{"an outage", 8, 300 * time.Microsecond, "exponential", func(p *plant) {
+			p.outcome = func(limit.Sample) weir.Outcome { return weir.Dropped }
+			p.last(5 * time.Second)
+			p.outcome = nil
+		}, 8},
+		{"growth", 1, 200 * time.Microsecond, "constant", func(p *plant) { p.servers = 16 }, 16},
+		{"growth, exponential", 1, 200 * time.Microsecond, "exponential", func(p *plant) { p.servers = 16 }, 16},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			eachEpoch(t, limit.Config{QuickLatency: brief}, func(t *testing.T, a tuner) {
+				p := newPlant(a, tt.servers, tt.took)
+				p.shape = tt.shape
+				p.last(90 * time.Second)
+				tt.change(p)
+				p.last(10 * time.Second)
+				good := p.good
+				p.last(10 * time.Second)
+				use := float64(p.good-good) * tt.took.Seconds() / float64(tt.after) / 10
+				t.Logf("limit %d, %.2f of the throughput", a.Limit(), use)
+				if use < 0.9 {
+					t.Errorf("%.2f of the throughput: want 0.9", use)
+				}
+			})
+		})
+	}
+}
+
+// A queue that ends leaves the limit within its bounds.
+func TestAutoQuickLatencyBounds(t *testing.T) {
+	for _, most := range []int{24, 30, 36} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			eachEpoch(t, limit.Config{QuickLatency: brief, Min: 20, Max: most}, func(t *testing.T, a tuner) {
+				p := newPlant(a, 4, 38*brief/10/time.Duration(most))
+				p.shape = "exponential"
+				p.seen = func(now time.Duration, was, n int, c limit.Cause) {
+					if n < 20 || n > most {
+						t.Errorf("at %v: limit %d to %d, %v", now, was, n, c)
+					}
+				}
+				p.last(20 * time.Second)
+				p.mean = p.mean * 11 / 10
+				p.last(50 * time.Second)
+				p.outcome = func(limit.Sample) weir.Outcome {
+					if p.rng.Float64() < 0.05 {
+						return weir.Dropped
+					}
+					return weir.Success
+				}
+				p.last(10 * time.Second)
+			})
+		})
+	}
+}
+
+// The little that takes long counts, too, for up to four times the typical duration. So all
+// work together takes no longer than QuickLatency on average.
 func TestAutoQuickLatencyOfLongTail(t *testing.T) {
 	for _, tt := range []struct {
 		share  float64

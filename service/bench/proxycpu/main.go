@@ -7,8 +7,8 @@
 //	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 500ms] [-rounds 15] [-only REGEXP]
 //
 // With --limit 1000, no request waits. By default, the limit finds itself, and requests may
-// wait in the origin for up to a millisecond on average. With --quick-latency 0s, they wait
-// in the proxy: the origin answers within microseconds, so more in flight add nothing.
+// wait in the origin, up to 500 µs on average. With --quick-latency 0s, they wait in the
+// proxy: the origin answers within microseconds, so more in flight add nothing.
 //
 // It needs h2load and nginx. The proxies take turns, in a random order in each round, and each is
 // a separate process. The table has medians of the rounds: of the processor time, and of its
