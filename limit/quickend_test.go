@@ -131,40 +131,48 @@ func TestAutoQuickLatencyConvoy(t *testing.T) {
 	}
 }
 
-// After an outage, or when the service has grown, the limit is right within seconds.
-func TestAutoQuickLatencyRecovers(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		servers int
-		took    time.Duration
-		shape   string
-		change  func(p *plant)
-		after   int // servers
-	}{
-		{"an outage", 8, 300 * time.Microsecond, "exponential", func(p *plant) {
-			p.outcome = func(limit.Sample) weir.Outcome { return weir.Dropped }
-			p.last(5 * time.Second)
-			p.outcome = nil
-		}, 8},
-		{"growth", 1, 200 * time.Microsecond, "constant", func(p *plant) { p.servers = 16 }, 16},
-		{"growth, exponential", 1, 200 * time.Microsecond, "exponential", func(p *plant) { p.servers = 16 }, 16},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+// When the service has grown, the limit is right within ten seconds.
+func TestAutoQuickLatencyGrowth(t *testing.T) {
+	for _, shape := range []string{"constant", "exponential"} {
+		t.Run(shape, func(t *testing.T) {
 			eachEpoch(t, limit.Config{QuickLatency: brief}, func(t *testing.T, a tuner) {
-				p := newPlant(a, tt.servers, tt.took)
-				p.shape = tt.shape
+				p := newPlant(a, 1, brief/5)
+				p.shape = shape
 				p.last(90 * time.Second)
-				tt.change(p)
+				p.servers = 16
 				p.last(10 * time.Second)
-				good := p.good
-				p.last(10 * time.Second)
-				use := float64(p.good-good) * tt.took.Seconds() / float64(tt.after) / 10
-				t.Logf("limit %d, %.2f of the throughput", a.Limit(), use)
-				if use < 0.9 {
-					t.Errorf("%.2f of the throughput: want 0.9", use)
-				}
+				p.wantThroughput(t, 10*time.Second, 0.9)
 			})
 		})
+	}
+}
+
+// After an outage, the limit is right at once.
+func TestAutoQuickLatencyOutage(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			eachEpoch(t, limit.Config{QuickLatency: brief}, func(t *testing.T, a tuner) {
+				p := newPlant(a, 8, 3*brief/10)
+				p.rng, p.shape = rand.New(rand.NewPCG(seed, 2)), "exponential"
+				p.last(40 * time.Second)
+				p.outcome = func(limit.Sample) weir.Outcome { return weir.Dropped }
+				p.last(time.Second)
+				p.outcome = nil
+				p.wantThroughput(t, 10*time.Second, 0.95)
+			})
+		})
+	}
+}
+
+// wantThroughput serves for a span of time, and checks the share of what the servers can do.
+func (p *plant) wantThroughput(t *testing.T, span time.Duration, want float64) {
+	t.Helper()
+	good := p.good
+	p.last(span)
+	got := float64(p.good-good) * p.mean.Seconds() / float64(p.servers) / span.Seconds()
+	t.Logf("limit %d, %.2f of the throughput", p.alg.Limit(), got)
+	if got < want {
+		t.Errorf("%.2f of the throughput: want %v", got, want)
 	}
 }
 

@@ -212,5 +212,5 @@ func (a *Auto) unqueue(now time.Duration) Cause {
 // forbid ends the queue. The next one is tried the later, the more of them did harm.
 func (a *Auto) forbid() {
 	forgo := min(max(1, 2*a.forgo), mostForgo)
-	a.quickWork = quickWork{forgo: forgo, forgone: forgo}
+	a.quickWork = quickWork{forgo: forgo, forgone: forgo, refusals: a.refusals}
 }
