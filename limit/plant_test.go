@@ -65,9 +65,11 @@ var epochSeed, epochRuns = uint64(0), 5
 
 // epochs returns readings of the wall clock at the instant zero. Auto makes its
 // trials in slots of the wall clock, so a promise has to hold for each epoch.
-func epochs() (all []time.Duration) {
+func epochs() []time.Duration { return someEpochs(epochRuns) }
+
+func someEpochs(n int) (all []time.Duration) {
 	rng := rand.New(rand.NewPCG(epochSeed, 4))
-	for range epochRuns {
+	for range n {
 		all = append(all, time.Duration(rng.Int64N(int64(10_000*time.Hour))))
 	}
 	return all
