@@ -57,13 +57,7 @@ func TestAutoQuickLatencyLosesNoThroughput(t *testing.T) {
 				p.shape = tt.shape
 				p.slower = func() float64 { return math.Pow(max(1, float64(p.active)/knee), tt.power) }
 				p.last(3 * time.Minute)
-				before := p.done
-				p.last(time.Minute)
-				use := float64(p.done-before) * took.Seconds() / knee / 60
-				t.Logf("%.2f of the throughput", use)
-				if use < 0.8 {
-					t.Errorf("%.2f of the throughput: want 0.8", use)
-				}
+				p.wantThroughput(t, time.Minute, 0.8)
 			})
 		})
 	}

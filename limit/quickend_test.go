@@ -109,8 +109,7 @@ func TestAutoQuickLatencyConvoy(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d servers, %v times as long with %d, %s", tt.servers, tt.factor, tt.most, tt.shape), func(t *testing.T) {
 			eachEpoch(t, limit.Config{QuickLatency: brief}, func(t *testing.T, a tuner) {
-				const took = 200 * time.Microsecond
-				p := newPlant(a, tt.servers, took)
+				p := newPlant(a, tt.servers, 200*time.Microsecond)
 				p.shape = tt.shape
 				p.slower = func() float64 {
 					if p.active >= tt.most {
@@ -119,13 +118,7 @@ func TestAutoQuickLatencyConvoy(t *testing.T) {
 					return 1
 				}
 				p.last(time.Minute)
-				good := p.good
-				p.last(30 * time.Second)
-				use := float64(p.good-good) * took.Seconds() / float64(tt.servers) / 30
-				t.Logf("%.2f of the throughput", use)
-				if use < 0.9 {
-					t.Errorf("%.2f of the throughput: want 0.9", use)
-				}
+				p.wantThroughput(t, 30*time.Second, 0.9)
 			})
 		})
 	}

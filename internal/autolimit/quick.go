@@ -30,14 +30,14 @@ const (
 type quickWork struct {
 	knee    float64       // the limit without such a queue; 0 = there is none
 	quickAt time.Duration // when work was last quick, or almost
-	ended   int           // work that has ended in this slot, of which
+	ended   int           // work that has ended of late, halved with each slot, of which
 	bad     int           // this number failed
 
 	unsure  bool              // a drain is due that measures what the queue costs
 	probe   float64           // the limit to which it cuts; 0 = a step below the present one
 	checked float64           // the units in flight before the last one
 	alleged elasticity.Window // of a drain in which the throughput was greater than before
-	guilty  bool              // it was greater in the drain before, too
+	guilty  bool              // another drain has shown that already
 
 	refusals int // raises of quick work in a row that were refused
 	forgone  int // drains of all until a queue may be tried
