@@ -30,7 +30,7 @@ const (
 type quickWork struct {
 	knee    float64       // the limit without such a queue; 0 = there is none
 	quickAt time.Duration // when work was last quick, or almost
-	ended   int           // work that has ended of late, halved with each slot, of which
+	ended   int           // work that has ended, halved with each slot, of which
 	bad     int           // this number failed
 
 	unsure  bool              // a drain is due that measures what the queue costs
