@@ -92,6 +92,12 @@ func (x *exchange) ring() {
 	if a.silence <= now {
 		a.silence, a.silent = never, true
 		x.wakeUp()
+		if x.calling != nil {
+			x.calling.Interrupt()
+		}
+	}
+	if x.calling != nil && !x.came {
+		x.heedLocked()
 	}
 	if a.check <= now {
 		x.checkLocked(now)

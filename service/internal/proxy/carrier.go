@@ -35,20 +35,14 @@ type answer struct {
 func (carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req)
 	own := maps.Clone(x.writer.Header())
-	resp, err := x.roundTrip(req.WithContext(x.detached(req.Context())))
+	resp, err := x.roundTrip(req)
 	if err == nil {
 		maps.Copy(x.writer.Header(), own) // the ReverseProxy clears the header after a 1xx answer
 	}
 	return resp, err
 }
 
-// detached returns a context that ends by release, and not with the client's request.
-func (x *exchange) detached(client context.Context) (ctx context.Context) {
-	ctx, x.release = context.WithCancel(context.WithoutCancel(client))
-	return ctx
-}
-
-// roundTrip is RoundTrip for a request with a detached context.
+// roundTrip is RoundTrip. It changes the URL of the request.
 func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	p := x.proxy
 	ticket, err := p.origins.pick(x.admitted, -1)
@@ -63,8 +57,16 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 		x.upload = &upload{body: req.Body, client: http.NewResponseController(x.writer), limit: p.cfg.ClientTimeout, exchange: x}
 		req.Body = x.upload
 	}
+	var whole *url.URL
+	if len(p.origins.list) > 1 {
+		u := *req.URL
+		whole = &u
+	}
+	p.origins.direct(req, ticket)
 	x.watchOrigin(x.admitted)
-	go x.carry(req)
+	if !x.call(req, p.origins.list[ticket.Origin]) {
+		x.start(req, whole)
+	}
 	switch a, event := x.await(x.client.Done(), nil); event {
 	case originAnswered:
 		now := p.now()
@@ -127,9 +129,20 @@ func (x *exchange) happened() (a answer, e event, ok bool) {
 	return a, 0, false
 }
 
-// carry sends the request, and passes the answer to await.
-func (x *exchange) carry(req *http.Request) {
-	a := x.ask(req)
+// start sends the request on another goroutine, with a context that ends by release, and not
+// with the client's request. The URL whole is that for another origin; nil if there is none.
+func (x *exchange) start(req *http.Request, whole *url.URL) {
+	ctx := req.Context()
+	if x.inform != nil {
+		ctx = x.inform.watch(ctx)
+	}
+	ctx, x.release = context.WithCancel(context.WithoutCancel(ctx))
+	req = req.WithContext(ctx)
+	go func() { x.hear(x.ask(req, whole)) }()
+}
+
+// hear passes the answer to await.
+func (x *exchange) hear(a answer) {
 	x.mu.Lock()
 	x.answer, x.came, x.alarm.silence = a, true, never
 	x.mu.Unlock()
@@ -139,31 +152,24 @@ func (x *exchange) carry(req *http.Request) {
 // ask sends the request to the origin of the exchange. If that cannot be reached, it sends
 // a request that may be repeated to another one. It returns a panic of the transport, for
 // the goroutine of the handler.
-func (x *exchange) ask(req *http.Request) (a answer) {
+func (x *exchange) ask(req *http.Request, whole *url.URL) (a answer) {
 	defer func() {
 		if v := recover(); v != nil {
 			a = answer{panicked: v}
 		}
 	}()
-	s, t := x.proxy.origins, x.ticketNow()
-	if len(s.list) == 1 {
-		s.direct(req, t)
-		resp, err := s.list[t.Origin].ask(req)
-		return answer{resp: resp, err: err}
-	}
-	whole := *req.URL
-	s.direct(req, t)
-	resp, err := s.list[t.Origin].ask(req)
-	if err != nil && notSent(err) && replayable(req) && req.Context().Err() == nil {
-		if again, ok := x.elsewhere(req, err, whole); ok {
-			resp, err = s.list[again.Origin].ask(req)
+	s, simple := x.proxy.origins, x.inform != nil
+	a = s.list[x.ticketNow().Origin].ask(req, simple)
+	if a.err != nil && whole != nil && notSent(a.err) && replayable(req) && req.Context().Err() == nil {
+		if again, ok := x.elsewhere(req, a.err, whole); ok {
+			a = s.list[again.Origin].ask(req, simple)
 		}
 	}
-	return answer{resp: resp, err: err}
+	return a
 }
 
 // elsewhere moves the exchange to another origin, and directs the request there.
-func (x *exchange) elsewhere(req *http.Request, failed error, whole url.URL) (t balance.Ticket, ok bool) {
+func (x *exchange) elsewhere(req *http.Request, failed error, whole *url.URL) (t balance.Ticket, ok bool) {
 	s, was := x.proxy.origins, x.ticketNow()
 	body := req.Body
 	if req.GetBody != nil {
@@ -181,7 +187,7 @@ func (x *exchange) elsewhere(req *http.Request, failed error, whole url.URL) (t 
 	if !x.place(t) {
 		return t, false
 	}
-	req.Body, req.URL = body, &whole
+	req.Body, req.URL = body, whole
 	s.direct(req, t)
 	return t, true
 }

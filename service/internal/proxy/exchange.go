@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/http1client"
 )
 
 // An exchange is one admitted request and its permit. The fields above the mutex
@@ -22,6 +23,7 @@ type exchange struct {
 	client    context.Context // of the client's request
 	outcome   weir.Outcome
 	upload    *upload       // the request's body, unless it was received first
+	inform    *informer     // of a simple request
 	release   func()        // cancels the request to the origin; nil before it is sent
 	wake      chan struct{} // lets await look at what has happened
 	abandoned bool          // a hold has the exchange, and ends it
@@ -34,11 +36,12 @@ type exchange struct {
 
 	mu          sync.Mutex // guards the fields below
 	permit      permits
-	began       time.Duration // when it took the units
-	long        longLived     // why it holds no unit; notLong if it holds one
-	full        bool          // there was no place for it without a unit
-	slow        bool          // the client was slow to send the request
-	stopHeeding func() bool   // ends heed; nil before it
+	began       time.Duration     // when it took the units
+	long        longLived         // why it holds no unit; notLong if it holds one
+	full        bool              // there was no place for it without a unit
+	slow        bool              // the client was slow to send the request
+	stopHeeding func() bool       // ends heedLocked; nil before it
+	calling     *http1client.Call // on which the handler waits, or has waited; nil before that
 	alarm       alarm
 	answer      answer
 	came        bool // the answer
@@ -139,15 +142,6 @@ func (x *exchange) answered(a answer, now time.Duration) (*http.Response, error)
 	}
 	x.send(a.resp, now)
 	return a.resp, nil
-}
-
-// heedLocked closes the connection to the origin when the client leaves while the origin sends. An
-// ordinary answer is over before that is worth its cost: it begins after the time that
-// ordinary work takes.
-func (x *exchange) heedLocked() {
-	if !x.ended && x.stopHeeding == nil {
-		x.stopHeeding = context.AfterFunc(x.client, x.release)
-	}
 }
 
 // send begins the body of an answer. The limit's sample ends with the header. The

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -22,12 +23,11 @@ func simple(r *http.Request) bool {
 // forward serves a simple request. It does what httputil.ReverseProxy does for that, at about half
 // of its processor time: it copies the request once, and each header in one pass.
 func (x *exchange) forward(w http.ResponseWriter, in *http.Request) {
-	inform := &informer{to: w}
-	inform.trace.Got1xxResponse = inform.pass
-	out := in.WithContext(x.detached(httptrace.WithClientTrace(in.Context(), &inform.trace)))
+	x.inform = &informer{to: w}
+	out := in.WithContext(in.Context())
 	x.outgoing(out, in)
 	resp, err := x.roundTrip(out)
-	inform.end()
+	x.inform.end()
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols { // not asked for
 		_ = resp.Body.Close()
 		err = errUpgrade
@@ -141,10 +141,14 @@ func answerTrailer(w http.ResponseWriter, trailer http.Header, announced int) {
 
 // An informer passes 1xx answers on to a client, until the final answer.
 type informer struct {
-	trace httptrace.ClientTrace
 	to    http.ResponseWriter
 	mu    sync.Mutex // guards ended, and to before that
 	ended bool
+}
+
+// watch lets an http.RoundTripper call pass.
+func (i *informer) watch(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: i.pass})
 }
 
 // pass implements the hook of httptrace.ClientTrace.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/weir-go/weir/internal/httpheader"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/http1client"
 )
 
 // maxOrigins bounds the number of origins, and so the values of the label origin.
@@ -43,6 +45,7 @@ type originServer struct {
 	name      string // its URL
 	url       *url.URL
 	transport http.RoundTripper
+	client    *http1client.Client           // for simple requests; nil: they use the transport
 	signs     [loadsign.Count]atomic.Uint64 // of its answers, and missing ones
 	retried   atomic.Uint64                 // requests that went to another origin
 }
@@ -53,8 +56,8 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 		return nil, fmt.Errorf("proxy: Origins: there are %d: must be 1 to %d", n, maxOrigins)
 	}
 	s := &origins{epoch: epoch, log: log, set: balance.New(len(cfg.Origins))}
-	s.ordinary.Store(newTransport(cfg.OriginTLS, false))
-	ordinary, cleartext := cmp.Or(cfg.Transport, http.RoundTripper(&s.ordinary)), cmp.Or(cfg.Transport, http.RoundTripper(newTransport(nil, true)))
+	s.ordinary.Store(newTransport(cfg.Dial, cfg.OriginTLS, false))
+	ordinary, cleartext := cmp.Or(cfg.Transport, http.RoundTripper(&s.ordinary)), cmp.Or(cfg.Transport, http.RoundTripper(newTransport(cfg.Dial, nil, true)))
 	for _, text := range cfg.Origins {
 		u, err := url.Parse(text)
 		switch {
@@ -68,8 +71,11 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 			return nil, fmt.Errorf("proxy: Origins = %q: must have no user and no fragment", u.Redacted())
 		}
 		o := &originServer{name: u.String(), url: u, transport: ordinary}
-		if u.Scheme == "h2c" {
+		switch {
+		case u.Scheme == "h2c":
 			u.Scheme, o.transport = "http", cleartext
+		case u.Scheme == "http" && cfg.Transport == nil && http1client.Supported:
+			o.client = newClient(cfg.Dial, u)
 		}
 		for _, other := range s.list {
 			if other.name == o.name {
@@ -87,21 +93,38 @@ func isPort(text string) bool {
 	return text == "" || err == nil && n > 0
 }
 
+// Bounds of the idle connections to an origin.
+const (
+	maxIdle     = 4096 // enough for any limit
+	idleTimeout = 90 * time.Second
+)
+
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// newClient returns a client for simple requests to an http origin.
+func newClient(dial dialFunc, origin *url.URL) *http1client.Client {
+	addr := net.JoinHostPort(origin.Hostname(), cmp.Or(origin.Port(), "80"))
+	return &http1client.Client{
+		Dial:    func(ctx context.Context) (net.Conn, error) { return dial(ctx, "tcp", addr) },
+		MaxIdle: maxIdle, IdleTimeout: idleTimeout,
+	}
+}
+
 // newTransport returns a transport that differs from http.DefaultTransport for a proxy: it
 // has idle connections for the whole limit instead of two, uses no proxy, and does not
 // decompress bodies. Over TLS it speaks HTTP/2 if the origin does; with h2c, it speaks
 // HTTP/2 without TLS.
-func newTransport(cfg *tls.Config, h2c bool) *http.Transport {
+func newTransport(dial dialFunc, cfg *tls.Config, h2c bool) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(!h2c)
 	protocols.SetHTTP2(!h2c)
 	protocols.SetUnencryptedHTTP2(h2c)
 	return &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           dial,
 		TLSClientConfig:       cfg,
 		TLSHandshakeTimeout:   5 * time.Second,
-		MaxIdleConnsPerHost:   4096,
-		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConnsPerHost:   maxIdle,
+		IdleConnTimeout:       idleTimeout,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    true,
 		Protocols:             &protocols,
@@ -120,7 +143,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // UseOriginTLS replaces Config.OriginTLS. Requests in flight keep their connections.
 func (p *Proxy) UseOriginTLS(cfg *tls.Config) {
-	p.origins.ordinary.Swap(newTransport(cfg, false)).CloseIdleConnections()
+	p.origins.ordinary.Swap(newTransport(p.cfg.Dial, cfg, false)).CloseIdleConnections()
 }
 
 // heldError says that all origins have asked for a pause.
@@ -179,15 +202,26 @@ func (s *origins) judge(now time.Duration, t balance.Ticket, sign loadsign.Sign,
 // errStatus says that an origin has answered with a status that HTTP does not have.
 var errStatus = errors.New("the origin answered with an invalid status")
 
-// ask sends a request to the origin. The status of an answer is one that an http.ResponseWriter
-// takes: http.Transport accepts also those below 100, and over HTTP/2 those above 999.
-func (o *originServer) ask(req *http.Request) (*http.Response, error) {
-	resp, err := o.transport.RoundTrip(req)
+// ask sends a request to the origin.
+func (o *originServer) ask(req *http.Request, simple bool) answer {
+	if simple && o.client != nil && brief(req) {
+		return answerOf(o.client.RoundTrip(req))
+	}
+	return answerOf(o.transport.RoundTrip(req))
+}
+
+// brief reports whether the kernel takes a whole simple request, even if the origin does not
+// read it.
+func brief(req *http.Request) bool { return req.ContentLength <= 16<<10 }
+
+// answerOf returns an answer with a status that an http.ResponseWriter takes: net/http accepts also
+// those below 100, and over HTTP/2 those above 999.
+func answerOf(resp *http.Response, err error) answer {
 	if err == nil && (resp.StatusCode < 100 || resp.StatusCode > 999) {
 		_ = resp.Body.Close()
-		return nil, fmt.Errorf("%w: %03d", errStatus, resp.StatusCode)
+		return answer{err: fmt.Errorf("%w: %03d", errStatus, resp.StatusCode)}
 	}
-	return resp, err
+	return answer{resp: resp, err: err}
 }
 
 // resultOf returns what an answer says about the health of its origin, and the time of its

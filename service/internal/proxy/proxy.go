@@ -29,8 +29,10 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"sync"
@@ -112,8 +114,12 @@ type Config struct {
 	// from a cache, whatever the rules say.
 	Shadow bool
 	// Transport sends requests to the origins. If nil, one with enough keep-alive
-	// connections for any limit. It must be safe for concurrent use.
+	// connections for any limit, and package http1client for simple requests to http
+	// origins. It must be safe for concurrent use.
 	Transport http.RoundTripper
+	// Dial opens connections to the origins. If nil, a net.Dialer does. It must be safe for
+	// concurrent use.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets changes of the state, never a line per request. If nil,
 	// slog.Default().
 	Logger *slog.Logger
@@ -167,6 +173,9 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.AbandonedHold = max(cmp.Or(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
 	p := &Proxy{
 		cfg: cfg, epoch: time.Now(), trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
 		ruleCounts: map[string]ruleCounts{},

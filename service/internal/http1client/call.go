@@ -1,0 +1,295 @@
+package http1client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/textproto"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	maxHeader = 10 << 20 // bytes of the header of an answer, as in http.Transport
+	maxKept   = 64 << 10 // bytes of the buffer for requests that an idle connection keeps
+)
+
+// ErrInterrupted says that an answer has not come whole, because of Interrupt, or at all.
+var ErrInterrupted = errors.New("http1client: the wait for the answer was interrupted")
+
+var errHeader = fmt.Errorf("http1client: the header of the answer exceeds %d bytes", maxHeader)
+
+// A conn is a connection to the server. One call uses it at a time.
+type conn struct {
+	client *Client
+	nc     net.Conn
+	out    bytes.Buffer // the request
+	in     *bufio.Reader
+	left   int64     // bytes that may still be read
+	since  time.Time // idle since then
+}
+
+func newConn(c *Client, nc net.Conn) *conn {
+	cn := &conn{client: c, nc: nc}
+	cn.in = bufio.NewReader(cn)
+	return cn
+}
+
+// Read implements io.Reader for the bufio.Reader.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errHeader
+	}
+	n, err := c.nc.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}
+
+// A Call is a request on its way, and the body of its answer. Interrupt and Abort may be
+// called at any time, and the other methods by one goroutine at a time.
+type Call struct {
+	conn   *conn
+	req    *http.Request
+	inform Inform
+	reused bool  // the connection has served others
+	begun  bool  // the request is in the buffer
+	sent   int   // bytes of it
+	failed error // to send all of it
+	come   bool  // a byte of the answer
+	parts  bool  // the answer does not come whole
+	body   io.ReadCloser
+	keep   bool // the connection, after the body
+
+	mu          sync.Mutex // guards the fields below
+	state       state
+	interrupted bool        // by a deadline of the connection
+	stop        func() bool // ends the watch of a context; nil if there is none
+}
+
+// The state of a call.
+type state uint8
+
+const (
+	waiting state = iota // for the answer
+	reading              // the answer
+	over
+)
+
+// Do sends the request and waits for the answer. After ErrInterrupted, another goroutine may
+// call it again, to go on. Do returns it also if only a part of the header of an answer has
+// come: then the next calls of Do are not interrupted before the rest of it.
+//
+// After another error, Stale says whether the request may be sent again.
+func (k *Call) Do() (*http.Response, error) {
+	resp, err := k.do()
+	if err != nil && err != ErrInterrupted {
+		k.Abort()
+	}
+	return resp, err
+}
+
+func (k *Call) do() (*http.Response, error) {
+	if err := k.send(); err != nil {
+		return nil, err
+	}
+	for {
+		if err := k.await(); err != nil {
+			return nil, err
+		}
+		resp, err := http.ReadResponse(k.conn.in, k.req)
+		if err != nil {
+			return nil, whole(err)
+		}
+		if code := resp.StatusCode; code < 100 || code > 199 || code == http.StatusSwitchingProtocols {
+			return k.answered(resp), nil
+		}
+		if err := k.inform(resp.StatusCode, textproto.MIMEHeader(resp.Header)); err != nil {
+			return nil, err
+		}
+		k.conn.left = maxHeader
+		k.mu.Lock()
+		if k.state == reading {
+			k.state = waiting
+		}
+		k.mu.Unlock()
+	}
+}
+
+// send sends the request, or the rest of it. If the server does not read all of it, it may
+// have answered.
+func (k *Call) send() error {
+	c := k.conn
+	if !k.begun {
+		if k.req.GetBody != nil {
+			var err error
+			if k.req.Body, err = k.req.GetBody(); err != nil {
+				return err
+			}
+		}
+		c.out.Reset()
+		if err := k.req.Write(&c.out); err != nil {
+			return err
+		}
+		k.begun, c.left = true, maxHeader
+	}
+	for k.failed == nil && k.sent < c.out.Len() {
+		n, err := c.nc.Write(c.out.Bytes()[k.sent:])
+		k.sent += n
+		if err != nil && k.resume(err) {
+			return ErrInterrupted
+		}
+		k.failed = err
+	}
+	return nil
+}
+
+// await waits until the header of an answer begins.
+func (k *Call) await() error {
+	in := k.conn.in
+	if _, err := in.Peek(1); err != nil {
+		switch {
+		case k.resume(err):
+			return ErrInterrupted
+		case k.failed != nil:
+			return k.failed
+		}
+		return whole(err)
+	}
+	k.come = true
+	if b, _ := in.Peek(in.Buffered()); !k.parts && !bytes.Contains(b, []byte("\n\r\n")) && !bytes.Contains(b, []byte("\n\n")) {
+		k.parts = true
+		return ErrInterrupted
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.state == waiting {
+		k.state = reading
+	}
+	k.resumeLocked()
+	return nil
+}
+
+// whole returns the error of an answer that ends before its header does.
+func whole(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// resume reports whether an error comes from Interrupt. Then it lets the call go on.
+func (k *Call) resume(err error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return errors.Is(err, os.ErrDeadlineExceeded) && k.resumeLocked()
+}
+
+func (k *Call) resumeLocked() (interrupted bool) {
+	if interrupted = k.interrupted; interrupted {
+		k.interrupted = false
+		_ = k.conn.nc.SetDeadline(time.Time{})
+	}
+	return interrupted
+}
+
+// Interrupt lets Do return ErrInterrupted if it waits for an answer, or when it will.
+func (k *Call) Interrupt() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.state == waiting && !k.interrupted {
+		k.interrupted = true
+		_ = k.conn.nc.SetDeadline(time.Unix(1, 0))
+	}
+}
+
+// Stale reports whether the connection had served other requests, and the server closed it
+// before it saw this one, as far as one can tell, or before it answered one that may be
+// repeated. The rules are those of http.Transport.
+func (k *Call) Stale() bool {
+	return k.reused && !k.come && (k.begun && k.sent == 0 || repeatable(k.req))
+}
+
+func repeatable(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return len(req.Header["Idempotency-Key"]) > 0 || len(req.Header["X-Idempotency-Key"]) > 0
+}
+
+// answered returns the answer, with a body that gives back the connection.
+func (k *Call) answered(resp *http.Response) *http.Response {
+	k.conn.left = math.MaxInt64
+	k.keep = !resp.Close && !k.req.Close && k.failed == nil && resp.StatusCode != http.StatusSwitchingProtocols
+	if resp.Body == http.NoBody {
+		k.end(k.keep)
+	} else {
+		k.body = resp.Body
+		resp.Body = k
+	}
+	return resp
+}
+
+// Read reads the body of the answer.
+func (k *Call) Read(p []byte) (int, error) {
+	n, err := k.body.Read(p)
+	if err != nil {
+		k.end(k.keep && err == io.EOF)
+	}
+	return n, err
+}
+
+// Close closes the connection unless the body was read to its end.
+func (k *Call) Close() error {
+	k.Abort()
+	return nil
+}
+
+// Abort closes the connection if the call goes on.
+func (k *Call) Abort() { k.end(false) }
+
+// end ends the call, once, and keeps the connection if that can serve another one.
+func (k *Call) end(keep bool) {
+	k.mu.Lock()
+	was, stop := k.state, k.stop
+	k.state = over
+	k.mu.Unlock()
+	if was == over {
+		return
+	}
+	if stop != nil {
+		stop()
+	}
+	switch c := k.conn; {
+	case keep && c.in.Buffered() == 0:
+		if c.out.Cap() > maxKept {
+			c.out = bytes.Buffer{}
+		}
+		c.client.put(c)
+	default:
+		_ = c.nc.Close()
+	}
+}
+
+// wait is Do until the context ends, which then also ends the body.
+func (k *Call) wait(ctx context.Context) (*http.Response, error) {
+	stop := context.AfterFunc(ctx, k.Abort)
+	k.mu.Lock()
+	k.stop = stop
+	k.mu.Unlock()
+	resp, err := k.Do()
+	for err == ErrInterrupted {
+		resp, err = k.Do()
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return resp, err
+}

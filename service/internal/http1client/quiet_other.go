@@ -1,0 +1,10 @@
+//go:build !unix
+
+package http1client
+
+import "net"
+
+// Supported says whether this system lets a Client look at idle connections.
+const Supported = false
+
+func quiet(net.Conn) bool { return false }
