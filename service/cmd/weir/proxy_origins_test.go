@@ -62,6 +62,6 @@ func TestProxyUnsolicited(t *testing.T) {
 	}()
 	s := proxying(t, "--origin", "http://"+origin.Addr().String())
 	s.get()
-	s.until(`level=WARN msg="Unsolicited response received on idle HTTP channel`)
+	s.until(`level=WARN msg="Unsolicited response on an idle connection`)
 	s.end()
 }

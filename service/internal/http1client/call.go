@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math"
 	"net"
 	"net/http"
@@ -50,6 +51,25 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.nc.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)
 	return n, err
+}
+
+// usable reports whether an idle connection can serve a request. If not, it closes it.
+func (c *conn) usable() bool {
+	is, first := quiet(c.nc)
+	if !is {
+		c.unsolicited(first)
+		_ = c.nc.Close()
+	}
+	return is
+}
+
+// unsolicited logs bytes that came without a request, as http.Transport does. A 408 only says that
+// the server has waited for one.
+func (c *conn) unsolicited(first []byte) {
+	const proto, status = "HTTP/1.x", " 408"
+	if n := len(proto); len(first) > 0 && !(bytes.HasPrefix(first, []byte(proto[:n-1])) && bytes.HasPrefix(first[min(n, len(first)):], []byte(status))) {
+		log.Printf("Unsolicited response on an idle connection to %v, starting with %q", c.nc.RemoteAddr(), first)
+	}
 }
 
 // A Call is a request on its way, and the body of its answer. Interrupt and Abort may be
@@ -218,7 +238,7 @@ func (k *Call) Stale() bool {
 
 func repeatable(req *http.Request) bool {
 	switch req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
 	}
 	return len(req.Header["Idempotency-Key"]) > 0 || len(req.Header["X-Idempotency-Key"]) > 0
@@ -267,15 +287,20 @@ func (k *Call) end(keep bool) {
 	if stop != nil {
 		stop()
 	}
-	switch c := k.conn; {
-	case keep && c.in.Buffered() == 0:
-		if c.out.Cap() > maxKept {
-			c.out = bytes.Buffer{}
-		}
-		c.client.put(c)
-	default:
-		_ = c.nc.Close()
+	c := k.conn
+	if keep && c.in.Buffered() > 0 {
+		first, _ := c.in.Peek(min(c.in.Buffered(), 64))
+		c.unsolicited(first)
+		keep = false
 	}
+	if !keep {
+		_ = c.nc.Close()
+		return
+	}
+	if c.out.Cap() > maxKept {
+		c.out = bytes.Buffer{}
+	}
+	c.client.put(c)
 }
 
 // wait is Do until the context ends, which then also ends the body.

@@ -9,12 +9,15 @@ package http1client
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // A Client keeps connections for the requests that follow. It is safe for concurrent use.
@@ -39,18 +42,38 @@ const sweepEvery = 5 * time.Second
 // does.
 type Inform func(code int, header textproto.MIMEHeader) error
 
-// Start returns a call of a request on an idle connection, or nil if there is none.
+// Start returns a call of a request on an idle connection, or nil if there is none, or RoundTrip
+// refuses the request.
 func (c *Client) Start(req *http.Request, inform Inform) *Call {
-	for {
+	for invalid(req) == nil {
 		idle := c.take()
 		if idle == nil {
 			return nil
 		}
-		if quiet(idle.nc) {
+		if idle.usable() {
 			return &Call{conn: idle, req: req, inform: inform, reused: true}
 		}
-		_ = idle.nc.Close()
 	}
+	return nil
+}
+
+// invalid returns why a request must not be sent: it would not be what it seems to be. Requests over
+// HTTP/2 can have such a method. net/http checks the path and the host when it writes them.
+func invalid(req *http.Request) error {
+	if !httpguts.ValidHeaderFieldName(req.Method) { // a token, too
+		return fmt.Errorf("http1client: invalid method %q", req.Method)
+	}
+	for name, values := range req.Header {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("http1client: invalid header %q", name)
+		}
+		for _, value := range values {
+			if !httpguts.ValidHeaderFieldValue(value) {
+				return fmt.Errorf("http1client: invalid value of the header %q", name) // may be secret
+			}
+		}
+	}
+	return nil
 }
 
 // take removes a connection from those that are idle. It returns nil if there is none.
@@ -83,6 +106,16 @@ func (c *Client) put(idle *conn) {
 	}
 }
 
+// CloseIdleConnections closes the idle connections.
+func (c *Client) CloseIdleConnections() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, idle := range c.idle {
+		_ = idle.nc.Close()
+	}
+	c.idle = nil
+}
+
 // sweep closes idle connections that are too old, or that the server has closed. Those that
 // were used lately need no look: they are the next ones that Start tries.
 func (c *Client) sweep() {
@@ -90,10 +123,11 @@ func (c *Client) sweep() {
 	defer c.mu.Unlock()
 	now, kept := time.Now(), c.idle[:0]
 	for _, idle := range c.idle {
-		if age := now.Sub(idle.since); age < sweepEvery || age < c.IdleTimeout && quiet(idle.nc) {
-			kept = append(kept, idle)
-		} else {
+		switch age := now.Sub(idle.since); {
+		case age >= c.IdleTimeout:
 			_ = idle.nc.Close()
+		case age < sweepEvery || idle.usable():
+			kept = append(kept, idle)
 		}
 	}
 	clear(c.idle[len(kept):])
@@ -103,9 +137,12 @@ func (c *Client) sweep() {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. The request needs a GetBody if it has a body, whose
-// Body RoundTrip may replace.
+// RoundTrip implements http.RoundTripper. The request needs a Method, and a GetBody if it has a
+// body. RoundTrip may replace its Body.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := invalid(req); err != nil {
+		return nil, err
+	}
 	ctx := req.Context()
 	inform := Inform(func(int, textproto.MIMEHeader) error { return nil })
 	if t := httptrace.ContextClientTrace(ctx); t != nil && t.Got1xxResponse != nil {

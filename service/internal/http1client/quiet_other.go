@@ -7,4 +7,4 @@ import "net"
 // Supported says whether this system lets a Client look at idle connections.
 const Supported = false
 
-func quiet(net.Conn) bool { return false }
+func quiet(net.Conn) (is bool, first []byte) { return false, nil }

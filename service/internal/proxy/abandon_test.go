@@ -39,31 +39,34 @@ func TestAbandonedWorkCounts(t *testing.T) {
 		{"the origin is late and nothing is held", -1, 7 * s, 20 * s, 5 * s, 0, 5 * s, true},
 		{"the origin has all the time", 10 * s, 7 * s, 20 * s, -1, 0, 7 * s, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newProxy(t, proxy.Config{
-					Transport: answers(200, tt.takes), AbandonedHold: tt.hold, Timeout: tt.timeout,
-				})
-				ctx, leave := context.WithTimeout(t.Context(), tt.leaves)
-				defer leave()
-				go ask(ctx, p)
-				if tt.abandoned > 0 {
-					time.Sleep(tt.abandoned - 1)
-					want(t, p, 1, 0)
-					time.Sleep(2 * time.Nanosecond)
-					want(t, p, 1, 1)
-					time.Sleep(tt.free - tt.abandoned - 2)
-					want(t, p, 1, 1)
-				} else {
-					time.Sleep(tt.free - 1)
-					want(t, p, 1, 0)
-				}
+		allWays(t, tt.name, func(t *testing.T, reach reaching) {
+			p := reach(t, answers(200, tt.takes), proxy.Config{AbandonedHold: tt.hold, Timeout: tt.timeout})
+			before := p.Stats().Outcomes
+			ctx, leave := context.WithCancel(t.Context())
+			time.AfterFunc(tt.leaves, leave)
+			go ask(ctx, p)
+			if tt.abandoned > 0 {
+				time.Sleep(tt.abandoned - 1)
+				want(t, p, 1, 0)
 				time.Sleep(2 * time.Nanosecond)
-				want(t, p, 0, 0)
-				if st := p.Stats(); st.Outcomes[weir.Dropped] > 0 != tt.dropped || st.Outcomes[weir.Success]+st.Outcomes[weir.Ignored]+st.Outcomes[weir.Dropped] != 1 {
-					t.Errorf("%+v: want dropped: %v", st, tt.dropped)
-				}
-			})
+				want(t, p, 1, 1)
+				time.Sleep(tt.free - tt.abandoned - 2)
+				want(t, p, 1, 1)
+			} else {
+				time.Sleep(tt.free - 1)
+				want(t, p, 1, 0)
+			}
+			time.Sleep(2 * time.Nanosecond)
+			want(t, p, 0, 0)
+			after := p.Stats().Outcomes
+			sum := uint64(0)
+			for o := range after {
+				after[o] -= before[o]
+				sum += after[o]
+			}
+			if after[weir.Dropped] > 0 != tt.dropped || sum != 1 {
+				t.Errorf("%+v: want dropped: %v", after, tt.dropped)
+			}
 		})
 	}
 }
@@ -137,8 +140,8 @@ func TestClientThatLeavesTheQueue(t *testing.T) {
 }
 
 func TestOriginTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProxy(t, proxy.Config{Transport: answers(200, 7*s), Timeout: 5 * s})
+	allWays(t, "", func(t *testing.T, reach reaching) {
+		p := reach(t, answers(200, 7*s), proxy.Config{Timeout: 5 * s})
 		began := time.Now()
 		w := ask(t.Context(), p)
 		if waited := time.Since(began); w.Code != 504 || w.Header().Get(proxy.ReasonHeader) != "origin_timeout" || waited != 5*s {

@@ -35,9 +35,11 @@ const (
 // full number.
 func TestChaos(t *testing.T) {
 	for _, l := range []proxy.Limit{proxy.FixedLimit(fullLimit), {}} {
-		t.Run("limit "+l.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { chaos(t, l) }) // fails if a goroutine is left
-		})
+		for _, own := range []bool{false, true} {
+			t.Run(fmt.Sprintf("limit %v, own client %v", l, own), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { chaos(t, l, own) }) // fails if a goroutine is left
+			})
+		}
 	}
 }
 
@@ -49,7 +51,7 @@ func serveChaos(h http.Handler, wrap func(net.Listener) net.Listener) (srv *http
 	return srv, ln.Dial
 }
 
-func chaos(t *testing.T, l proxy.Limit) {
+func chaos(t *testing.T, l proxy.Limit, own bool) {
 	var gate atomic.Pointer[chan struct{}] // for the last check: requests that the origin holds
 	origin, dialOrigin := serveChaos(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g := gate.Load(); g != nil {
@@ -59,12 +61,16 @@ func chaos(t *testing.T, l proxy.Limit) {
 		misbehave(w, r)
 	}), func(ln net.Listener) net.Listener { return ln })
 	transport := &http.Transport{DialContext: dialOrigin, MaxIdleConnsPerHost: 64, DisableCompression: true}
-	p := newProxy(t, proxy.Config{
+	cfg := proxy.Config{
 		Limit: l, Auto: limit.Config{Initial: fullLimit, Max: 12},
 		Queue: 10, MaxWait: 2 * time.Millisecond, Timeout: 20 * time.Millisecond,
 		AbandonedHold: 30 * time.Millisecond, ClientTimeout: 50 * time.Millisecond,
 		Transport: panicky{transport},
-	})
+	}
+	if own {
+		cfg.Transport, cfg.Dial = nil, dialOrigin
+	}
+	p := newProxy(t, cfg)
 	served := new(atomic.Int64)
 	front, dial := serveChaos(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)

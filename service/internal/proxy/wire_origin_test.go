@@ -19,7 +19,7 @@ import (
 type scripted struct {
 	setting
 	mu   sync.Mutex
-	got  []*bytes.Buffer // by connection
+	got  bytes.Buffer // on any connection: this proxy has two kinds
 	real *http.Server
 	all  []net.Conn
 }
@@ -73,8 +73,8 @@ func (o *scripted) dial(context.Context, string, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c := tap{ours, &o.mu, new(bytes.Buffer)}
-	o.got, o.all = append(o.got, c.got), append(o.all, ours)
+	c := tap{ours, &o.mu, &o.got}
+	o.all = append(o.all, ours)
 	if o.real != nil {
 		ln := newPipes()
 		go func() { ln.conns <- c }()
@@ -159,11 +159,8 @@ func (o *scripted) serve(c net.Conn) {
 }
 
 // received returns what the origin got, connection by connection.
-func (o *scripted) received() (all []string) {
+func (o *scripted) received() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, b := range o.got {
-		all = append(all, b.String())
-	}
-	return all
+	return o.got.String()
 }

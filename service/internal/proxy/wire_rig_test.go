@@ -48,7 +48,11 @@ type setting struct {
 // newWeir returns this proxy, served as weir proxy does.
 func newWeir(t testing.TB, s setting) *front {
 	f := &front{origin: newScripted(s)}
-	p := newProxy(t, proxy.Config{Origins: []string{"http://origin.test"}, Transport: f.origin.transport(s), Limit: proxy.FixedLimit(50)})
+	cfg := proxy.Config{Origins: []string{"http://origin.test"}, Dial: f.origin.dial, Limit: proxy.FixedLimit(50)}
+	if s.http2Origin {
+		cfg.Origins = []string{"h2c://origin.test"}
+	}
+	p := newProxy(t, cfg)
 	ln := newPipes()
 	conns := connlimit.New(ln, 100)
 	conns.TLS = s.tls
@@ -112,13 +116,13 @@ func (f *front) dialer() func(context.Context, string, string) (net.Conn, error)
 // A verdict holds the effects of the bytes of a client.
 type verdict struct {
 	answers []string // that the client got
-	origin  []string // bytes that the origin got
+	origin  string   // bytes that it got
 	closed  bool     // the connection, by the proxy
 }
 
 func (v verdict) String() string {
 	return fmt.Sprintf("answers:\n\t%s\norigin:\n\t%s\nclosed: %v",
-		strings.Join(v.answers, "\n\t"), strings.ReplaceAll(strings.Join(v.origin, "\n--\n"), "\n", "\n\t"), v.closed)
+		strings.Join(v.answers, "\n\t"), strings.ReplaceAll(v.origin, "\n", "\n\t"), v.closed)
 }
 
 // judge sends bytes over a new connection, and returns what becomes of them when nothing
