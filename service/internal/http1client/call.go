@@ -233,7 +233,7 @@ func (k *Call) Interrupt() {
 // before it saw this one, as far as one can tell, or before it answered one that may be
 // repeated. The rules are those of http.Transport.
 func (k *Call) Stale() bool {
-	return k.reused && !k.come && (k.begun && k.sent == 0 || repeatable(k.req))
+	return k.reused && k.begun && !k.come && (k.sent == 0 || repeatable(k.req))
 }
 
 func repeatable(req *http.Request) bool {

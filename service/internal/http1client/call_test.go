@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/textproto"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -363,7 +362,7 @@ func (d deaf) Write(p []byte) (int, error) { return 10, syscall.EPIPE }
 func TestUnsolicited(t *testing.T) {
 	var lines strings.Builder
 	log.SetOutput(&lines)
-	defer log.SetOutput(os.Stderr)
+	defer log.SetOutput(io.Discard)
 	synctest.Test(t, func(t *testing.T) {
 		for text, want := range map[string]bool{"more": true, "HTTP/1.1 200 OK": true, "HTTP/1.1 408 Request Timeout": false, "HTTP": true, "": false} {
 			lines.Reset()

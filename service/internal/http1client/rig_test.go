@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -17,6 +18,11 @@ import (
 
 	"github.com/weir-go/weir/service/internal/http1client"
 )
+
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // unsolicited responses
+	m.Run()
+}
 
 // A server in memory answers each request of a connection with the next of its answers, in
 // pieces of so many bytes, and closes the connection after one that ends with CLOSE. The answer
