@@ -13,13 +13,14 @@ import (
 	"net/http"
 	"net/textproto"
 	"os"
+	"regexp"
 	"sync"
 	"time"
 )
 
 const (
 	maxHeader = 10 << 20 // bytes of the header of an answer, as in http.Transport
-	maxKept   = 64 << 10 // bytes of the buffer for requests that an idle connection keeps
+	maxKept   = 8 << 10  // bytes of the buffer for requests that an idle connection keeps
 )
 
 // ErrInterrupted says that an answer has not come whole, because of Interrupt, or at all.
@@ -34,6 +35,7 @@ type conn struct {
 	out    bytes.Buffer // the request
 	in     *bufio.Reader
 	left   int64     // bytes that may still be read
+	reused bool      // it was idle, or served another request
 	since  time.Time // idle since then
 }
 
@@ -63,11 +65,12 @@ func (c *conn) usable() bool {
 	return is
 }
 
-// unsolicited logs bytes that came without a request, as http.Transport does. A 408 only says that
-// the server has waited for one.
+// timedOut matches an answer that says that the server has waited for a request for too long.
+var timedOut = regexp.MustCompile(`^HTTP/1\.\d 408`)
+
+// unsolicited logs bytes that came without a request, as http.Transport does.
 func (c *conn) unsolicited(first []byte) {
-	const proto, status = "HTTP/1.x", " 408"
-	if n := len(proto); len(first) > 0 && !(bytes.HasPrefix(first, []byte(proto[:n-1])) && bytes.HasPrefix(first[min(n, len(first)):], []byte(status))) {
+	if len(first) > 0 && !timedOut.Match(first) {
 		log.Printf("Unsolicited response on an idle connection to %v, starting with %q", c.nc.RemoteAddr(), first)
 	}
 }
@@ -78,7 +81,6 @@ type Call struct {
 	conn   *conn
 	req    *http.Request
 	inform Inform
-	reused bool  // the connection has served others
 	begun  bool  // the request is in the buffer
 	sent   int   // bytes of it
 	failed error // to send all of it
@@ -89,7 +91,7 @@ type Call struct {
 
 	mu          sync.Mutex // guards the fields below
 	state       state
-	interrupted bool        // by a deadline of the connection
+	interrupted bool        // and Do has not yet returned for it
 	stop        func() bool // ends the watch of a context; nil if there is none
 }
 
@@ -134,11 +136,7 @@ func (k *Call) do() (*http.Response, error) {
 			return nil, err
 		}
 		k.conn.left = maxHeader
-		k.mu.Lock()
-		if k.state == reading {
-			k.state = waiting
-		}
-		k.mu.Unlock()
+		k.become(waiting)
 	}
 }
 
@@ -187,13 +185,29 @@ func (k *Call) await() error {
 		k.parts = true
 		return ErrInterrupted
 	}
+	k.become(reading)
+	return nil
+}
+
+// become changes the state unless the call is over. Interrupt has an effect while it waits.
+func (k *Call) become(to state) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.state == waiting {
-		k.state = reading
+	if k.state != over {
+		k.state = to
+		if k.interrupted {
+			k.applyLocked()
+		}
 	}
-	k.resumeLocked()
-	return nil
+}
+
+// applyLocked lets the interruption end the wait, or lets the rest of the answer come.
+func (k *Call) applyLocked() {
+	var deadline time.Time
+	if k.interrupted && k.state == waiting {
+		deadline = time.Unix(1, 0)
+	}
+	_ = k.conn.nc.SetDeadline(deadline)
 }
 
 // whole returns the error of an answer that ends before its header does.
@@ -208,24 +222,21 @@ func whole(err error) error {
 func (k *Call) resume(err error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return errors.Is(err, os.ErrDeadlineExceeded) && k.resumeLocked()
-}
-
-func (k *Call) resumeLocked() (interrupted bool) {
-	if interrupted = k.interrupted; interrupted {
-		k.interrupted = false
-		_ = k.conn.nc.SetDeadline(time.Time{})
+	if !k.interrupted || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
 	}
-	return interrupted
+	k.interrupted = false
+	k.applyLocked()
+	return true
 }
 
-// Interrupt lets Do return ErrInterrupted if it waits for an answer, or when it will.
+// Interrupt lets Do return ErrInterrupted if it waits for an answer, or as soon as it does.
 func (k *Call) Interrupt() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.state == waiting && !k.interrupted {
+	if k.state != over && !k.interrupted {
 		k.interrupted = true
-		_ = k.conn.nc.SetDeadline(time.Unix(1, 0))
+		k.applyLocked()
 	}
 }
 
@@ -233,7 +244,7 @@ func (k *Call) Interrupt() {
 // before it saw this one, as far as one can tell, or before it answered one that may be
 // repeated. The rules are those of http.Transport.
 func (k *Call) Stale() bool {
-	return k.reused && k.begun && !k.come && (k.sent == 0 || repeatable(k.req))
+	return k.conn.reused && k.begun && !k.come && (k.sent == 0 || repeatable(k.req))
 }
 
 func repeatable(req *http.Request) bool {
@@ -247,7 +258,7 @@ func repeatable(req *http.Request) bool {
 // answered returns the answer, with a body that gives back the connection.
 func (k *Call) answered(resp *http.Response) *http.Response {
 	k.conn.left = math.MaxInt64
-	k.keep = !resp.Close && !k.req.Close && k.failed == nil && resp.StatusCode != http.StatusSwitchingProtocols
+	k.keep = !resp.Close && !k.req.Close && k.failed == nil && resp.StatusCode > 199 // that of 101 is given away
 	if resp.Body == http.NoBody {
 		k.end(k.keep)
 	} else {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/textproto"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -88,6 +89,74 @@ func TestInterrupt(t *testing.T) {
 			client.CloseIdleConnections()
 			time.Sleep(time.Minute) // until all goroutines have ended
 		}
+	})
+}
+
+// An interruption while a 1xx answer is passed on ends the wait for the next one.
+func TestInterruptIn1xx(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answers: []string{ok, "HTTP/1.1 103 Early Hints\r\n\r\n"}, pieces: 1 << 30}
+		client := s.client()
+		fetch(t, client, newRequest(t, "GET", ""))
+		var call *http1client.Call
+		call = client.Start(newRequest(t, "GET", ""), func(int, textproto.MIMEHeader) error {
+			call.Interrupt()
+			return nil
+		})
+		time.AfterFunc(time.Minute, call.Abort)
+		if _, err := call.Do(); err != http1client.ErrInterrupted {
+			t.Errorf("%v: want an interruption", err)
+		}
+		if _, err := call.Do(); err == nil || err == http1client.ErrInterrupted {
+			t.Errorf("%v: want the end of the connection", err)
+		}
+	})
+}
+
+// A request whose connection takes long to open uses one that becomes free meanwhile. The new one
+// serves the next request.
+func TestFreeConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answers: []string{ok, ok, ok, ok}, pieces: 1 << 30}
+		client := s.client()
+		first, err := client.RoundTrip(newRequest(t, "GET", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fails atomic.Bool
+		client.Dial = func(context.Context) (net.Conn, error) {
+			time.Sleep(2 * time.Second)
+			if fails.Load() {
+				return nil, io.ErrClosedPipe
+			}
+			return s.dial(), nil
+		}
+		for _, f := range []bool{true, false} {
+			fails.Store(f)
+			began := time.Now()
+			time.AfterFunc(time.Second, func() { _, _ = io.ReadAll(first.Body) })
+			if first, err = client.RoundTrip(newRequest(t, "GET", "")); err != nil || time.Since(began) != time.Second {
+				t.Fatalf("%v after %v: want an answer after 1s", err, time.Since(began))
+			}
+			time.Sleep(time.Minute)
+		}
+		began := time.Now()
+		if fetch(t, client, newRequest(t, "GET", "")); time.Since(began) > 0 {
+			t.Errorf("the next request waits for %v", time.Since(began))
+		}
+		_, _ = io.ReadAll(first.Body)
+		client.CloseIdleConnections()
+		fails.Store(true)
+		if _, err := client.RoundTrip(newRequest(t, "GET", "")); err != io.ErrClosedPipe {
+			t.Errorf("%v: want that of Dial", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := client.RoundTrip(newRequest(t, "GET", "").WithContext(ctx)); err != context.DeadlineExceeded {
+			t.Errorf("%v: want that of the context", err)
+		}
+		time.Sleep(time.Minute)
+		client.CloseIdleConnections()
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,8 @@ import (
 
 // A Client keeps connections for the requests that follow. It is safe for concurrent use.
 type Client struct {
-	// Dial opens a connection.
+	// Dial opens a connection, or fails after a while. Its context does not end with that of a
+	// request, because another request may use the connection.
 	Dial func(context.Context) (net.Conn, error)
 	// MaxIdle bounds the number of idle connections.
 	MaxIdle int
@@ -31,6 +33,7 @@ type Client struct {
 
 	mu       sync.Mutex // guards the fields below
 	idle     []*conn    // the one that was used last is the last
+	waiters  []*waiter  // for a connection, while they open their own
 	sweeping bool       // a timer calls sweep
 }
 
@@ -51,7 +54,7 @@ func (c *Client) Start(req *http.Request, inform Inform) *Call {
 			return nil
 		}
 		if idle.usable() {
-			return &Call{conn: idle, req: req, inform: inform, reused: true}
+			return &Call{conn: idle, req: req, inform: inform}
 		}
 	}
 	return nil
@@ -90,16 +93,83 @@ func (c *Client) take() *conn {
 	return idle
 }
 
-// put makes a connection idle, or closes it.
-func (c *Client) put(idle *conn) {
-	idle.since = time.Now()
+// A waiter gets one connection, or an error.
+type waiter struct {
+	conn   chan *conn
+	failed chan error
+}
+
+// connect returns a connection: a new one, or one that becomes free meanwhile. A new one that is not
+// needed becomes idle.
+func (c *Client) connect(ctx context.Context) (*conn, error) {
+	w := &waiter{make(chan *conn, 1), make(chan error, 1)}
+	c.mu.Lock()
+	c.waiters = append(c.waiters, w)
+	c.mu.Unlock()
+	go c.open(context.WithoutCancel(ctx), w)
+	select {
+	case cn := <-w.conn:
+		if cn.reused && !cn.usable() {
+			return c.connect(ctx)
+		}
+		return cn, nil
+	case err := <-w.failed:
+		return nil, err
+	case <-ctx.Done():
+		if !c.remove(w) {
+			select { // it has come meanwhile
+			case cn := <-w.conn:
+				c.put(cn)
+			case <-w.failed:
+			}
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// open opens a connection for a waiter.
+func (c *Client) open(ctx context.Context, w *waiter) {
+	nc, err := c.Dial(ctx)
+	needed := c.remove(w)
+	switch {
+	case err != nil:
+		if needed {
+			w.failed <- err
+		}
+	case needed:
+		w.conn <- newConn(c, nc)
+	default:
+		c.put(newConn(c, nc))
+	}
+}
+
+// remove removes a waiter, and reports whether it was still waiting.
+func (c *Client) remove(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.idle) >= c.MaxIdle {
-		_ = idle.nc.Close()
+	i := slices.Index(c.waiters, w)
+	if i >= 0 {
+		c.waiters = slices.Delete(c.waiters, i, i+1)
+	}
+	return i >= 0
+}
+
+// put gives a connection to the first waiter, makes it idle, or closes it.
+func (c *Client) put(free *conn) {
+	free.reused = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case len(c.waiters) > 0:
+		c.waiters[0].conn <- free
+		c.waiters = slices.Delete(c.waiters, 0, 1)
+		return
+	case len(c.idle) >= c.MaxIdle:
+		_ = free.nc.Close()
 		return
 	}
-	c.idle = append(c.idle, idle)
+	free.since = time.Now()
+	c.idle = append(c.idle, free)
 	if !c.sweeping {
 		c.sweeping = true
 		time.AfterFunc(sweepEvery, c.sweep)
@@ -148,15 +218,18 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t := httptrace.ContextClientTrace(ctx); t != nil && t.Got1xxResponse != nil {
 		inform = t.Got1xxResponse
 	}
-	if call := c.Start(req, inform); call != nil {
+	for {
+		call := c.Start(req, inform)
+		if call == nil {
+			cn, err := c.connect(ctx)
+			if err != nil {
+				return nil, err
+			}
+			call = &Call{conn: cn, req: req, inform: inform}
+		}
 		resp, err := call.wait(ctx)
 		if err == nil || !call.Stale() || ctx.Err() != nil {
 			return resp, err
 		}
 	}
-	nc, err := c.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return (&Call{conn: newConn(c, nc), req: req, inform: inform}).wait(ctx)
 }

@@ -35,6 +35,12 @@ func (x *exchange) watchOrigin(now time.Duration) {
 	x.alarm.silence, x.alarm.fires = x.silenceFrom(now), x.alarm.check
 	x.proxy.recent.add(x, now) // calls ring then
 	x.armLocked(now)
+	if x.calling == nil {
+		return
+	}
+	if _, ok := x.client.Deadline(); ok || x.proxy.cfg.AbandonedHold == 0 {
+		x.heedLocked()
+	}
 }
 
 // silenceFrom returns when the Timeout is over, if the origin has to answer from now on.

@@ -8,6 +8,12 @@ type buffer [32 << 10]byte
 // buffers reuses buffers.
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
+// largeBuffers reuses buffers for bodies of a known length that have more than a buffer: twice as
+// much at a time takes a fifth less processor time.
+var largeBuffers = sync.Pool{New: func() any { return new(largeBuffer) }}
+
+type largeBuffer [2 * len(buffer{})]byte
+
 // bufferPool is buffers for httputil.ReverseProxy.
 type bufferPool struct{}
 

@@ -7,28 +7,27 @@ import (
 	"github.com/weir-go/weir/service/internal/http1client"
 )
 
-// call sends a simple request on an idle connection to the origin, and waits for the answer on
-// this goroutine. It reports whether there was such a connection. If the client leaves or the
-// Timeout is over before the answer begins, or the answer comes in parts, another goroutine goes on.
-func (x *exchange) call(req *http.Request, to *originServer) bool {
+// takeIdle takes an idle connection to the origin for a simple request, if there is one.
+func (x *exchange) takeIdle(req *http.Request, to *originServer) {
 	if x.inform == nil || to.client == nil || !brief(req) {
+		return
+	}
+	if call := to.client.Start(req, x.inform.pass); call != nil {
+		x.calling, x.release = call, call.Abort
+	}
+}
+
+// call sends the request on the idle connection, and waits for the answer on this goroutine. It
+// reports whether the request needs no other connection. If the client leaves or the Timeout is over
+// before the answer begins, or the answer comes in parts, another goroutine goes on.
+func (x *exchange) call() bool {
+	if x.calling == nil {
 		return false
 	}
-	call := to.client.Start(req, x.inform.pass)
-	if call == nil {
-		return false
-	}
-	x.release = call.Abort
-	x.mu.Lock()
-	x.calling = call
-	if _, ok := x.client.Deadline(); ok {
-		x.heedLocked()
-	}
-	x.mu.Unlock()
-	switch resp, err := call.Do(); {
+	switch resp, err := x.calling.Do(); {
 	case err == http1client.ErrInterrupted:
-		go x.goOn(call)
-	case err != nil && call.Stale():
+		go x.goOn()
+	case err != nil && x.calling.Stale():
 		return false
 	default:
 		x.hear(answerOf(resp, err))
@@ -36,17 +35,17 @@ func (x *exchange) call(req *http.Request, to *originServer) bool {
 	return true
 }
 
-// goOn waits for the answer of a call, whatever happens.
-func (x *exchange) goOn(call *http1client.Call) {
-	resp, err := call.Do()
+// goOn waits for the answer of the call, whatever happens.
+func (x *exchange) goOn() {
+	resp, err := x.calling.Do()
 	for err == http1client.ErrInterrupted {
-		resp, err = call.Do()
+		resp, err = x.calling.Do()
 	}
 	x.hear(answerOf(resp, err))
 }
 
-// heedLocked notes when the client leaves. Ordinary work is over before that is worth its cost: it
-// begins when the alarm rings.
+// heedLocked notes when the client leaves. Ordinary work is over before that is worth its cost:
+// it is called when the alarm rings, unless the proxy must be prompt.
 func (x *exchange) heedLocked() {
 	if !x.ended && x.stopHeeding == nil {
 		x.stopHeeding = context.AfterFunc(x.client, x.left)
@@ -57,8 +56,11 @@ func (x *exchange) heedLocked() {
 func (x *exchange) left() {
 	x.mu.Lock()
 	came := x.came
-	if !came && x.calling != nil {
-		x.calling.Interrupt()
+	if !came {
+		x.stopHeeding = nil // heedLocked calls left again if an answer comes
+		if x.calling != nil {
+			x.calling.Interrupt()
+		}
 	}
 	x.mu.Unlock()
 	if came {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,4 +164,112 @@ func TestHoldOver(t *testing.T) {
 		}
 		want(t, p, 0, 0)
 	})
+}
+
+// slowHints is a client that takes its time for a 1xx answer.
+type slowHints struct {
+	*httptest.ResponseRecorder
+	during func()
+}
+
+func (w slowHints) WriteHeader(code int) {
+	if code < 200 {
+		w.during()
+		return
+	}
+	w.ResponseRecorder.WriteHeader(code)
+}
+
+// The Timeout and the departure of a client count, too, if they fall into a 1xx answer.
+func TestEventInHints(t *testing.T) {
+	for _, tt := range []struct {
+		rest   string // of the answers, after the 1xx one
+		leaves bool
+		want   int
+	}{
+		{"", false, 504},
+		{"", true, 499},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nbegin", true, 200},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := proxy.Config{Timeout: 5 * s, AbandonedHold: 3 * s}
+			if tt.leaves {
+				cfg.Timeout = -1
+			}
+			p, o := byHand(t, cfg)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			w := slowHints{httptest.NewRecorder(), func() {
+				if tt.leaves {
+					leave()
+				}
+				time.Sleep(7 * s)
+			}}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				p.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+			}()
+			o.requested()
+			o.send("HTTP/1.1 103 Early Hints\r\n\r\n" + tt.rest)
+			if <-done; w.Code != tt.want {
+				t.Errorf("%+v: status %d", tt, w.Code)
+			}
+			if o.receive() != nil { // waits until the proxy closes the connection
+				t.Error("the origin gets more")
+			}
+			synctest.Wait()
+			want(t, p, 0, 0)
+		})
+	}
+}
+
+// The header of a 1xx answer to HTTP/2 is one that net/http copies before it sends it.
+func TestHintsOverHTTP2(t *testing.T) {
+	p := newProxy(t, proxy.Config{ClientTimeout: -1, Transport: origin(func(r *http.Request) (*http.Response, error) {
+		return answer(200), httptrace.ContextClientTrace(r.Context()).Got1xxResponse(103, textproto.MIMEHeader{"Link": {"</a>"}})
+	})})
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+	r.ProtoMajor = 2
+	w := slowHints{ResponseRecorder: httptest.NewRecorder()}
+	informed := 0
+	w.during = func() {
+		informed++
+		if _, ok := w.Header()["Content-Length"]; !ok || w.Header().Get("Link") != "</a>" {
+			t.Errorf("%v: want a Content-Length without a value", w.Header())
+		}
+	}
+	p.ServeHTTP(w, r)
+	if _, ok := w.Header()["Content-Length"]; ok || informed != 1 || w.Code != 200 {
+		t.Errorf("%d, %v, %d 1xx answers", w.Code, w.Header(), informed)
+	}
+}
+
+// A client that leaves at once is noticed at once if nothing is held for it.
+func TestLeaveAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, o := byHand(t, proxy.Config{AbandonedHold: -1})
+		ctx, leave := context.WithCancel(t.Context())
+		began := time.Now()
+		time.AfterFunc(time.Millisecond, leave)
+		go func() { ask(ctx, p) }()
+		o.requested()
+		if o.receive() != nil || time.Since(began) != time.Millisecond {
+			t.Errorf("the origin's connection ends after %v: want 1ms", time.Since(began))
+		}
+		synctest.Wait()
+		want(t, p, 0, 0)
+	})
+}
+
+// The address of an origin may have a name that is not of ASCII.
+func TestInternationalName(t *testing.T) {
+	var dialed string
+	p := newProxy(t, proxy.Config{Origins: []string{"http://bücher.test"}, Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
+		dialed = addr
+		return nil, io.ErrClosedPipe
+	}})
+	if ask(t.Context(), p); dialed != "xn--bcher-kva.test:80" {
+		t.Errorf("dialed %q", dialed)
+	}
 }

@@ -63,8 +63,9 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 		whole = &u
 	}
 	p.origins.direct(req, ticket)
+	x.takeIdle(req, p.origins.list[ticket.Origin])
 	x.watchOrigin(x.admitted)
-	if !x.call(req, p.origins.list[ticket.Origin]) {
+	if !x.call() {
 		x.start(req, whole)
 	}
 	switch a, event := x.await(x.client.Done(), nil); event {

@@ -22,12 +22,13 @@ type exchange struct {
 	writer    http.ResponseWriter
 	client    context.Context // of the client's request
 	outcome   weir.Outcome
-	upload    *upload       // the request's body, unless it was received first
-	inform    *informer     // of a simple request
-	release   func()        // cancels the request to the origin; nil before it is sent
-	wake      chan struct{} // lets await look at what has happened
-	abandoned bool          // a hold has the exchange, and ends it
-	whole     bool          // the handler did not panic; it does if a body breaks off
+	upload    *upload           // the request's body, unless it was received first
+	inform    *informer         // of a simple request
+	calling   *http1client.Call // of such a request on an idle connection
+	release   func()            // cancels the request to the origin; nil before it is sent
+	wake      chan struct{}     // lets await look at what has happened
+	abandoned bool              // a hold has the exchange, and ends it
+	whole     bool              // the handler did not panic; it does if a body breaks off
 
 	admitted time.Duration // when it began
 
@@ -36,12 +37,11 @@ type exchange struct {
 
 	mu          sync.Mutex // guards the fields below
 	permit      permits
-	began       time.Duration     // when it took the units
-	long        longLived         // why it holds no unit; notLong if it holds one
-	full        bool              // there was no place for it without a unit
-	slow        bool              // the client was slow to send the request
-	stopHeeding func() bool       // ends heedLocked; nil before it
-	calling     *http1client.Call // on which the handler waits, or has waited; nil before that
+	began       time.Duration // when it took the units
+	long        longLived     // why it holds no unit; notLong if it holds one
+	full        bool          // there was no place for it without a unit
+	slow        bool          // the client was slow to send the request
+	stopHeeding func() bool   // ends heedLocked; nil before it
 	alarm       alarm
 	answer      answer
 	came        bool // the answer

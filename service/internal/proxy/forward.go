@@ -184,10 +184,18 @@ func copyBody(w http.ResponseWriter, resp *http.Response) error {
 		defer p.stop()
 		to = p
 	}
-	buf := buffers.Get().(*buffer)
-	defer buffers.Put(buf)
+	var buf []byte
+	if resp.ContentLength > int64(len(buffer{})) {
+		large := largeBuffers.Get().(*largeBuffer)
+		defer largeBuffers.Put(large)
+		buf = large[:]
+	} else {
+		small := buffers.Get().(*buffer)
+		defer buffers.Put(small)
+		buf = small[:]
+	}
 	for {
-		n, err := resp.Body.Read(buf[:])
+		n, err := resp.Body.Read(buf)
 		if n > 0 {
 			if _, err := to.Write(buf[:n]); err != nil {
 				return err

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/idna"
+
 	"github.com/weir-go/weir/internal/httpheader"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/service/internal/balance"
@@ -103,7 +105,11 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 
 // newClient returns a client for simple requests to an http origin.
 func newClient(dial dialFunc, origin *url.URL) *http1client.Client {
-	addr := net.JoinHostPort(origin.Hostname(), cmp.Or(origin.Port(), "80"))
+	host := origin.Hostname()
+	if name, err := idna.Lookup.ToASCII(host); err == nil { // as http.Transport does
+		host = name
+	}
+	addr := net.JoinHostPort(host, cmp.Or(origin.Port(), "80"))
 	return &http1client.Client{
 		Dial:    func(ctx context.Context) (net.Conn, error) { return dial(ctx, "tcp", addr) },
 		MaxIdle: maxIdle, IdleTimeout: idleTimeout,

@@ -118,7 +118,7 @@ type Config struct {
 	// origins. It must be safe for concurrent use.
 	Transport http.RoundTripper
 	// Dial opens connections to the origins. If nil, a net.Dialer does. It must be safe for
-	// concurrent use.
+	// concurrent use. What comes on an idle connection is only seen if that is a syscall.Conn.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets changes of the state, never a line per request. If nil,
 	// slog.Default().
@@ -227,7 +227,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = p.trust.identify(r)
-	if r.ProtoMajor == 2 && p.cfg.ClientTimeout > 0 {
+	if r.ProtoMajor == 2 {
 		stream := newStreamWriter(w, p.cfg.ClientTimeout)
 		defer stream.finish()
 		w = stream

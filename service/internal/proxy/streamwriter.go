@@ -10,8 +10,8 @@ import (
 type streamWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	timeout time.Duration
-	timer   *time.Timer // ends a write; nil before the first
+	timeout time.Duration // not positive: none
+	timer   *time.Timer   // ends a write; nil before the first
 }
 
 func newStreamWriter(w http.ResponseWriter, timeout time.Duration) *streamWriter {
@@ -22,29 +22,55 @@ func newStreamWriter(w http.ResponseWriter, timeout time.Duration) *streamWriter
 func (w *streamWriter) cut() { _ = w.control.SetWriteDeadline(time.Now()) }
 
 func (w *streamWriter) begin() {
-	if w.timer == nil {
+	switch {
+	case w.timeout <= 0:
+	case w.timer == nil:
 		w.timer = time.AfterFunc(w.timeout, w.cut)
-	} else {
+	default:
 		w.timer.Reset(w.timeout)
 	}
+}
+
+func (w *streamWriter) end() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// WriteHeader implements http.ResponseWriter. If the client resets the stream, net/http returns from
+// it while another goroutine still reads the header of a 1xx answer, which callers change then. It
+// reads a copy if that header has a Content-Length, which it does not send.
+func (w *streamWriter) WriteHeader(code int) {
+	h := w.Header()
+	if code >= 200 || len(h["Content-Length"]) > 0 {
+		w.ResponseWriter.WriteHeader(code)
+		return
+	}
+	h["Content-Length"] = nil
+	w.ResponseWriter.WriteHeader(code)
+	delete(h, "Content-Length")
 }
 
 // Write implements http.ResponseWriter.
 func (w *streamWriter) Write(b []byte) (int, error) {
 	w.begin()
-	defer w.timer.Stop()
+	defer w.end()
 	return w.ResponseWriter.Write(b)
 }
 
 // FlushError is for http.ResponseController.
 func (w *streamWriter) FlushError() error {
 	w.begin()
-	defer w.timer.Stop()
+	defer w.end()
 	return w.control.Flush()
 }
 
 // finish bounds the time for what net/http sends after the handler has returned.
-func (w *streamWriter) finish() { _ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
+func (w *streamWriter) finish() {
+	if w.timeout > 0 {
+		_ = w.control.SetWriteDeadline(time.Now().Add(w.timeout))
+	}
+}
 
 // Unwrap is for http.ResponseController.
 func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
