@@ -185,7 +185,7 @@ func copyBody(w http.ResponseWriter, resp *http.Response) error {
 		to = p
 	}
 	var buf []byte
-	if resp.ContentLength > int64(len(buffer{})) {
+	if n := resp.ContentLength; n > int64(len(buffer{})) || n == -1 && kindOf(resp) != stream {
 		large := largeBuffers.Get().(*largeBuffer)
 		defer largeBuffers.Put(large)
 		buf = large[:]
