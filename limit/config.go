@@ -15,14 +15,6 @@ type Config struct {
 	// MaxHealthyLatency, if not zero, is the longest duration of healthy work, queues
 	// included. Work that took longer counts as Dropped.
 	MaxHealthyLatency time.Duration `json:"max_healthy_latency,omitempty"`
-	// QuickLatency, of Auto, is a mean duration of work that need not be shorter; none
-	// counts for more than four times the typical one. Up to it, Auto does not shorten the
-	// queue in the service. By Little's law, throughput × QuickLatency units may be in
-	// flight; in the long run, about four times as many as the service can work at, at most.
-	// If zero, no queue is short enough. Auto ends a queue that costs throughput, and one
-	// whose work becomes slow or fails. Several limiters of one service often do not notice
-	// that it costs throughput: see docs/auto.md, "Its limits".
-	QuickLatency time.Duration `json:"quick_latency,omitempty"`
 }
 
 // fill sets the bounds that are zero to these defaults, lowers Max to most, and returns an
@@ -40,8 +32,6 @@ func (c *Config) fill(initial, low, high, most int) error {
 		return fmt.Errorf("limit: Initial = %d: must be in [%d, %d]", c.Initial, c.Min, c.Max)
 	case c.MaxHealthyLatency < 0:
 		return fmt.Errorf("limit: MaxHealthyLatency = %v: must be >= 0", c.MaxHealthyLatency)
-	case c.QuickLatency < 0:
-		return fmt.Errorf("limit: QuickLatency = %v: must be >= 0", c.QuickLatency)
 	}
 	return nil
 }

@@ -61,7 +61,6 @@ func TestValidate(t *testing.T) {
 		{limit.Config{Initial: -2}, "Initial = -2"},
 		{limit.Config{Min: 5, Initial: 4}, "Initial = 4: must be in [5, "},
 		{limit.Config{MaxHealthyLatency: -1}, "MaxHealthyLatency = -1ns: must be >= 0"},
-		{limit.Config{QuickLatency: -1}, "QuickLatency = -1ns: must be >= 0"},
 	} {
 		for name, construct := range constructors {
 			if _, err := construct(tt.cfg); err == nil || !strings.HasPrefix(err.Error(), "limit: "+tt.want) {

@@ -3,7 +3,6 @@ package limit_test
 import (
 	"container/heap"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -23,9 +22,7 @@ type fleet struct {
 	every  time.Duration // the limiters start one after the other
 	free   instants
 	flight fleetFlights
-	active []int   // units in flight of each limiter
-	power  float64 // of the time of work, beyond the servers
-	done   int
+	active []int // units in flight of each limiter
 }
 
 type fleetSample struct {
@@ -67,7 +64,6 @@ func (f *fleet) admit() {
 			if f.shape == "exponential" {
 				took = time.Duration(f.rng.ExpFloat64() * float64(f.mean))
 			}
-			took = time.Duration(float64(took) * math.Pow(max(1, float64(len(f.flight)+1)/float64(len(f.free))), f.power))
 			end := max(f.now, f.free[0]) + took
 			f.free[0] = end
 			heap.Fix(&f.free, 0)
@@ -89,7 +85,6 @@ func (f *fleet) average(span time.Duration) float64 {
 		s := heap.Pop(&f.flight).(fleetSample)
 		area += float64(sum) * float64(s.End-f.now)
 		f.now = s.End
-		f.done++
 		f.active[s.limiter]--
 		f.all[s.limiter].Observe(s.Sample)
 	}

@@ -167,9 +167,6 @@ func FuzzAuto(f *testing.F) {
 	f.Add(noise(1, 1000), uint16(0), uint16(0), int64(math.MinInt64), uint8(1))
 	f.Fuzz(func(t *testing.T, events []byte, least, span uint16, epoch int64, pace uint8) {
 		cfg := limit.Config{Min: 1 + int(least), Max: 1 + int(least) + int(span), MaxHealthyLatency: time.Duration(pace&3) * time.Second}
-		if pace&4 != 0 {
-			cfg.QuickLatency = time.Second >> (pace >> 3)
-		}
 		a, b := auto(t, cfg), auto(t, cfg)
 		a.SetEpoch(time.Duration(epoch))
 		b.SetEpoch(time.Duration(epoch))

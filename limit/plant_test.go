@@ -33,8 +33,6 @@ type plant struct {
 	flight    flights                                                // by end
 	seen      func(now time.Duration, was, limit int, c limit.Cause) // of every change
 	done      int
-	good      int           // of these, successes,
-	took      time.Duration // which took so long in all
 }
 
 // neighbours is the N of a sample of the neighbour's work, which no limiter sees.
@@ -65,11 +63,9 @@ var epochSeed, epochRuns = uint64(0), 5
 
 // epochs returns readings of the wall clock at the instant zero. Auto makes its
 // trials in slots of the wall clock, so a promise has to hold for each epoch.
-func epochs() []time.Duration { return someEpochs(epochRuns) }
-
-func someEpochs(n int) (all []time.Duration) {
+func epochs() (all []time.Duration) {
 	rng := rand.New(rand.NewPCG(epochSeed, 4))
-	for range n {
+	for range epochRuns {
 		all = append(all, time.Duration(rng.Int64N(int64(10_000*time.Hour))))
 	}
 	return all
@@ -193,10 +189,6 @@ func (p *plant) finish() {
 		if p.outcome != nil {
 			s.Outcome = p.outcome(s)
 		}
-	}
-	if s.Outcome == weir.Success {
-		p.good++
-		p.took += s.End - s.Start
 	}
 	was := p.alg.Limit()
 	cause := p.alg.Observe(s)

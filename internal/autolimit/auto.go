@@ -54,11 +54,10 @@ const (
 	lower              // a drain: measuring whether less in flight takes less time
 )
 
-// Config is limit.Config, with no zero but those of the durations.
+// Config is limit.Config, with no zero but that of MaxHealthyLatency.
 type Config struct {
 	Initial, Min, Max int
 	MaxHealthyLatency time.Duration
-	QuickLatency      time.Duration
 }
 
 // A Sample is limit.Sample.
@@ -130,9 +129,8 @@ type Auto struct {
 	nextStride float64  // this is the next stride
 	nextNeed   int      // and these are the samples of its reference
 
-	quickWork // what is done for work that is quick
-	common    // what all limiters do together
-	failures  // what has failed
+	common   // what all limiters do together
+	failures // what has failed
 }
 
 // New returns an Auto under a valid Config.
@@ -170,11 +168,6 @@ func (a *Auto) observe(s *Sample) Cause {
 	if outcome.Plain(s.Outcome) == weir.Ignored {
 		return Kept
 	}
-	if a.cfg.QuickLatency > 0 && a.forgone == 0 {
-		if cause := a.harms(s); cause != Kept {
-			return cause
-		}
-	}
 	if cause := a.tally(s); cause != Kept {
 		return cause
 	}
@@ -200,14 +193,14 @@ func (a *Auto) observe(s *Sample) Cause {
 func (a *Auto) measure(s *Sample) Cause {
 	took := a.clipped(s)
 	if s.Outcome == weir.Success {
-		a.recent.Add(took, s.Inflight, a.log(s.Inflight))
+		a.recent.Add(took, a.log(s.Inflight))
 	}
 	if s.Start >= a.since {
 		a.peak = max(a.peak, s.Inflight)
 	}
 	if a.trial == lower {
 		if s.Outcome == weir.Success && a.current(s) {
-			a.window.Add(took, s.Inflight, a.log(s.Inflight))
+			a.window.Add(took, a.log(s.Inflight))
 		}
 		return a.drained(s.End)
 	}
@@ -223,7 +216,7 @@ func (a *Auto) measure(s *Sample) Cause {
 	case !used:
 		return a.idle(s.End)
 	case a.current(s):
-		a.window.Add(took, s.Inflight, a.log(s.Inflight))
+		a.window.Add(took, a.log(s.Inflight))
 		return a.judge(s.End)
 	}
 	return Kept

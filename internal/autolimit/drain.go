@@ -13,8 +13,6 @@ func (a *Auto) drains(k kind) bool {
 	switch {
 	case a.before.N == 0 || a.faster():
 		return false
-	case k != drainAll && a.quick(&a.before) && !a.again:
-		return k == free && a.measures()
 	case k == drainAll:
 		return binds || a.suspects() || a.busy() && !a.baseline.Proven && a.slots.length() < bearable
 	case k == drainDoubt:
@@ -36,7 +34,7 @@ func (a *Auto) suspects() bool {
 	return a.before.N >= enough && a.baseline.Samples > 0 && d > max(waits, suspect*noise)
 }
 
-// drain halves what is in flight, or ends a queue of quick work, for a moment.
+// drain halves what is in flight, for a moment.
 func (a *Auto) drain(now time.Duration, all bool) Cause {
 	a.untry(now)
 	n := a.limit
@@ -44,12 +42,10 @@ func (a *Auto) drain(now time.Duration, all bool) Cause {
 		n = min(n, math.Exp(a.before.Inflight()))
 	}
 	a.quiet, a.again, a.all = false, false, all
-	n = a.depth(n)
-	if n = a.clamp(n); int(n) >= a.Limit() {
+	if n = a.clamp(n / 2); int(n) >= a.Limit() {
 		return Kept
 	}
 	a.evidence = a.resting(&a.before)
-	a.unsure, a.checked = false, math.Exp(a.before.Inflight())
 	a.try(lower, n, now)
 	a.drainTime = drainTrips * a.typical
 	return a.bounded(Drain)
@@ -57,7 +53,7 @@ func (a *Auto) drain(now time.Duration, all bool) Cause {
 
 // drained ends a drain that has lasted long enough.
 func (a *Auto) drained(now time.Duration) Cause {
-	if now-a.since >= a.drainTime && a.window.N >= a.enough() && !a.prolongs() {
+	if now-a.since >= a.drainTime && a.window.N >= a.enough() {
 		return a.endDrain(now)
 	}
 	return a.Expire(now)
@@ -100,12 +96,8 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	if e > unqueued {
 		a.begun()
 	}
-	a.weigh()
 	if e > max(queued, unqueued+unlike*noise) {
-		if a.quickUnits(ref) < a.limit {
-			return a.shorten(now, min(longer-noise*change, 0))
-		}
-		a.allow(now, a.limit*math.Exp(longer))
+		return a.shorten(now, min(longer-noise*change, 0))
 	}
 	if a.binding <= 0.5 && !a.baseline.Proven {
 		a.limit = min(a.limit, max(2*math.Exp(ref.Inflight()), float64(a.cfg.Initial)))
@@ -123,17 +115,6 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	if a.binding <= 0.5 { // it is not the limit that keeps the queue
 		n = max(n, room*math.Exp(inflight))
 	}
-	if least := a.quickUnits(&a.before); n > least {
-		a.knee = 0
-	} else {
-		a.allow(now, n)
-		n = max(n, min(least, mostQueue*a.knee))
-	}
-	return a.cut(now, n)
-}
-
-// cut lowers the limit after a drain that has met a queue.
-func (a *Auto) cut(now time.Duration, n float64) Cause {
 	a.again, a.vain, a.alone = true, 0, false
 	a.baseline.Learn(&a.window, false)
 	a.healthy = a.window.Most()

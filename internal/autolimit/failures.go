@@ -247,13 +247,8 @@ func (a *Auto) acquit(now time.Duration) Cause {
 	return Undone
 }
 
-// calm ends a round without a surprise. A round of an episode in which all fails has no
-// verdict, though quick failures weigh little.
+// calm ends a round without a surprise.
 func (a *Auto) calm(now time.Duration) Cause {
-	if a.episode.before > 0 && a.inRow >= a.round.ended-1 {
-		a.round = round{}
-		return Kept
-	}
 	share := min(a.round.bad()/float64(a.round.ended), untested)
 	if share > a.background {
 		a.background += (share - a.background) / 16

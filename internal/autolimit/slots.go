@@ -122,9 +122,6 @@ func (a *Auto) turn(now time.Duration) Cause {
 	cause := a.endSlot(now)
 	kind := a.slots.kind()
 	a.quiet = kind == free
-	if kind == drainAll && a.forgone > 0 {
-		a.forgone--
-	}
 	if a.starting && a.trial == none && a.roomy() {
 		a.begun()
 	}
@@ -161,12 +158,8 @@ func (a *Auto) endSlot(now time.Duration) Cause {
 	if a.quiet && a.recent.N >= enough {
 		a.before, a.beforeAt = a.recent, now
 		a.baseline.Learn(&a.before, false)
-		if c := a.confirm(now); c != Kept {
-			cause = c
-		}
 	}
 	a.recent = elasticity.Window{}
-	a.ended, a.bad = a.ended/2, a.bad/2
 	if now-a.beforeAt > 4*a.slots.length() {
 		a.before = elasticity.Window{}
 	}

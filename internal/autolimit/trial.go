@@ -30,9 +30,6 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 			a.rest, a.back = 0, 1
 			if d < 0 {
 				a.step = max(a.step, steep)
-				if a.refusals > 0 {
-					a.raiseAt, a.refusals = now, 0
-				}
 			}
 			return Kept
 		}
@@ -57,7 +54,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		a.evidence = a.resting(&a.ref)
 		return a.try(trim, a.limit/(1+smaller), now)
 	}
-	if a.rest <= 0 && now >= a.raiseAt && a.Limit() < a.cfg.Max && (a.starting || (a.short() || a.mayQueue(&a.ref)) && a.dares()) {
+	if a.rest <= 0 && now >= a.raiseAt && a.Limit() < a.cfg.Max && (a.starting || a.short() && a.dares()) {
 		a.evidence = a.resting(&a.ref)
 		return a.try(raise, a.limit*(1+stride), now)
 	}
@@ -88,7 +85,7 @@ func (a *Auto) trims(stride float64) bool {
 	if a.alone { // it may do so again and again
 		trips = soon / 2
 	}
-	return !a.starting && !a.trimmed && !a.quick(&a.ref) && (!a.baseline.Proven || a.alone) && a.Limit() > a.cfg.Min &&
+	return !a.starting && !a.trimmed && (!a.baseline.Proven || a.alone) && a.Limit() > a.cfg.Min &&
 		a.need(math.Log1p(stride)) <= trips*a.Limit()
 }
 
@@ -100,7 +97,6 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	}
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
 	a.alone = a.alone || !a.all && v.latency-unlike*v.noise > 1-gain
-	quick := a.mayQueue(&a.window)
 	// Not all of it may have become latency, for what is known.
 	good, beyond := v.latency < min(1-gain, 1-unlike*v.noise), float64(elasticity.Sure)
 	if a.all && a.suspects() {
@@ -110,10 +106,6 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		good, beyond = v.z < 1, 3
 	}
 	queues := v.longer > max(0.05, beyond*a.noise())
-	if quick && (!good || queues) && v.latency < 1+elasticity.Sure*v.noise {
-		good, queues = true, false
-		a.allow(now, a.from)
-	}
 	if good && a.alone {
 		a.trimmed = false
 	}
@@ -125,12 +117,12 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		}
 		a.ref = a.window
 		a.learnTimes()
-		a.back, a.step, a.refusals = 1, min(1, 1.5*a.step), 0
+		a.back, a.step = 1, min(1, 1.5*a.step)
 		if !a.starting {
 			a.step = min(a.step, steep)
 		}
 		a.from = a.limit
-		if !a.short() && !quick || !a.starting && !a.baseline.Proven || a.Limit() >= a.cfg.Max {
+		if !a.short() || !a.starting && !a.baseline.Proven || a.Limit() >= a.cfg.Max {
 			a.rest = 1
 			a.believe(a.limit, now)
 			return a.bounded(Throughput)
@@ -340,7 +332,6 @@ func (a *Auto) refused(now time.Duration) Cause {
 	a.round, a.recovery = round{}, now
 	a.back = min(2*a.back, maxRest)
 	a.rest = max(a.back, min(int(a.late*spoilt)/need, putOff))
-	a.putOff(now)
 	a.believe(a.from, now)
 	return Queue
 }

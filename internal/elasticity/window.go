@@ -12,16 +12,13 @@ import (
 type Window struct {
 	N       int     // samples
 	sum, sq float64 // of the durations in seconds, and of their squares
-	count   float64 // sum of the units in flight
-	units   float64 // sum of their logarithms
+	units   float64 // sum of the logarithms of the units in flight
 }
 
-// Add adds work that took d. At its start inflight units were in flight, whose logarithm
-// is x.
-func (w *Window) Add(d time.Duration, inflight int, x float64) {
+// Add adds work that took d. The logarithm of the units in flight at its start is x.
+func (w *Window) Add(d time.Duration, x float64) {
 	r := d.Seconds()
 	w.N++
-	w.count += float64(inflight)
 	w.units += x
 	w.sum += r
 	w.sq += r * r
@@ -32,14 +29,12 @@ func (w *Window) Merge(v Window, most int) {
 	w.N += v.N
 	w.sum += v.sum
 	w.sq += v.sq
-	w.count += v.count
 	w.units += v.units
 	if w.N > most {
 		share := float64(most) / float64(w.N)
 		w.N = most
 		w.sum *= share
 		w.sq *= share
-		w.count *= share
 		w.units *= share
 	}
 }
@@ -60,9 +55,6 @@ func (w *Window) Mean() time.Duration {
 	}
 	return time.Duration(w.sum / float64(w.N) * float64(time.Second))
 }
-
-// Throughput is, by Little's law, the work that ends in a second.
-func (w *Window) Throughput() float64 { return w.count / w.sum }
 
 // Log is the logarithm of the mean. Under a full limit the mean is, by Little's law,
 // the limit over the throughput, so changes of the mean show changes of the throughput.

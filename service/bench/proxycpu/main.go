@@ -6,9 +6,8 @@
 //
 //	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 500ms] [-rounds 15] [-only REGEXP]
 //
-// With --limit 1000, no request waits. By default, the limit finds itself, and requests may
-// wait in the origin, up to 500 µs on average. With --quick-latency 0s, they wait in the
-// proxy: the origin answers within microseconds, so more in flight add nothing.
+// With --limit 1000, no request waits. By default, the limit finds itself, and requests wait in
+// the proxy: the origin answers within microseconds, so more in flight add little.
 //
 // It needs h2load and nginx. The proxies take turns, in a random order in each round, and each is
 // a separate process. The table has medians of the rounds: of the processor time, and of its
@@ -113,7 +112,6 @@ func (s setting) run() error {
 		{"the same, with heapfloor", bare("heapfloor", self, dir, origin.Addr)},
 		{"weir proxy --limit 1000", weirProxy(s.weir, dir, origin.Addr, "--limit", "1000")},
 		{"weir proxy", weirProxy(s.weir, dir, origin.Addr)},
-		{"weir proxy --quick-latency 0s", weirProxy(s.weir, dir, origin.Addr, "--quick-latency", "0s")},
 		{"nginx", nginx(dir, origin.Addr)},
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

@@ -36,7 +36,6 @@ type proxyCmd struct {
 	InitialLimit int           `least:"0" default:"0" placeholder:"N" help:"Initial limit, unless it is a number; 0: 10, or the bound that is nearer (${default})."`
 	MinLimit     int           `default:"1" placeholder:"N" help:"Lower bound of the limit, unless it is a number (${default})."`
 	MaxLimit     int           `default:"10000" placeholder:"N" help:"Upper bound of the limit, unless it is a number (${default})."`
-	QuickLatency time.Duration `least:"0s" default:"500us" placeholder:"TIME" help:"For auto: a mean response time of the origin that need not be shorter. Up to it, requests may wait in the origin, as long as none fail; 0: none may (${default})."`
 	MaxHealthy   time.Duration `least:"0s" name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto and aimd: a longer response time of the origin is overload; 0: auto decides (${default})."`
 	SlowStart    time.Duration `least:"0s" default:"0s" placeholder:"TIME" help:"After one to two times this time without use, and at first, the limit begins at a tenth, and doubles while requests succeed: for an origin that is slow while its caches are cold; 0: never (${default})."`
 	MaxPressure  float64       `least:"0" most:"0.99" default:"0" placeholder:"SHARE" help:"The share of the time in which work may wait for the processor, such as 0.4. Above it, a rising part of the requests is rejected, the least important first: for an origin on the same machine. 0: no bound (${default})."`
@@ -61,7 +60,6 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 		Origins: c.Origin, Limit: c.Limit,
 		Auto: limit.Config{
 			Initial: cmp.Or(c.InitialLimit, max(min(10, c.MaxLimit), c.MinLimit)), Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
-			QuickLatency: c.QuickLatency,
 		},
 		SlowStart: c.SlowStart, MaxPressure: c.MaxPressure, PressureFile: c.PressureFile,
 		Queue: settings.OrNone(c.Queue), MaxWait: settings.OrNone(c.MaxWait), Timeout: settings.OrNone(c.Timeout),

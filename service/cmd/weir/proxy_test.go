@@ -3,7 +3,6 @@ package main
 import (
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -64,7 +63,7 @@ func TestProxyDefaults(t *testing.T) {
 	if got, want := initial(cfg.Auto), initial(limit.Config{}); got != want {
 		t.Errorf("it begins at %d: want %d", got, want)
 	}
-	if want := (limit.Config{Initial: 10, Min: 1, Max: 10_000, QuickLatency: 500 * time.Microsecond}); cfg.Auto != want {
+	if want := (limit.Config{Initial: 10, Min: 1, Max: 10_000}); cfg.Auto != want {
 		t.Errorf("%+v: want %+v, as limit.Config and docs/proxy.md say", cfg.Auto, want)
 	}
 }

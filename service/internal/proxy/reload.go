@@ -30,7 +30,6 @@ func (c *Config) concurrency() proxyrule.Concurrency {
 	return proxyrule.Concurrency{
 		Limit: &c.Limit, SlowStart: &c.SlowStart, Queue: &queue, MaxWait: &wait,
 		InitialLimit: c.Auto.Initial, MinLimit: c.Auto.Min, MaxLimit: c.Auto.Max, MaxHealthyLatency: c.Auto.MaxHealthyLatency,
-		QuickLatency: &c.Auto.QuickLatency,
 	}
 }
 

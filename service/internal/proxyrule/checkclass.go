@@ -33,7 +33,7 @@ func (c *checker) classes() {
 
 // shared rejects fields that have no effect without a limit.
 func (c *checker) shared(path string) {
-	for _, name := range []string{"initial_limit", "min_limit", "max_limit", "max_healthy_latency", "quick_latency", "slow_start", "queue", "max_wait"} {
+	for _, name := range []string{"initial_limit", "min_limit", "max_limit", "max_healthy_latency", "slow_start", "queue", "max_wait"} {
 		c.check(!c.has(path+"."+name), path+"."+name, nil, "must be left out without limit: the class then shares the limit and the queue of the default class")
 	}
 }
@@ -55,14 +55,13 @@ func (c *checker) class(path string, class *Class) {
 
 func (c *checker) concurrency(path string, l *Concurrency) {
 	if l.Limit != nil && l.Limit.Fixed() {
-		for _, name := range []string{"initial_limit", "min_limit", "max_limit", "max_healthy_latency", "quick_latency"} {
+		for _, name := range []string{"initial_limit", "min_limit", "max_limit", "max_healthy_latency"} {
 			c.check(!c.has(path+"."+name), path+"."+name, nil, "must be left out with a limit that is a number")
 		}
 		c.check(l.Limit.n <= maxUnits, path+".limit", l.Limit.n, "must be at most %d", int(maxUnits))
 	}
 	if l.Limit != nil && !l.Limit.Fixed() {
 		name := l.Limit.String()
-		c.check(name == "auto" || !c.has(path+".quick_latency"), path+".quick_latency", nil, "must be left out with the limit %s: it is for auto", name)
 		c.check(name == "auto" || name == "aimd" || !c.has(path+".max_healthy_latency"), path+".max_healthy_latency", nil, "must be left out with the limit %s: it is for auto and aimd", name)
 	}
 	for name, n := range map[string]int{"initial_limit": l.InitialLimit, "min_limit": l.MinLimit, "max_limit": l.MaxLimit} {
@@ -80,9 +79,6 @@ func (c *checker) concurrency(path string, l *Concurrency) {
 		c.check(l.InitialLimit >= l.MinLimit, path+".initial_limit", l.InitialLimit, "must be at least min_limit, which is %d", l.MinLimit)
 	}
 	c.within(path+".max_healthy_latency", l.MaxHealthyLatency, 0)
-	if l.QuickLatency != nil {
-		c.within(path+".quick_latency", *l.QuickLatency, 0)
-	}
 	if l.SlowStart != nil {
 		c.within(path+".slow_start", *l.SlowStart, 0)
 	}

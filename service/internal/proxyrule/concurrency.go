@@ -12,7 +12,6 @@ func (l Concurrency) Over(base Concurrency) Concurrency {
 	l.SlowStart = cmp.Or(l.SlowStart, base.SlowStart)
 	l.InitialLimit = cmp.Or(l.InitialLimit, base.InitialLimit)
 	l.MinLimit, l.MaxLimit = cmp.Or(l.MinLimit, base.MinLimit), cmp.Or(l.MaxLimit, base.MaxLimit)
-	l.QuickLatency = cmp.Or(l.QuickLatency, base.QuickLatency)
 	l.MaxHealthyLatency = cmp.Or(l.MaxHealthyLatency, base.MaxHealthyLatency)
 	return l
 }
@@ -21,9 +20,6 @@ func (l Concurrency) Over(base Concurrency) Concurrency {
 // places may conflict: then the upper bound counts.
 func (l Concurrency) Config() limit.Config {
 	cfg := limit.Config{Initial: l.InitialLimit, Min: l.MinLimit, Max: l.MaxLimit, MaxHealthyLatency: l.MaxHealthyLatency}
-	if l.QuickLatency != nil {
-		cfg.QuickLatency = *l.QuickLatency
-	}
 	if cfg.Max > 0 {
 		cfg.Min = min(cfg.Min, cfg.Max)
 		cfg.Initial = min(cfg.Initial, cfg.Max)

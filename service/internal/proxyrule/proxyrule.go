@@ -128,10 +128,9 @@ type Concurrency struct {
 	MinLimit          int            `yaml:"min_limit"`
 	MaxLimit          int            `yaml:"max_limit"`
 	MaxHealthyLatency time.Duration  `yaml:"max_healthy_latency"`
-	QuickLatency      *time.Duration `yaml:"quick_latency"` // 0: none
-	SlowStart         *time.Duration `yaml:"slow_start"`    // idle time; 0: none
-	Queue             *int           `yaml:"queue"`         // 0: none waits
-	MaxWait           *time.Duration `yaml:"max_wait"`      // 0: as long as the client waits
+	SlowStart         *time.Duration `yaml:"slow_start"` // idle time; 0: none
+	Queue             *int           `yaml:"queue"`      // 0: none waits
+	MaxWait           *time.Duration `yaml:"max_wait"`   // 0: as long as the client waits
 }
 
 // A Class is a set of routes. If it has a Limit, its requests have a limit and a queue

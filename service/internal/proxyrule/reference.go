@@ -82,7 +82,6 @@ func concurrency(in, without string) []filedoc.Field {
 		number("initial_limit", "--initial-limit", "20", "Where an adaptive limit begins."),
 		number("min_limit", "--min-limit", "2", "Lower bound of an adaptive limit."),
 		number("max_limit", "--max-limit", "200", "Upper bound of an adaptive limit."),
-		duration(in+"quick_latency", "`--quick-latency`", "2ms", "For `auto`: a mean response time of the origin that need not be shorter; 0: none is short enough."),
 		duration(in+"max_healthy_latency", "`--max-healthy-latency`", "2s", "For `auto` and `aimd`: a longer response time of the origin is overload."),
 		duration(in+"slow_start", "`--slow-start`", "5m", "After one to two times this time without use, and at first, the limit begins at a tenth, and doubles while requests succeed; 0: none."),
 		{Path: in + "queue", Kind: filedoc.Number, Unit: "requests", Most: maxQueue, Default: "`--queue`", Example: "20",
