@@ -242,7 +242,7 @@ func (k *Call) Interrupt() {
 
 // Stale reports whether the connection had served other requests, and the server closed it
 // before it saw this one, as far as one can tell, or before it answered one that may be
-// repeated. The rules are those of http.Transport.
+// repeated. http.Transport has the same rules.
 func (k *Call) Stale() bool {
 	return k.conn.reused && k.begun && !k.come && (k.sent == 0 || repeatable(k.req))
 }

@@ -427,7 +427,7 @@ type deaf struct{ net.Conn }
 
 func (d deaf) Write(p []byte) (int, error) { return 10, syscall.EPIPE }
 
-// Bytes that no request asked for are logged; those that say why the connection ends are not.
+// Bytes that no request asked for are logged, unless they say why the connection ends.
 func TestUnsolicited(t *testing.T) {
 	var lines strings.Builder
 	log.SetOutput(&lines)

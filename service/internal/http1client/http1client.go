@@ -2,9 +2,10 @@
 // are in memory.
 //
 // The goroutine that makes a request sends it and reads the answer. http.Transport uses two
-// more goroutines for each connection, and wakes both for each request. Requests are written,
-// and answers parsed, by net/http. The rules for connections are those of http.Transport, but
-// for one: bytes that come before the request that they seem to answer close the connection.
+// more goroutines for each connection, and wakes both for each request. net/http writes the
+// requests and parses the answers, here too. The rules for connections are the ones of
+// http.Transport, but for one: a connection on which bytes come before a request is closed, at
+// the latest when it would be used.
 package http1client
 
 import (
@@ -79,7 +80,8 @@ func invalid(req *http.Request) error {
 	return nil
 }
 
-// take removes a connection from those that are idle. It returns nil if there is none.
+// take returns the idle connection that was used last, and removes it from idle. It returns nil if
+// there is none.
 func (c *Client) take() *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,8 +188,8 @@ func (c *Client) CloseIdleConnections() {
 	c.idle = nil
 }
 
-// sweep closes idle connections that are too old, or that the server has closed. Those that
-// were used lately need no look: they are the next ones that Start tries.
+// sweep closes idle connections that are too old, or that the server has closed. A
+// connection that was used lately needs no look: Start tries it soon, and looks then.
 func (c *Client) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

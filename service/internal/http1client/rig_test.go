@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // A server in memory answers each request of a connection with the next of its answers, in
-// pieces of so many bytes, and closes the connection after one that ends with CLOSE. The answer
+// pieces of that many bytes, and closes the connection after one that ends with CLOSE. The answer
 // to HEAD ends with the first empty line.
 type server struct {
 	answers []string
