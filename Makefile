@@ -24,7 +24,7 @@ test: need lint ## everything that guards the code: installs what it needs, then
 		(cd $$m && go build -race ./... && go test -race -p 1 -timeout 40m -tags external ./...) || exit 1; \
 	done
 	@echo "== what is measured without the race detector: allocations, memory, hit ratios, what the arena promises of Auto"
-	go test ./flight ./cache ./httplimit ./internal/keyedtable
+	go test ./flight ./cache ./httplimit ./internal/keyedtable ./limit
 	cd grpclimit && go test ./...
 	cd service && go test ./internal/fieldblock ./internal/http2serve ./internal/server/httpapi ./internal/server/respapi && go test -run Acceptance ./internal/lab/arena
 	cd bench && go test ./hitratio

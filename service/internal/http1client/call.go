@@ -311,6 +311,7 @@ func (k *Call) end(keep bool) {
 	if c.out.Cap() > maxKept {
 		c.out = bytes.Buffer{}
 	}
+	c.reused = true
 	c.client.put(c)
 }
 

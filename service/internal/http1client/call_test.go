@@ -223,6 +223,57 @@ func TestContext(t *testing.T) {
 	})
 }
 
+// A request that may be repeated is sent twice at most. A connection that was opened for another one
+// is a new one, so a server that closes each does not make a request dial for ever.
+func TestBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answers: []string{ok, "CLOSE"}, pieces: 1 << 30}
+		client := s.client()
+		var open []*http.Response
+		for range 5 {
+			resp, err := client.RoundTrip(newRequest(t, "GET", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, resp)
+		}
+		for _, resp := range open {
+			_, _ = io.ReadAll(resp.Body)
+		}
+		sick := &server{answers: []string{"CLOSE"}, pieces: 1}
+		client.Dial = func(context.Context) (net.Conn, error) { return sick.dial(), nil }
+		if got := told(client, newRequest(t, "GET", "")); got != "failed" {
+			t.Error(got)
+		}
+		synctest.Wait()
+		if before, after := strings.Count(s.got(), "GET "), strings.Count(sick.got(), "GET "); before != 5+1 || after != 1 {
+			t.Errorf("%d and %d requests: want 5, and one that is sent twice", before, after)
+		}
+		client.CloseIdleConnections()
+
+		var dials atomic.Int64
+		client.Dial = func(context.Context) (net.Conn, error) {
+			if dials.Add(1) == 1 {
+				return s.dial(), nil
+			}
+			time.Sleep(10 * time.Millisecond)
+			nc, end := net.Pipe()
+			_ = end.Close()
+			return nc, nil
+		}
+		resp, err := client.RoundTrip(newRequest(t, "GET", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Millisecond, func() { _, _ = io.ReadAll(resp.Body) })
+		if got := told(client, newRequest(t, "GET", "")); got != "failed" || dials.Load() > 3 {
+			t.Errorf("%s, %d connections", got, dials.Load())
+		}
+		time.Sleep(time.Second)
+		client.CloseIdleConnections()
+	})
+}
+
 // Idle connections are bounded in number and time.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -316,44 +367,6 @@ func TestStale(t *testing.T) {
 		})
 	}
 }
-
-// An idle connection that the server closes is closed soon, although nothing uses it.
-func TestSweep(t *testing.T) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Close(fds[0])
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{answers: []string{ok}, pieces: 1 << 30}
-		client := s.client()
-		client.Dial = func(context.Context) (net.Conn, error) { return withSocket{s.dial(), fds[0]}, nil }
-		fetch(t, client, newRequest(t, "GET", ""))
-		time.Sleep(time.Minute)
-		if got := s.got(); !strings.Contains(got, "closed false") {
-			t.Error("closed before the server has:", got)
-		}
-		syscall.Close(fds[1])
-		time.Sleep(11 * time.Second)
-		if got := s.got(); !strings.Contains(got, "closed true") {
-			t.Error(got)
-		}
-	})
-}
-
-// A withSocket is a connection in memory whose state a Client sees at a socket.
-type withSocket struct {
-	net.Conn
-	fd int
-}
-
-func (c withSocket) SyscallConn() (syscall.RawConn, error) { return socket(c.fd), nil }
-
-type socket int
-
-func (s socket) Control(f func(fd uintptr)) error    { f(uintptr(s)); return nil }
-func (s socket) Read(f func(fd uintptr) bool) error  { f(uintptr(s)); return nil }
-func (s socket) Write(f func(fd uintptr) bool) error { f(uintptr(s)); return nil }
 
 // A request that http.Transport refuses does not reach the server: it could smuggle another one.
 func TestInvalid(t *testing.T) {

@@ -4,8 +4,8 @@
 // The goroutine that makes a request sends it and reads the answer. http.Transport uses two
 // more goroutines for each connection, and wakes both for each request. net/http writes the
 // requests and parses the answers, here too. The rules for connections are the ones of
-// http.Transport, but for one: a connection on which bytes come before a request is closed, at
-// the latest when it would be used.
+// http.Transport, but for one: an idle connection on which bytes come is closed, at the latest
+// when it would be used.
 package http1client
 
 import (
@@ -27,9 +27,9 @@ type Client struct {
 	// Dial opens a connection, or fails after a while. Its context does not end with that of a
 	// request, because another request may use the connection.
 	Dial func(context.Context) (net.Conn, error)
-	// MaxIdle bounds the number of idle connections.
+	// MaxIdle bounds the number of idle connections. If zero, none is kept.
 	MaxIdle int
-	// IdleTimeout bounds how long a connection is idle.
+	// IdleTimeout bounds how long a connection is idle, by sweepEvery more. It must be positive.
 	IdleTimeout time.Duration
 
 	mu       sync.Mutex // guards the fields below
@@ -50,7 +50,9 @@ type Inform func(code int, header textproto.MIMEHeader) error
 // refuses the request.
 func (c *Client) Start(req *http.Request, inform Inform) *Call {
 	for invalid(req) == nil {
-		idle := c.take()
+		c.mu.Lock()
+		idle := c.takeLocked()
+		c.mu.Unlock()
 		if idle == nil {
 			return nil
 		}
@@ -80,11 +82,9 @@ func invalid(req *http.Request) error {
 	return nil
 }
 
-// take returns the idle connection that was used last, and removes it from idle. It returns nil if
-// there is none.
-func (c *Client) take() *conn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// takeLocked returns the idle connection that was used last, and removes it from idle. It returns
+// nil if there is none.
+func (c *Client) takeLocked() *conn {
 	last := len(c.idle) - 1
 	if last < 0 {
 		return nil
@@ -101,31 +101,37 @@ type waiter struct {
 	failed chan error
 }
 
-// connect returns a connection: a new one, or one that becomes free meanwhile. A new one that is not
-// needed becomes idle.
+// connect returns a connection: an idle one, a new one, or one that becomes free meanwhile. A new
+// one that is not needed becomes idle.
 func (c *Client) connect(ctx context.Context) (*conn, error) {
-	w := &waiter{make(chan *conn, 1), make(chan error, 1)}
-	c.mu.Lock()
-	c.waiters = append(c.waiters, w)
-	c.mu.Unlock()
-	go c.open(context.WithoutCancel(ctx), w)
-	select {
-	case cn := <-w.conn:
-		if cn.reused && !cn.usable() {
-			return c.connect(ctx)
+	for {
+		w := &waiter{make(chan *conn, 1), make(chan error, 1)}
+		c.mu.Lock()
+		idle := c.takeLocked()
+		if idle == nil {
+			c.waiters = append(c.waiters, w)
+			go c.open(context.WithoutCancel(ctx), w)
+		} else {
+			w.conn <- idle
 		}
-		return cn, nil
-	case err := <-w.failed:
-		return nil, err
-	case <-ctx.Done():
-		if !c.remove(w) {
-			select { // it has come meanwhile
-			case cn := <-w.conn:
-				c.put(cn)
-			case <-w.failed:
+		c.mu.Unlock()
+		select {
+		case cn := <-w.conn:
+			if !cn.reused || cn.usable() {
+				return cn, nil
 			}
+		case err := <-w.failed:
+			return nil, err
+		case <-ctx.Done():
+			if !c.remove(w) {
+				select { // it has come meanwhile
+				case cn := <-w.conn:
+					c.put(cn)
+				case <-w.failed:
+				}
+			}
+			return nil, context.Cause(ctx)
 		}
-		return nil, context.Cause(ctx)
 	}
 }
 
@@ -158,7 +164,6 @@ func (c *Client) remove(w *waiter) bool {
 
 // put gives a connection to the first waiter, makes it idle, or closes it.
 func (c *Client) put(free *conn) {
-	free.reused = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -170,7 +175,7 @@ func (c *Client) put(free *conn) {
 		_ = free.nc.Close()
 		return
 	}
-	free.since = time.Now()
+	free.reused, free.since = true, time.Now()
 	c.idle = append(c.idle, free)
 	if !c.sweeping {
 		c.sweeping = true
@@ -210,7 +215,8 @@ func (c *Client) sweep() {
 }
 
 // RoundTrip implements http.RoundTripper. The request needs a Method, and a GetBody if it has a
-// body. RoundTrip may replace its Body.
+// body. RoundTrip may replace its Body. If a call is Stale, it sends the request once more, on a new
+// connection.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := invalid(req); err != nil {
 		return nil, err
@@ -220,18 +226,18 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t := httptrace.ContextClientTrace(ctx); t != nil && t.Got1xxResponse != nil {
 		inform = t.Got1xxResponse
 	}
-	for {
-		call := c.Start(req, inform)
-		if call == nil {
-			cn, err := c.connect(ctx)
-			if err != nil {
-				return nil, err
-			}
-			call = &Call{conn: cn, req: req, inform: inform}
-		}
-		resp, err := call.wait(ctx)
-		if err == nil || !call.Stale() || ctx.Err() != nil {
-			return resp, err
-		}
+	cn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
 	}
+	call := &Call{conn: cn, req: req, inform: inform}
+	resp, err := call.wait(ctx)
+	if err == nil || !call.Stale() || ctx.Err() != nil {
+		return resp, err
+	}
+	nc, err := c.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return (&Call{conn: newConn(c, nc), req: req, inform: inform}).wait(ctx)
 }

@@ -37,6 +37,11 @@ func (x *exchange) call() bool {
 
 // goOn waits for the answer of the call, whatever happens.
 func (x *exchange) goOn() {
+	defer func() {
+		if v := recover(); v != nil {
+			x.hear(answer{panicked: v})
+		}
+	}()
 	resp, err := x.calling.Do()
 	for err == http1client.ErrInterrupted {
 		resp, err = x.calling.Do()

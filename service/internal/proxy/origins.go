@@ -218,7 +218,15 @@ func (o *originServer) ask(req *http.Request, simple bool) answer {
 
 // brief reports whether the kernel takes a whole simple request, even if the origin does not
 // read it.
-func brief(req *http.Request) bool { return req.ContentLength <= 16<<10 }
+func brief(req *http.Request) bool {
+	size := req.ContentLength + int64(len(req.URL.Path)+len(req.URL.RawQuery))
+	for name, values := range req.Header {
+		for _, value := range values {
+			size += int64(len(name) + len(value))
+		}
+	}
+	return size <= 16<<10
+}
 
 // answerOf returns an answer with a status that an http.ResponseWriter takes: net/http accepts also
 // those below 100, and over HTTP/2 those above 999.
