@@ -9,7 +9,6 @@ import (
 	"net/textproto"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -180,7 +179,7 @@ func copyBody(w http.ResponseWriter, resp *http.Response) error {
 	var to io.Writer = w
 	if resp.ContentLength == -1 || kindOf(resp) == stream {
 		p := &promptWriter{to: w, flush: http.NewResponseController(w).Flush}
-		p.timer = time.AfterFunc(0, p.flushHeader)
+		go p.flushHeader()
 		defer p.stop()
 		to = p
 	}
@@ -215,7 +214,6 @@ func copyBody(w http.ResponseWriter, resp *http.Response) error {
 type promptWriter struct {
 	to    io.Writer
 	flush func() error
-	timer *time.Timer
 	mu    sync.Mutex // guards to, flush and begun
 	begun bool
 }
@@ -243,7 +241,6 @@ func (p *promptWriter) flushHeader() {
 
 // stop must precede the end of the handler.
 func (p *promptWriter) stop() {
-	p.timer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun = true
