@@ -23,7 +23,8 @@ const (
 	maxKept   = 8 << 10  // bytes of the buffer for requests that an idle connection keeps
 )
 
-// ErrInterrupted says that an answer has not come whole, because of Interrupt, or at all.
+// ErrInterrupted says that Do has no answer yet: Interrupt was called, or only a part of the header
+// of an answer has come.
 var ErrInterrupted = errors.New("http1client: the wait for the answer was interrupted")
 
 var errHeader = fmt.Errorf("http1client: the header of the answer exceeds %d bytes", maxHeader)
@@ -105,8 +106,8 @@ const (
 )
 
 // Do sends the request and waits for the answer. After ErrInterrupted, another goroutine may
-// call it again, to go on. Do returns it also if only a part of the header of an answer has
-// come: then the next calls of Do are not interrupted before the rest of it.
+// call it again, to go on. If a part of the header of an answer has come, Interrupt does not
+// end the wait for the rest of it.
 //
 // After another error, Stale says whether the request may be sent again.
 func (k *Call) Do() (*http.Response, error) {

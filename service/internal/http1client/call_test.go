@@ -37,6 +37,22 @@ func fetch(t *testing.T, c *http1client.Client, req *http.Request) string {
 	return string(body)
 }
 
+// openConnections makes requests at a time, and reads their answers.
+func openConnections(t *testing.T, c *http1client.Client, n int) {
+	t.Helper()
+	var open []*http.Response
+	for range n {
+		resp, err := c.RoundTrip(newRequest(t, "GET", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, resp)
+	}
+	for _, resp := range open {
+		_, _ = io.ReadAll(resp.Body)
+	}
+}
+
 // A call goes on after an interruption at any point: while the request is sent, before the
 // answer, and between 1xx answers. While the header comes, it is not interrupted.
 func TestInterrupt(t *testing.T) {
@@ -113,7 +129,7 @@ func TestInterruptIn1xx(t *testing.T) {
 	})
 }
 
-// A request whose connection takes long to open uses one that becomes free meanwhile. The new one
+// If a connection takes long to open, the request uses one that becomes free meanwhile. The new one
 // serves the next request.
 func TestFreeConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -229,17 +245,7 @@ func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{answers: []string{ok, "CLOSE"}, pieces: 1 << 30}
 		client := s.client()
-		var open []*http.Response
-		for range 5 {
-			resp, err := client.RoundTrip(newRequest(t, "GET", ""))
-			if err != nil {
-				t.Fatal(err)
-			}
-			open = append(open, resp)
-		}
-		for _, resp := range open {
-			_, _ = io.ReadAll(resp.Body)
-		}
+		openConnections(t, client, 5)
 		sick := &server{answers: []string{"CLOSE"}, pieces: 1}
 		client.Dial = func(context.Context) (net.Conn, error) { return sick.dial(), nil }
 		if got := told(client, newRequest(t, "GET", "")); got != "failed" {
@@ -280,17 +286,7 @@ func TestIdle(t *testing.T) {
 		s := &server{answers: []string{ok, ok}, pieces: 1 << 30}
 		client := s.client()
 		client.MaxIdle, client.IdleTimeout = 2, time.Minute
-		var open []*http.Response
-		for range 4 {
-			resp, err := client.RoundTrip(newRequest(t, "GET", ""))
-			if err != nil {
-				t.Fatal(err)
-			}
-			open = append(open, resp)
-		}
-		for _, resp := range open {
-			_, _ = io.ReadAll(resp.Body)
-		}
+		openConnections(t, client, 4)
 		synctest.Wait()
 		if n := strings.Count(s.got(), "closed true"); n != 2 {
 			t.Errorf("%d of 4 connections are closed: want 2", n)

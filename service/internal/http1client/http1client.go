@@ -1,5 +1,5 @@
-// Package http1client is a client of HTTP/1.1 for one address, and for requests whose bodies
-// are in memory.
+// Package http1client is a client of HTTP/1.1 for one address, and for requests with a body in
+// memory or none.
 //
 // The goroutine that makes a request sends it and reads the answer. http.Transport uses two
 // more goroutines for each connection, and wakes both for each request. net/http writes the
@@ -34,7 +34,7 @@ type Client struct {
 
 	mu       sync.Mutex // guards the fields below
 	idle     []*conn    // the one that was used last is the last
-	waiters  []*waiter  // for a connection, while they open their own
+	waiters  []waiter   // for a connection, while they open their own
 	sweeping bool       // a timer calls sweep
 }
 
@@ -49,7 +49,10 @@ type Inform func(code int, header textproto.MIMEHeader) error
 // Start returns a call of a request on an idle connection, or nil if there is none, or RoundTrip
 // refuses the request.
 func (c *Client) Start(req *http.Request, inform Inform) *Call {
-	for invalid(req) == nil {
+	if invalid(req) != nil {
+		return nil
+	}
+	for {
 		c.mu.Lock()
 		idle := c.takeLocked()
 		c.mu.Unlock()
@@ -60,7 +63,6 @@ func (c *Client) Start(req *http.Request, inform Inform) *Call {
 			return &Call{conn: idle, req: req, inform: inform}
 		}
 	}
-	return nil
 }
 
 // invalid returns why a request must not be sent: it would not be what it seems to be. Requests over
@@ -96,38 +98,36 @@ func (c *Client) takeLocked() *conn {
 }
 
 // A waiter gets one connection, or an error.
-type waiter struct {
-	conn   chan *conn
-	failed chan error
+type waiter chan opened
+
+type opened struct {
+	conn *conn
+	err  error
 }
 
 // connect returns a connection: an idle one, a new one, or one that becomes free meanwhile. A new
 // one that is not needed becomes idle.
 func (c *Client) connect(ctx context.Context) (*conn, error) {
 	for {
-		w := &waiter{make(chan *conn, 1), make(chan error, 1)}
+		w := make(waiter, 1)
 		c.mu.Lock()
 		idle := c.takeLocked()
 		if idle == nil {
 			c.waiters = append(c.waiters, w)
 			go c.open(context.WithoutCancel(ctx), w)
 		} else {
-			w.conn <- idle
+			w <- opened{conn: idle}
 		}
 		c.mu.Unlock()
 		select {
-		case cn := <-w.conn:
-			if !cn.reused || cn.usable() {
-				return cn, nil
+		case o := <-w:
+			if o.err != nil || !o.conn.reused || o.conn.usable() {
+				return o.conn, o.err
 			}
-		case err := <-w.failed:
-			return nil, err
 		case <-ctx.Done():
 			if !c.remove(w) {
-				select { // it has come meanwhile
-				case cn := <-w.conn:
-					c.put(cn)
-				case <-w.failed:
+				if o := <-w; o.conn != nil { // it has come meanwhile
+					c.put(o.conn)
 				}
 			}
 			return nil, context.Cause(ctx)
@@ -136,23 +136,22 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 }
 
 // open opens a connection for a waiter.
-func (c *Client) open(ctx context.Context, w *waiter) {
+func (c *Client) open(ctx context.Context, w waiter) {
 	nc, err := c.Dial(ctx)
-	needed := c.remove(w)
+	o := opened{err: err}
+	if err == nil {
+		o.conn = newConn(c, nc)
+	}
 	switch {
-	case err != nil:
-		if needed {
-			w.failed <- err
-		}
-	case needed:
-		w.conn <- newConn(c, nc)
-	default:
-		c.put(newConn(c, nc))
+	case c.remove(w):
+		w <- o
+	case err == nil:
+		c.put(o.conn)
 	}
 }
 
 // remove removes a waiter, and reports whether it was still waiting.
-func (c *Client) remove(w *waiter) bool {
+func (c *Client) remove(w waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.Index(c.waiters, w)
@@ -168,7 +167,7 @@ func (c *Client) put(free *conn) {
 	defer c.mu.Unlock()
 	switch {
 	case len(c.waiters) > 0:
-		c.waiters[0].conn <- free
+		c.waiters[0] <- opened{conn: free}
 		c.waiters = slices.Delete(c.waiters, 0, 1)
 		return
 	case len(c.idle) >= c.MaxIdle:
@@ -181,16 +180,6 @@ func (c *Client) put(free *conn) {
 		c.sweeping = true
 		time.AfterFunc(sweepEvery, c.sweep)
 	}
-}
-
-// CloseIdleConnections closes the idle connections.
-func (c *Client) CloseIdleConnections() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, idle := range c.idle {
-		_ = idle.nc.Close()
-	}
-	c.idle = nil
 }
 
 // sweep closes idle connections that are too old, or that the server has closed. A

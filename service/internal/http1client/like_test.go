@@ -34,6 +34,7 @@ var answers = map[string][]string{
 	"other protocol":    {"SSH-2.0-OpenSSH_9.9\r\n", ok},
 	"no version":        {"200 OK\r\n\r\n", ok},
 	"status":            {"HTTP/1.1 abc OK\r\n\r\n", ok},
+	"status of 99":      {"HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n", ok},
 	"status of 1000":    {"HTTP/1.1 1000 OK\r\n\r\n", ok},
 	"no colon":          {"HTTP/1.1 200 OK\r\nContent-Length\r\n\r\n", ok},
 	"space in a name":   {"HTTP/1.1 200 OK\r\nContent Length: 2\r\n\r\n", ok},

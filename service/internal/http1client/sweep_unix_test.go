@@ -36,7 +36,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// A withSocket is a connection in memory whose state a Client sees at a socket.
+// A withSocket is a connection in memory. A Client sees at a socket whether it is quiet.
 type withSocket struct {
 	net.Conn
 	fd int

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,17 +128,22 @@ func (w wire) requested() {
 }
 
 // An answer may stop at any point. If its header is not whole when the Timeout is over, the client
-// gets 504, and the connection serves the next request after the rest has come.
+// gets 504, and the unit is free when the rest has come.
 func TestAnswerThatStops(t *testing.T) {
 	const whole = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
 	for cut := range len(whole) {
 		synctest.Test(t, func(t *testing.T) {
 			p, o := byHand(t, proxy.Config{Timeout: 5 * s, AbandonedHold: 10 * s})
 			began := time.Now()
-			answered := asking(t, p)
+			w := slowHints{httptest.NewRecorder(), func() {}}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+			}()
 			o.requested()
 			o.send(whole[:cut])
-			if w := <-answered; w.Code != 504 && w.Code != 103 || time.Since(began) != 5*s {
+			if <-done; w.Code != 504 || time.Since(began) != 5*s {
 				t.Errorf("stops after %d bytes: %d after %v: want 504 after 5s", cut, w.Code, time.Since(began))
 			}
 			want(t, p, 1, 1)
@@ -272,4 +278,25 @@ func TestInternationalName(t *testing.T) {
 	if ask(t.Context(), p); dialed != "xn--bcher-kva.test:80" {
 		t.Errorf("dialed %q", dialed)
 	}
+}
+
+// A request with a large header gets an early answer, although the origin does not read all of it.
+func TestEarlyAnswerToLargeHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProxy(t, proxy.Config{Dial: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				_, _ = io.ReadFull(ours, make([]byte, 100))
+				_, _ = io.WriteString(ours, "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+			}()
+			return theirs, nil
+		}})
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.Header["Cookie"] = []string{strings.Repeat("a", 20<<10)}
+		w := httptest.NewRecorder()
+		began := time.Now()
+		if p.ServeHTTP(w, r); w.Code != 431 || time.Since(began) > s {
+			t.Errorf("%d after %v: want 431", w.Code, time.Since(began))
+		}
+	})
 }

@@ -117,8 +117,9 @@ type Config struct {
 	// connections for any limit, and package http1client for simple requests to http
 	// origins. It must be safe for concurrent use.
 	Transport http.RoundTripper
-	// Dial opens connections to the origins. If nil, a net.Dialer does. It must be safe for
-	// concurrent use. What comes on an idle connection is only seen if that is a syscall.Conn.
+	// Dial opens connections to the origins. If nil, a net.Dialer does, within 5 s. It must be
+	// safe for concurrent use, and fail after a while. What comes on an idle connection is only
+	// seen if that is a syscall.Conn.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets changes of the state, never a line per request. If nil,
 	// slog.Default().
