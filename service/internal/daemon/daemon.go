@@ -327,7 +327,7 @@ func maxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
 // end requests that wait: httpapi gives bodies a deadline. It also suspends the
 // deadline of WriteTimeout while a request waits.
 func (d *Daemon) newPublic() *http.Server {
-	api := d.leaves.around(d.rls.Handler(logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api))))
+	api := d.leaves.around(d.rls.Handler(d.aboutKeys()))
 	srv := httpserve.New(d.fleet.serve(httpserve.Leave(api, d.asksToLeave)), d.log)
 	srv.ReadHeaderTimeout, srv.WriteTimeout = d.cfg.ClientTimeout, d.cfg.ClientTimeout
 	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.connContext
@@ -336,6 +336,11 @@ func (d *Daemon) newPublic() *http.Server {
 	httpserve.SpeakHTTP2(srv, d.cfg.ClientTimeout) // d.conns ends TLS
 	d.conns.Failed = func(from net.Addr, err error) { srv.ErrorLog.Printf("TLS handshake error from %v: %v", from, err) }
 	return srv
+}
+
+// aboutKeys returns the handler of requests about keys.
+func (d *Daemon) aboutKeys() http.Handler {
+	return logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api))
 }
 
 // handshakes returns the configuration of handshakes: that of the access in force.

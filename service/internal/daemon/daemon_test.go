@@ -70,6 +70,8 @@ type fieldWriter struct {
 	fields []string
 }
 
+func (w *fieldWriter) Facts() inline.Facts { return inline.Facts{} }
+
 func (w *fieldWriter) SetField(name, value string) { w.fields = append(w.fields, name+"="+value) }
 
 func (w *fieldWriter) Status() int { return w.Code }

@@ -6,6 +6,10 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir/service/internal/http2serve"
+	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/inline"
+	"github.com/weir-go/weir/service/internal/server/grpcapi"
+	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
 // A publicServer serves callers.
@@ -21,11 +25,30 @@ func (d *Daemon) serveInline(srv *http.Server) publicServer {
 	if d.cfg.Transport != "inline" {
 		return srv
 	}
-	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: d.immediate, Single: d.api.Single})
+	return http2serve.New(http2serve.Config{HTTP: srv, Facts: factsOf, Immediate: d.immediate(), Single: d.api.Single})
 }
 
-// immediate reports whether a request is answered without waiting. A store, a peer or an upstream may have to be
-// waited for.
-func (d *Daemon) immediate(r *http.Request) bool {
-	return d.shared == nil && d.tier == nil && d.fleet == nil && (d.api.Immediate(r) || d.rls.Immediate(r))
+// immediate returns a function that returns the handler of a request that is answered without waiting, or nil. A store, a peer or
+// an upstream may have to be waited for.
+func (d *Daemon) immediate() func(*http.Request, inline.Facts) http.Handler {
+	if d.shared != nil || d.tier != nil || d.fleet != nil {
+		return func(*http.Request, inline.Facts) http.Handler { return nil }
+	}
+	api := httpserve.Leave(d.aboutKeys(), d.asksToLeave)
+	unary := httpserve.Leave(http.HandlerFunc(d.rls.ServeUnary), d.asksToLeave)
+	return func(r *http.Request, f inline.Facts) http.Handler {
+		switch {
+		case d.api.Immediate(r, f):
+			return api
+		case d.rls.Immediate(r, f):
+			return unary
+		}
+		return nil
+	}
+}
+
+func factsOf(h http.Header) inline.Facts {
+	f := httpapi.FactsOf(h)
+	f.GRPC = grpcapi.IsGRPC(h)
+	return f
 }

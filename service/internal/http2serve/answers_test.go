@@ -15,7 +15,6 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/weir-go/weir/internal/pipenet"
-	"github.com/weir-go/weir/service/internal/http2serve"
 )
 
 // start sends the settings of a client.
@@ -381,7 +380,7 @@ func TestConnState(t *testing.T) {
 		var states []http.ConnState
 		hs := newHTTP()
 		hs.ConnState = func(_ net.Conn, s http.ConnState) { states = append(states, s) }
-		srv := http2serve.New(http2serve.Config{HTTP: hs, Immediate: func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }, Single: single})
+		srv := newInline(hs)
 		c, end := dial(t, srv)
 		c.start()
 		time.Sleep(2 * time.Second)

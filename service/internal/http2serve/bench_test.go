@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/http2serve"
+	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/grpcapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -40,7 +41,23 @@ func decisions(tb testing.TB) *http2serve.Server {
 	}
 	srv := newHTTP()
 	srv.Handler = envoy.Handler(api)
-	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: func(r *http.Request) bool { return api.Immediate(r) || envoy.Immediate(r) }, Single: api.Single})
+	return http2serve.New(http2serve.Config{
+		HTTP: srv, Single: api.Single,
+		Facts: func(h http.Header) inline.Facts {
+			f := httpapi.FactsOf(h)
+			f.GRPC = grpcapi.IsGRPC(h)
+			return f
+		},
+		Immediate: func(r *http.Request, f inline.Facts) http.Handler {
+			switch {
+			case api.Immediate(r, f):
+				return api
+			case envoy.Immediate(r, f):
+				return http.HandlerFunc(envoy.ServeUnary)
+			}
+			return nil
+		},
+	})
 }
 
 const (

@@ -61,16 +61,20 @@ func (c *conn) answerHTTP1(now time.Time) (then next) {
 	for then == readOn && c.err == nil {
 		c.skipBreaks()
 		n, ordinary := c.request.parse(c.buf[c.r:c.w])
-		if !ordinary || n > 0 && !c.srv.cfg.Immediate(c.request.http) {
-			then = handOver
+		if ordinary && n == 0 {
 			break
 		}
-		if n == 0 {
+		var h http.Handler
+		if ordinary {
+			h = c.immediate()
+		}
+		if h == nil {
+			then = handOver
 			break
 		}
 		c.r += n
 		c.active = now
-		then = c.respondHTTP1(now)
+		then = c.respondHTTP1(h, now)
 		if len(c.out) > mostWritten {
 			c.flush(now)
 		}
@@ -236,14 +240,15 @@ func (r *request) setLines(text string) bool {
 		}
 		r.header[key] = append(r.header[key], value)
 	}
+	r.facts = r.factsOf(r.header)
 	return hosts == 1 && httpguts.ValidHostHeader(r.host)
 }
 
 // respondHTTP1 answers the request that was parsed.
-func (c *conn) respondHTTP1(now time.Time) next {
+func (c *conn) respondHTTP1(h http.Handler, now time.Time) next {
 	w := &c.response
-	w.begin(c.request.http.Method)
-	if !c.call(c.srv.cfg.HTTP.Handler, w, c.request.http) {
+	w.begin(&c.request)
+	if !c.call(h, w, c.request.http) {
 		return ended
 	}
 	w.WriteHeader(http.StatusOK)

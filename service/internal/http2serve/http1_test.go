@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/weir-go/weir/service/internal/http2serve"
 )
 
 // ask1 sends bytes to a server, and returns what it answers, and whether it has closed the
@@ -217,7 +216,7 @@ func TestHTTP1Parts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hs, got := newHTTP(), false
 				hs.ConnState = func(_ net.Conn, s http.ConnState) { got = got || s == http.StateNew }
-				c, end := connect(t, http2serve.New(http2serve.Config{HTTP: hs, Immediate: func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }, Single: single}))
+				c, end := connect(t, newInline(hs))
 				defer time.Sleep(time.Second)
 				defer end()
 				for _, part := range tt.parts {
@@ -280,7 +279,7 @@ func TestHTTP1Shutdown(t *testing.T) {
 		var states []http.ConnState
 		hs := newHTTP()
 		hs.ConnState = func(_ net.Conn, s http.ConnState) { states = append(states, s) }
-		srv := http2serve.New(http2serve.Config{HTTP: hs, Immediate: func(*http.Request) bool { return true }, Single: single})
+		srv := newInline(hs)
 		c, end := connect(t, srv)
 		defer end()
 		time.Sleep(time.Minute)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/weir-go/weir/service/internal/fieldblock"
+	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // A request is the http.Request of a connection. It is used again for each request that is answered
@@ -21,7 +22,10 @@ type request struct {
 	url    url.URL
 	header http.Header
 	fields []*fieldblock.Field // of header
+	facts  inline.Facts        // of header
 	body   body
+
+	factsOf func(http.Header) inline.Facts
 
 	// Of HTTP/1.1.
 	lines  string // of header
@@ -36,7 +40,7 @@ func (*body) Close() error { return nil }
 
 // init makes a request without anything of those before.
 func (r *request) init(c *conn) {
-	*r = request{header: http.Header{}}
+	*r = request{header: http.Header{}, factsOf: c.srv.cfg.Facts}
 	r.http = (&http.Request{
 		Proto: "HTTP/2.0", ProtoMajor: 2, Header: r.header, URL: &r.url, RemoteAddr: c.nc.RemoteAddr().String(),
 	}).WithContext(c.ctx)
@@ -104,7 +108,7 @@ func (r *request) setHeader(fields []*fieldblock.Field) bool {
 		f := fields[i]
 		r.header[f.Canonical] = append(r.header[f.Canonical], f.Value)
 	}
-	r.fields = append(r.fields[:0], fields...)
+	r.fields, r.facts = append(r.fields[:0], fields...), r.factsOf(r.header)
 	return true
 }
 

@@ -30,12 +30,16 @@ type state struct {
 	sized  bool // there is a Content-Length
 	closes bool // the client is asked to leave
 	head   bool // the request is HEAD: the body is not sent
+	facts  inline.Facts
 }
 
 // Header returns the header fields of the answer.
 func (w *response) Header() http.Header { return w.header }
 
 var _ inline.Writer = (*response)(nil)
+
+// Facts returns the Facts of the request.
+func (w *response) Facts() inline.Facts { return w.facts }
 
 // SetField encodes a field.
 func (w *response) SetField(name, value string) {
@@ -124,19 +128,19 @@ func (w *response) SetReadDeadline(time.Time) error { return nil }
 // SetWriteDeadline does nothing: the connection has deadlines.
 func (w *response) SetWriteDeadline(time.Time) error { return nil }
 
-// begin forgets the response before. The next one is to a request with a method.
-func (w *response) begin(method string) {
+// begin forgets the response before. The next one is to r.
+func (w *response) begin(r *request) {
 	if len(w.header) > 0 {
 		clear(w.header)
 	}
 	w.block, w.trailers, w.body = w.block[:0], w.trailers[:0], w.body[:0]
-	w.state = state{head: method == http.MethodHead}
+	w.state = state{head: r.http.Method == http.MethodHead, facts: r.facts}
 }
 
 // respond answers the request that was set.
 func (c *conn) respond(id uint32, window int64, h http.Handler) {
 	w := &c.response
-	w.begin(c.request.http.Method)
+	w.begin(&c.request)
 	if !c.call(h, w, c.request.http) {
 		c.reset(id, http2.ErrCodeInternal)
 		return

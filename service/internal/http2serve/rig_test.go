@@ -24,6 +24,7 @@ import (
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/http2serve"
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // answer answers /now/..., /soon/... and /later/... alike.
@@ -102,7 +103,21 @@ func newServer(std bool) service {
 	if std {
 		return srv
 	}
-	return http2serve.New(http2serve.Config{HTTP: srv, Immediate: func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }, Single: single})
+	return newInline(srv)
+}
+
+// newInline returns a server that answers /now/... at once.
+func newInline(srv *http.Server) *http2serve.Server {
+	return http2serve.New(http2serve.Config{
+		HTTP: srv, Single: single,
+		Facts: func(http.Header) inline.Facts { return inline.Facts{} },
+		Immediate: func(r *http.Request, _ inline.Facts) http.Handler {
+			if !strings.HasPrefix(r.URL.Path, "/now/") {
+				return nil
+			}
+			return srv.Handler
+		},
+	})
 }
 
 // A client speaks HTTP/2 by hand, in a bubble.

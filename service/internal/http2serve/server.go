@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // Config configures a Server. All fields are needed.
@@ -25,10 +26,12 @@ type Config struct {
 	// New sets its Protocols to HTTP/1.1: no connection that it gets begins as HTTP/2, and none may become that
 	// later. It must not be used otherwise.
 	HTTP *http.Server
-	// Immediate reports whether the Handler of HTTP answers a request without waiting. The body of the
-	// request may not have come yet. Immediate and the Handler must not keep such a request, or texts of
+	// Facts returns the Facts of a header.
+	Facts func(http.Header) inline.Facts
+	// Immediate returns a handler that answers a request as the Handler of HTTP does, but without waiting, or nil. The body of
+	// the request may not have come yet. Immediate and its handlers must not keep such a request, or texts of
 	// its path, after they return.
-	Immediate func(*http.Request) bool
+	Immediate func(*http.Request, inline.Facts) http.Handler
 	// Single reports whether the Handler gives a request without a body, which is not Immediate, a single answer: without
 	// Flush, Hijack, or a status below 200. Single must not keep the request either. The Handler gets a copy.
 	Single func(*http.Request) bool

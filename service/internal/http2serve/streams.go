@@ -123,16 +123,21 @@ func (c *conn) handleFields(fields []*fieldblock.Field, tooLong bool, now time.T
 // handleRequest answers the request that was set, or begins to.
 func (c *conn) handleRequest(fields []*fieldblock.Field, ended bool) {
 	k := &c.block
-	switch immediate := c.srv.cfg.Immediate(c.request.http); {
-	case immediate && ended:
-		c.respond(k.id, c.initial, c.srv.cfg.HTTP.Handler)
-	case immediate:
+	switch h := c.immediate(); {
+	case h != nil && ended:
+		c.respond(k.id, c.initial, h)
+	case h != nil:
 		c.addUnread(k.id, fields)
 	case ended && c.srv.cfg.Single(c.request.http):
 		c.park(k.id)
 	default:
 		c.relayHeaders(k.id, k.flags, k.priority, fields)
 	}
+}
+
+// immediate returns the handler of the request that was set, if it does not wait.
+func (c *conn) immediate() http.Handler {
+	return c.srv.cfg.Immediate(c.request.http, c.request.facts)
 }
 
 // refuseHeader answers a request with too many header fields, as net/http does.
@@ -210,7 +215,7 @@ func (c *conn) addBody(u *unread, f *frame, data []byte) {
 		c.owed += u.frames
 		c.removeUnread(u)
 		c.request.complete(u)
-		c.respond(u.id, u.window, c.srv.cfg.HTTP.Handler)
+		c.respond(u.id, u.window, c.immediate())
 		unreads.Put(u)
 	}
 }

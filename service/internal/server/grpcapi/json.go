@@ -23,10 +23,10 @@ import (
 func (a *API) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.ProtoMajor == 2 && isGRPC(r.Header["Content-Type"]):
+		case r.ProtoMajor == 2 && IsGRPC(r.Header):
 			a.limitBody(w)
 			if r.URL.Path == unaryPath {
-				a.serveUnary(w, r)
+				a.ServeUnary(w, r)
 			} else {
 				a.web.ServeHTTP(w, r)
 			}
@@ -49,7 +49,9 @@ func (a *API) limitBody(w http.ResponseWriter) {
 	}
 }
 
-func isGRPC(contentType []string) bool {
+// IsGRPC reports whether the body of a request is of gRPC.
+func IsGRPC(h http.Header) bool {
+	contentType := h["Content-Type"]
 	return len(contentType) == 1 && strings.HasPrefix(contentType[0], "application/grpc")
 }
 

@@ -36,9 +36,9 @@ var (
 	errLarge  = status.Errorf(codes.ResourceExhausted, "received message larger than max (%d)", maxMessage)
 )
 
-// serveUnary answers ShouldRateLimit over the HTTP/2 of net/http. The server of package grpc
+// ServeUnary answers ShouldRateLimit over the HTTP/2 of net/http. The server of package grpc
 // takes three times as long behind net/http.
-func (a *API) serveUnary(w http.ResponseWriter, r *http.Request) {
+func (a *API) ServeUnary(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	defer a.forget(c)
 	h := w.Header()

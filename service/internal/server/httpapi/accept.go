@@ -2,9 +2,21 @@ package httpapi
 
 import (
 	"mime"
+	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/weir-go/weir/service/internal/inline"
 )
+
+// FactsOf returns the Facts of a header that the API uses: not GRPC.
+func FactsOf(h http.Header) inline.Facts {
+	accept := h["Accept"]
+	return inline.Facts{
+		Browser: len(h["Sec-Fetch-Site"]) > 0 || len(h["Origin"]) > 0,
+		Text:    asText(accept), Problem: asProblem(accept),
+	}
+}
 
 // asProblem reports whether an Accept names the type of problems, with a weight that
 // is not zero.

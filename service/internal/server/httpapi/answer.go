@@ -129,11 +129,11 @@ func (c *call) fail(f *fault) {
 		return
 	}
 	contentType := jsonType
-	switch accept := c.r.Header["Accept"]; {
-	case asProblem(accept):
+	switch {
+	case c.facts.Problem:
 		contentType = problemType
 		c.buf = c.appendFault(f.appendProblem(append(c.buf[:0], '{')), f)
-	case asText(accept):
+	case c.facts.Text:
 		contentType = textType
 		c.buf = append(c.buf[:0], f.text...)
 	default:

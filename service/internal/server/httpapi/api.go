@@ -155,7 +155,11 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status, c.waits = w, r, http.StatusOK, false
-	c.inline, _ = w.(inline.Writer)
+	if c.inline, _ = w.(inline.Writer); c.inline != nil {
+		c.facts = c.inline.Facts()
+	} else {
+		c.facts = FactsOf(r.Header)
+	}
 	began := c.start()
 	if c.unread = r.ContentLength != 0; c.unread && c.inline == nil {
 		c.limitBody()
@@ -180,9 +184,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Immediate reports whether a request is decided without waiting, if the Decider does not wait for others. That
 // is so for requests about one key, or of a gateway, that do not ask for a wait, as far as
 // that can be told at a glance.
-func (a *API) Immediate(r *http.Request) bool {
+func (a *API) Immediate(r *http.Request, f inline.Facts) bool {
 	path, query := r.URL.Path, r.URL.RawQuery
-	return a.Single(r) && len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
+	return !f.GRPC && a.Single(r) && len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
 }
 
 // Single reports whether a request has a single answer, perhaps after a wait: one about a key, or of a gateway.
@@ -200,6 +204,7 @@ type call struct {
 	api      *API
 	w        http.ResponseWriter
 	inline   inline.Writer // w, if it is one
+	facts    inline.Facts
 	r        *http.Request
 	suspend  func() // suspendDeadline, made once
 	turn     uint   // counts requests

@@ -92,8 +92,7 @@ func (c *call) checkTaking(e *endpoint) *fault {
 		c.w.Header()["Allow"] = []string{http.MethodPost}
 		return getDecides
 	}
-	h := c.r.Header
-	if len(h["Sec-Fetch-Site"]) == 0 && len(h["Origin"]) == 0 {
+	if !c.facts.Browser {
 		return nil
 	}
 	r := *c.r
