@@ -1,6 +1,7 @@
 package fieldblock
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"golang.org/x/net/http2/hpack"
@@ -35,27 +36,46 @@ var shortCodes = func() (table [1 << shortCode]code) {
 
 // appendHuffman appends what text encodes to texts.
 func (d *Decoder) appendHuffman(text []byte) error {
-	b, bits, have := d.texts, uint64(0), 0 // have is the number of bits in bits
-	for i := 0; ; {
-		for ; have <= 56 && i < len(text); i++ {
-			bits, have = bits<<8|uint64(text[i]), have+8
+	b, rest := d.texts, text
+	bits, have := uint64(0), 0 // the first have bits are those of text that come next, and the others are 0
+	for done := false; !done; done = len(rest) == 0 {
+		if len(rest) >= 4 {
+			bits, have, rest = bits|uint64(binary.BigEndian.Uint32(rest))<<(32-have), have+32, rest[4:]
+		} else {
+			for _, one := range rest {
+				bits, have = bits|uint64(one)<<(56-have), have+8
+			}
+			rest = nil
 		}
-		next := bits << (64 - have) >> (64 - shortCode)
-		if have < shortCode { // the last bits: ones follow, which are no code
-			next |= 1<<(shortCode-have) - 1
+		for have >= shortCode {
+			c := shortCodes[bits>>(64-shortCode)]
+			if c.bits == 0 {
+				return d.appendLong(text)
+			}
+			b = append(b, c.text)
+			bits, have = bits<<c.bits, have-int(c.bits)
 		}
+	}
+	for {
+		next := (bits | ^uint64(0)>>have) >> (64 - shortCode) // ones follow, which are no code
 		c := shortCodes[next]
 		switch {
 		case c.bits > 0 && int(c.bits) <= have:
-			b, have = append(b, c.text), have-int(c.bits)
+			b = append(b, c.text)
+			bits, have = bits<<c.bits, have-int(c.bits)
 		case have < 8 && next == 1<<shortCode-1:
 			d.texts = b
 			return nil
-		default: // a longer code, or a mistake
-			_, err := hpack.HuffmanDecode((*textWriter)(&d.texts), text)
-			return err
+		default:
+			return d.appendLong(text)
 		}
 	}
+}
+
+// appendLong appends what a text encodes that has longer codes, or is not valid.
+func (d *Decoder) appendLong(text []byte) error {
+	_, err := hpack.HuffmanDecode((*textWriter)(&d.texts), text)
+	return err
 }
 
 // A textWriter appends what hpack.HuffmanDecode writes.
