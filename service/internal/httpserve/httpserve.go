@@ -58,7 +58,7 @@ const (
 
 // SpeakHTTP2 lets a server speak HTTP/2, with bounds, on connections without TLS, or with TLS that
 // ends below the server. A client may take as long as timeout to answer a ping, or to take bytes; if zero,
-// net/http's default and for ever.
+// net/http's default and for ever. The server's Handler must be set before.
 func SpeakHTTP2(srv *http.Server, timeout time.Duration) {
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
@@ -68,6 +68,26 @@ func SpeakHTTP2(srv *http.Server, timeout time.Duration) {
 		MaxReceiveBufferPerConnection: streamBuffer, MaxReceiveBufferPerStream: streamBuffer,
 		SendPingTimeout: pingAfter, PingTimeout: timeout, WriteByteTimeout: timeout,
 	}
+	srv.Handler = forgetReset(srv.Handler)
+}
+
+// forgetReset returns next, after which nothing is kept of a stream that the client has reset. If a handler sets a deadline
+// after the reset, net/http keeps the stream until then.
+func forgetReset(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		defer func() {
+			if r.Context().Err() != nil {
+				stream := http.NewResponseController(w)
+				_ = stream.SetReadDeadline(time.Time{}) // there is no error over HTTP/2
+				_ = stream.SetWriteDeadline(time.Time{})
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
 }
 
 // TimeWrites gives each write of an answer a deadline. Unlike http.Server's
