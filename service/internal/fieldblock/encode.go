@@ -49,8 +49,11 @@ func AppendField[T string | []byte](b []byte, name string, value T) []byte {
 
 // AppendContentLength encodes the field of a length.
 func AppendContentLength(b []byte, n int) []byte {
-	var digits [20]byte
-	return AppendField(b, "content-length", strconv.AppendInt(digits[:0], int64(n), 10))
+	b = append(appendInteger(b, 0, 4, contentLengthName), 0)
+	from := len(b)
+	b = strconv.AppendInt(b, int64(n), 10)
+	b[from-1] = byte(len(b) - from)
+	return b
 }
 
 // AppendLiterals encodes fields as literals, which no table is needed for.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-
 )
 
 // ask1 sends bytes to a server, and returns what it answers, and whether it has closed the

@@ -180,6 +180,12 @@ func (c *conn) call(h http.Handler, w http.ResponseWriter, r *http.Request) (ans
 
 // sendBody sends the body of an answer, and its trailer.
 func (c *conn) sendBody(id uint32, window int64, w *response) {
+	if n := len(w.body); len(w.trailers) == 0 && int64(n) <= min(window, c.window) && n <= c.srv.settings.maxFrame {
+		c.begin(http2.FrameData, http2.FlagDataEndStream, id, n)
+		c.out = append(c.out, w.body...)
+		c.window -= int64(n)
+		return
+	}
 	w.block = w.block[:0]
 	for _, name := range w.trailers {
 		w.block = fieldblock.AppendValues(w.block, name, w.header[name])

@@ -77,19 +77,23 @@ func (l *Ledger) AppendID(b []byte, g decider.Grant, key string) []byte {
 // latest returns the largest number up to most with the same low bits as part.
 func latest(most, part uint64, bits int) uint64 { return most - (most-part)&(1<<bits-1) }
 
+const digits = "0123456789abcdef"
+
 // appendID writes a UUID: 60 bits are the stamp, and 62 are the slack, in the
 // first slackBits, and the seal.
 func appendID(b []byte, stamp, seal, slack uint64, n int) []byte {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:], stamp<<4&^0xffff|8<<12|stamp&0xfff)
 	binary.BigEndian.PutUint64(id[8:], 1<<63|slack<<sealBits|seal)
-	var digits [2 * len(id)]byte
-	hex.Encode(digits[:], id[:])
-	b = append(append(b, digits[:8]...), '-')
-	b = append(append(b, digits[8:12]...), '-')
-	b = append(append(b, digits[12:16]...), '-')
-	b = append(append(b, digits[16:20]...), '-')
-	b = append(b, digits[20:]...)
+	text, at := [36]byte{8: '-', 13: '-', 18: '-', 23: '-'}, 0
+	for _, one := range id {
+		if text[at] == '-' {
+			at++
+		}
+		text[at], text[at+1] = digits[one>>4], digits[one&0xf]
+		at += 2
+	}
+	b = append(b, text[:]...)
 	if n != 1 {
 		b = strconv.AppendInt(append(b, '-'), int64(n), 10)
 	}

@@ -75,18 +75,26 @@ func locate(u *url.URL) (t target) {
 	if path == "" || path[0] != '/' {
 		return t
 	}
-	into := [...]*string{&t.root, &t.key, &t.id}
-	for more, rest := true, path[1:]; more; t.parts++ {
-		if t.parts == len(into) {
-			return target{} // a slash too many
+	for from, i := 1, 1; from <= len(path); i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
 		}
-		var part string
-		part, rest, more = strings.Cut(rest, "/")
+		part := path[from:i]
+		from = i + 1
 		if escaped {
 			part, _ = url.PathUnescape(part) // EscapedPath is always valid
 		}
-		if *into[t.parts] = part; t.parts == 0 && part == checkRoot {
-			return target{root: checkRoot, parts: 1}
+		switch t.parts++; t.parts {
+		case 1:
+			if t.root = part; part == checkRoot {
+				return t
+			}
+		case 2:
+			t.key = part
+		case 3:
+			t.id = part
+		default:
+			return target{} // a slash too many
 		}
 	}
 	if t.root == "debug" && t.parts == 2 && t.key == "" {
