@@ -53,7 +53,7 @@ func (d *Decoder) appendHuffman(text []byte) error {
 				return d.appendLong(text)
 			}
 			b = append(b, c.text)
-			bits, have = bits<<c.bits, have-int(c.bits)
+			bits, have = bits<<(c.bits&63), have-int(c.bits)
 		}
 	}
 	for {

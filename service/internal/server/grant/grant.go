@@ -77,27 +77,32 @@ func (l *Ledger) AppendID(b []byte, g decider.Grant, key string) []byte {
 // latest returns the largest number up to most with the same low bits as part.
 func latest(most, part uint64, bits int) uint64 { return most - (most-part)&(1<<bits-1) }
 
-const digits = "0123456789abcdef"
-
 // appendID writes a UUID: 60 bits are the stamp, and 62 are the slack, in the
 // first slackBits, and the seal.
 func appendID(b []byte, stamp, seal, slack uint64, n int) []byte {
-	var id [16]byte
-	binary.BigEndian.PutUint64(id[:], stamp<<4&^0xffff|8<<12|stamp&0xfff)
-	binary.BigEndian.PutUint64(id[8:], 1<<63|slack<<sealBits|seal)
-	text, at := [36]byte{8: '-', 13: '-', 18: '-', 23: '-'}, 0
-	for _, one := range id {
-		if text[at] == '-' {
-			at++
-		}
-		text[at], text[at+1] = digits[one>>4], digits[one&0xf]
-		at += 2
-	}
-	b = append(b, text[:]...)
+	first, second := stamp<<4&^0xffff|8<<12|stamp&0xfff, 1<<63|slack<<sealBits|seal
+	b = binary.BigEndian.AppendUint64(b, hexadecimal(first>>32))
+	middle := hexadecimal(first)
+	b = binary.BigEndian.AppendUint32(append(b, '-'), uint32(middle>>32))
+	b = binary.BigEndian.AppendUint32(append(b, '-'), uint32(middle))
+	middle = hexadecimal(second >> 32)
+	b = binary.BigEndian.AppendUint32(append(b, '-'), uint32(middle>>32))
+	b = binary.BigEndian.AppendUint32(append(b, '-'), uint32(middle))
+	b = binary.BigEndian.AppendUint64(b, hexadecimal(second))
 	if n != 1 {
 		b = strconv.AppendInt(append(b, '-'), int64(n), 10)
 	}
 	return b
+}
+
+// hexadecimal returns the eight digits of the lower half of a number, as big-endian bytes.
+func hexadecimal(n uint64) uint64 {
+	n &= 1<<32 - 1
+	n = (n<<16 | n) & 0x0000ffff0000ffff
+	n = (n<<8 | n) & 0x00ff00ff00ff00ff
+	n = (n<<4 | n) & 0x0f0f0f0f0f0f0f0f
+	letters := (n + 0x0606060606060606) >> 4 & 0x0101010101010101 // 1 for each digit from a on
+	return n + 0x3030303030303030 + letters*('a'-'0'-10)
 }
 
 // parseID reads what appendID writes, in either case.
