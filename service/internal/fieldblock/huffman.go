@@ -37,7 +37,7 @@ var shortCodes = func() (table [1 << shortCode]code) {
 // appendHuffman appends what text encodes to texts.
 func (d *Decoder) appendHuffman(text []byte) error {
 	b, rest := d.texts, text
-	bits, have := uint64(0), 0 // the first have bits are those of text that come next, and the others are 0
+	bits, have := uint64(0), 0 // bits begins with have bits of text; the others are 0
 	for done := false; !done; done = len(rest) == 0 {
 		if len(rest) >= 4 {
 			bits, have, rest = bits|uint64(binary.BigEndian.Uint32(rest))<<(32-have), have+32, rest[4:]

@@ -17,7 +17,7 @@ type Writer interface {
 	Status() int
 }
 
-// Facts are what decisions depend on in the header of a request. Most requests of a connection have the header of the
+// Facts tell the handlers of decisions what the header of a request says. Most requests of a connection have the header of the
 // one before, so that the transport finds them once for many.
 type Facts struct {
 	GRPC    bool // the body is of gRPC
