@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/internal/pipenet"
 )
 
 // ask1 sends bytes to a server, and returns what it answers, and whether it has closed the
@@ -35,20 +37,24 @@ func ask1(t *testing.T, std bool, pause time.Duration, parts ...string) (got []s
 			closed = true
 		default:
 		}
-		all := bufio.NewReader(bytes.NewReader(c.got.bytes()))
-		for {
-			if _, err := all.Peek(1); err != nil {
-				return
-			}
-			text, err := readAnswer(all)
-			got = append(got, text)
-			if err != nil {
-				got = append(got, fmt.Sprint("an answer that is not whole: ", err))
-				return
-			}
-		}
+		got = readAnswers(c.got.bytes())
 	})
 	return got, closed
+}
+
+// readAnswers reads answers to their end, or to the first one that is not whole.
+func readAnswers(b []byte) (got []string) {
+	all := bufio.NewReader(bytes.NewReader(b))
+	for {
+		if _, err := all.Peek(1); err != nil {
+			return got
+		}
+		text, err := readAnswer(all)
+		got = append(got, text)
+		if err != nil {
+			return append(got, fmt.Sprint("an answer that is not whole: ", err))
+		}
+	}
 }
 
 // readAnswer reads an answer, without what two servers may say in different ways.
@@ -189,6 +195,46 @@ func TestHTTP1Answers(t *testing.T) {
 		compare1(t, 100*time.Millisecond, head+"\r\n\r\n", body, first)
 		compare1(t, 10*time.Millisecond, head+"\r\n\r\n", body, first)
 		compare1(t, 10*time.Millisecond, first+head, "\r\n\r\n"+body+first)
+	}
+}
+
+// A halfClosed is the connection of a client that has sent all that it sends, and still reads.
+type halfClosed struct {
+	net.Conn
+	rest string
+}
+
+func (c *halfClosed) Read(b []byte) (int, error) {
+	n := copy(b, c.rest)
+	if c.rest = c.rest[n:]; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Both servers answer alike if the client sends no more.
+func TestHTTP1HalfClosed(t *testing.T) {
+	ask := func(std bool, text string) (got []string) {
+		synctest.Test(t, func(t *testing.T) {
+			ln, srv := pipenet.Listen(), newServer(std)
+			go func() { _ = srv.Serve(ln) }()
+			near, far := net.Pipe()
+			if err := ln.Connect(t.Context(), &halfClosed{far, text}); err != nil {
+				t.Fatal(err)
+			}
+			all, _ := io.ReadAll(near) // to the end of the connection
+			got = readAnswers(all)
+			_ = ln.Close()
+			_ = srv.Close()
+		})
+		return got
+	}
+	for _, r := range requests1 {
+		for _, text := range []string{r, requests1[0] + r, r[:len(r)/2], requests1[0] + r[:len(r)/2]} {
+			if std, inline := ask(true, text), ask(false, text); !slices.Equal(std, inline) {
+				t.Errorf("%.300q: std\n%.500q\ninline\n%.500q", text, std, inline)
+			}
+		}
 	}
 }
 
