@@ -60,6 +60,47 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// An answer heeds the header of its request, whatever the one before on its connection was.
+func TestFacts(t *testing.T) {
+	headers := [][]string{
+		nil, {"accept", "text/plain"}, {"accept", "application/problem+json"}, {"accept", "*/*"}, {"origin", "http://other"},
+		{"sec-fetch-site", "cross-site"}, {"sec-fetch-site", "none", "accept", "text/plain"}, {"content-type", "application/grpc"}, {"content-type", "application/json"},
+	}
+	var got [2]*result
+	for i := range got {
+		synctest.Test(t, func(t *testing.T) {
+			c, end := dial(t, decisions(t, i == 0))
+			defer end()
+			c.start()
+			var all [][]byte
+			for n := range 3 * len(headers) * len(headers) { // each after each other
+				header := headers[n/3%len(headers)]
+				if n%3 > 0 {
+					header = headers[n/3/len(headers)]
+				}
+				path := []string{"/rate/a?n=0", "/rate/a?n=0&n=0", "/rate/a?n=0&canWait=true"}[n%3]
+				if all = append(all, c.request(n%2 == 0, path, header...)); n%2 == 1 {
+					all = append(all, data(c.last, "", true, 0))
+				}
+				if n%50 == 49 {
+					c.ask(all...)
+					all = nil
+				}
+			}
+			got[i] = c.ask(all...)
+		})
+	}
+	if len(got[0].streams) != 3*len(headers)*len(headers) {
+		t.Errorf("%d streams were answered", len(got[0].streams))
+	}
+	for id := range got[0].streams {
+		want, _, _ := strings.Cut(got[0].streams[id], "END") // net/http may answer before the body has come, and reset the stream then
+		if got, _, _ := strings.Cut(got[1].streams[id], "END"); got != want {
+			t.Errorf("stream %d: std %q, inline %q", id, want, got)
+		}
+	}
+}
+
 // SETTINGS of the client do not disturb header blocks that net/http is writing, which the race detector would see.
 func TestSettingsBetweenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
-// decisions returns a server of decisions, as weir serve has it.
-func decisions(tb testing.TB) *http2serve.Server {
+// decisions returns a server of decisions, as weir serve has it: net/http's, or that of this package.
+func decisions(tb testing.TB, std bool) service {
 	rules := config.Rules{Rules: []config.Rule{{Name: "all", Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: 1e9, Period: time.Second}}}}}
 	s, err := server.New(server.Config{Rules: &rules})
 	if err != nil {
@@ -41,6 +41,9 @@ func decisions(tb testing.TB) *http2serve.Server {
 	}
 	srv := newHTTP()
 	srv.Handler = envoy.Handler(api)
+	if std {
+		return srv
+	}
 	return http2serve.New(http2serve.Config{
 		HTTP: srv, Single: api.Single,
 		Facts: func(h http.Header) inline.Facts {
@@ -179,7 +182,7 @@ func (t *tape) SetWriteDeadline(time.Time) error { return nil }
 // play has a server read a tape.
 func (t *tape) play(tb testing.TB) {
 	ln := pipenet.Listen()
-	srv := decisions(tb)
+	srv := decisions(tb, false)
 	go func() { _ = srv.Serve(ln) }()
 	if err := ln.Connect(tb.Context(), t); err != nil {
 		tb.Fatal(err)

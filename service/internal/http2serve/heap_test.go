@@ -38,7 +38,7 @@ func playMillion(t *testing.T, kind tapeKind) {
 		batches = 1_000_000 / conns / tapeBatch
 	)
 	ln := pipenet.Listen()
-	srv := decisions(t)
+	srv := decisions(t, false)
 	go func() { _ = srv.Serve(ln) }()
 	play := func(conns int) (used, goroutines int) {
 		var all sync.WaitGroup

@@ -76,7 +76,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // single is Config.Single.
-func single(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/soon/") }
+func single(r *http.Request, _ inline.Facts) bool { return strings.HasPrefix(r.URL.Path, "/soon/") }
 
 // timeout bounds the time of a client for a header, and for an answer.
 const timeout = 10 * time.Second

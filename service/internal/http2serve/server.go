@@ -34,7 +34,7 @@ type Config struct {
 	Immediate func(*http.Request, inline.Facts) http.Handler
 	// Single reports whether the Handler gives a request without a body, which is not Immediate, a single answer: without
 	// Flush, Hijack, or a status below 200. Single must not keep the request either. The Handler gets a copy.
-	Single func(*http.Request) bool
+	Single func(*http.Request, inline.Facts) bool
 }
 
 // A Server serves connections. It is safe for concurrent use.

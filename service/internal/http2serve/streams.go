@@ -128,7 +128,7 @@ func (c *conn) handleRequest(fields []*fieldblock.Field, ended bool) {
 		c.respond(k.id, c.initial, h)
 	case h != nil:
 		c.addUnread(k.id, fields)
-	case ended && c.srv.cfg.Single(c.request.http):
+	case ended && c.srv.cfg.Single(c.request.http, c.request.facts):
 		c.park(k.id)
 	default:
 		c.relayHeaders(k.id, k.flags, k.priority, fields)

@@ -186,13 +186,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // that can be told at a glance.
 func (a *API) Immediate(r *http.Request, f inline.Facts) bool {
 	path, query := r.URL.Path, r.URL.RawQuery
-	return !f.GRPC && a.Single(r) && len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
+	return a.Single(r, f) && len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
 }
 
-// Single reports whether a request has a single answer, perhaps after a wait: one about a key, or of a gateway.
-func (a *API) Single(r *http.Request) bool {
+// Single reports whether a request is for the API and has a single answer, perhaps after a wait: one about a key, or of a gateway.
+func (a *API) Single(r *http.Request, f inline.Facts) bool {
 	path := r.URL.Path
-	return strings.HasPrefix(path, "/rate/") || strings.HasPrefix(path, "/lease/") || strings.HasPrefix(path, "/check")
+	return !f.GRPC && (strings.HasPrefix(path, "/rate/") || strings.HasPrefix(path, "/lease/") || strings.HasPrefix(path, "/check"))
 }
 
 // maxImmediate bounds the path and the query of an Immediate request, in bytes. Long keys are not remembered,
