@@ -44,6 +44,7 @@ func decisions(tb testing.TB, std bool) service {
 	if std {
 		return srv
 	}
+	unary := http.HandlerFunc(envoy.ServeUnary)
 	return http2serve.New(http2serve.Config{
 		HTTP: srv, Single: api.Single,
 		Facts: func(h http.Header) inline.Facts {
@@ -56,7 +57,7 @@ func decisions(tb testing.TB, std bool) service {
 			case api.Immediate(r, f):
 				return api
 			case envoy.Immediate(r, f):
-				return http.HandlerFunc(envoy.ServeUnary)
+				return unary
 			}
 			return nil
 		},

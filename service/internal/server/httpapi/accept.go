@@ -18,6 +18,14 @@ func FactsOf(h http.Header) inline.Facts {
 	}
 }
 
+// facts returns the Facts of the request.
+func (c *call) facts() inline.Facts {
+	if c.inline != nil {
+		return c.inline.Facts()
+	}
+	return FactsOf(c.r.Header)
+}
+
 // asProblem reports whether an Accept names the type of problems, with a weight that
 // is not zero.
 func asProblem(accept []string) bool { return weight(accept, problemType[0]) > 0 }

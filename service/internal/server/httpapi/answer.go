@@ -129,11 +129,11 @@ func (c *call) fail(f *fault) {
 		return
 	}
 	contentType := jsonType
-	switch {
-	case c.facts.Problem:
+	switch facts := c.facts(); {
+	case facts.Problem:
 		contentType = problemType
 		c.buf = c.appendFault(f.appendProblem(append(c.buf[:0], '{')), f)
-	case c.facts.Text:
+	case facts.Text:
 		contentType = textType
 		c.buf = append(c.buf[:0], f.text...)
 	default:

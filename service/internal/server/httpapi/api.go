@@ -155,11 +155,7 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status, c.waits = w, r, http.StatusOK, false
-	if c.inline, _ = w.(inline.Writer); c.inline != nil {
-		c.facts = c.inline.Facts()
-	} else {
-		c.facts = FactsOf(r.Header)
-	}
+	c.inline, _ = w.(inline.Writer)
 	began := c.start()
 	if c.unread = r.ContentLength != 0; c.unread && c.inline == nil {
 		c.limitBody()
@@ -204,7 +200,6 @@ type call struct {
 	api      *API
 	w        http.ResponseWriter
 	inline   inline.Writer // w, if it is one
-	facts    inline.Facts
 	r        *http.Request
 	suspend  func() // suspendDeadline, made once
 	turn     uint   // counts requests
