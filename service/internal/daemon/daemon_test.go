@@ -20,6 +20,9 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/grpcapi"
+	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // Answers are logged by the class of their status, up to a rate.
@@ -99,6 +102,59 @@ func TestLogAnswersInline(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), `"status":503`); n != 2 || strings.Count(out.String(), "\n") != 2 {
 		t.Errorf("%s: want the two answers with 503", out.String())
+	}
+}
+
+// What the inline transport answers goes through the token guard, the log of answers and the request to leave.
+func TestImmediate(t *testing.T) {
+	var out bytes.Buffer
+	s := newServer(t)
+	d := &Daemon{cfg: Config{LogAnswers: [6]bool{4: true}}, log: slog.New(slog.NewJSONHandler(&out, nil)), server: s}
+	var err error
+	if d.api, err = httpapi.New(s, httpapi.Config{Authorize: d.guard.Authorize}); err != nil {
+		t.Fatal(err)
+	}
+	if d.rls, err = grpcapi.New(s, grpcapi.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := token.Parse("tokens.yaml", []byte("tokens:\n- {name: a, token: the-secret-of-a-is-long, keys: ['*']}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.guard.Use(tokens)
+	d.draining.Store(true)
+	for _, tt := range []struct {
+		path, kind string
+		status     int // 0: it is not answered inline
+	}{
+		{"/rate/a", "", http.StatusUnauthorized},
+		{"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", "application/grpc", http.StatusOK},
+		{"/rate/a", "application/grpc", 0},
+		{"/rate", "", 0},
+	} {
+		r := httptest.NewRequest("POST", tt.path, nil)
+		r.ProtoMajor = 2
+		r.Header.Set("Content-Type", tt.kind)
+		h := d.immediate()(r, factsOf(r.Header))
+		if (h != nil) != (tt.status != 0) {
+			t.Errorf("%s %s: %v", tt.path, tt.kind, h)
+		}
+		if h == nil {
+			continue
+		}
+		w := &fieldWriter{ResponseRecorder: httptest.NewRecorder()}
+		if h.ServeHTTP(w, r); w.Code != tt.status || w.Header().Get("Connection") != "close" {
+			t.Errorf("%s %s: %d %v", tt.path, tt.kind, w.Code, w.Header())
+		}
+	}
+	if n := strings.Count(out.String(), `"status":401`); n != 1 {
+		t.Errorf("%s: want one answer with 401", out.String())
+	}
+	for _, slow := range []*Daemon{{shared: new(server.Shared)}, {tier: new(tier)}, {fleet: new(fleet)}} {
+		slow.api, slow.rls = d.api, d.rls
+		if slow.immediate()(httptest.NewRequest("POST", "/rate/a", nil), inline.Facts{}) != nil {
+			t.Error("a decision that may take a message is answered inline")
+		}
 	}
 }
 

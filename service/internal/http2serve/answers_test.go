@@ -159,6 +159,25 @@ func TestWindows(t *testing.T) {
 	})
 }
 
+// Answers that each fit in a frame and in the window of their stream wait for the window of the connection.
+func TestConnectionWindow(t *testing.T) {
+	both(t, func(t *testing.T, srv service) {
+		c, end := dial(t, srv)
+		defer end()
+		c.start()
+		all := [][]byte{c.get("/now/20000")} // takes two frames
+		for range 50 {
+			all = append(all, c.get("/now/1000"))
+		}
+		if r := c.ask(all...); r.used != 65535 {
+			t.Errorf("%d bytes of DATA for a window of 65535", r.used)
+		}
+		if r := c.ask(widen(0, 10_000)); r.used != 70_000 || r.failed() {
+			t.Errorf("%d bytes of DATA, want 70000: %v", r.used, r.goAway)
+		}
+	})
+}
+
 // Fields that take little in the client's frames, and much in those for the relay, are relayed in parts.
 func TestManyFieldsToRelay(t *testing.T) {
 	both(t, func(t *testing.T, srv service) {

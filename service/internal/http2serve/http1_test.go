@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/net/http2"
 
 	"github.com/weir-go/weir/internal/pipenet"
@@ -212,28 +213,53 @@ func (c *halfClosed) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Both servers answer alike if the client sends no more.
-func TestHTTP1HalfClosed(t *testing.T) {
-	ask := func(std bool, text string) (got []string) {
+// compareHalfClosed compares what the two servers that make returns answer to a text, after which the client sends no more.
+func compareHalfClosed(t *testing.T, make func(tb testing.TB, std bool) service, text string) {
+	t.Helper()
+	var got [2][]string
+	for i := range got {
 		synctest.Test(t, func(t *testing.T) {
-			ln, srv := pipenet.Listen(), newServer(std)
+			ln, srv := pipenet.Listen(), make(t, i == 0)
 			go func() { _ = srv.Serve(ln) }()
 			near, far := net.Pipe()
 			if err := ln.Connect(t.Context(), &halfClosed{far, text}); err != nil {
 				t.Fatal(err)
 			}
 			all, _ := io.ReadAll(near) // to the end of the connection
-			got = readAnswers(all)
+			got[i] = readAnswers(all)
 			_ = ln.Close()
 			_ = srv.Close()
 		})
-		return got
 	}
+	if !slices.Equal(got[0], got[1]) {
+		t.Errorf("%.300q: std\n%.500q\ninline\n%.500q", text, got[0], got[1])
+	}
+}
+
+// Both servers answer alike if the client sends no more.
+func TestHTTP1HalfClosed(t *testing.T) {
+	make := func(_ testing.TB, std bool) service { return newServer(std) }
 	for _, r := range requests1 {
 		for _, text := range []string{r, requests1[0] + r, r[:len(r)/2], requests1[0] + r[:len(r)/2]} {
-			if std, inline := ask(true, text), ask(false, text); !slices.Equal(std, inline) {
-				t.Errorf("%.300q: std\n%.500q\ninline\n%.500q", text, std, inline)
+			compareHalfClosed(t, make, text)
+		}
+	}
+}
+
+// An answer heeds the header of its request, whatever the one before on its connection was.
+func TestHTTP1Facts(t *testing.T) {
+	lines := []string{
+		"", "Accept: text/plain\r\n", "accept: application/problem+json\r\n", "Origin: http://other\r\n", "Sec-Fetch-Site: cross-site\r\n", "Content-Type: application/grpc\r\n",
+	}
+	for _, a := range lines {
+		for _, b := range lines {
+			text := ""
+			for _, header := range []string{a, b, a} {
+				for _, path := range []string{rls.RateLimitService_ShouldRateLimit_FullMethodName, "/rate/a?n=0", "/rate/a?n=0&n=0"} {
+					text += "POST " + path + " HTTP/1.1\r\nHost: weir\r\n" + header + "\r\n"
+				}
 			}
+			compareHalfClosed(t, decisions, text)
 		}
 	}
 }

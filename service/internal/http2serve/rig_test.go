@@ -271,7 +271,9 @@ func (c *client) result() *result {
 				r.streams[id] += "END"
 			}
 		case *http2.DataFrame:
-			r.used += len(frame.Data())
+			if r.used += len(frame.Data()); len(frame.Data()) > 16<<10 {
+				c.tb.Errorf("a frame of %d bytes", len(frame.Data()))
+			}
 			r.streams[id] += string(frame.Data())
 			if frame.StreamEnded() {
 				r.streams[id] += "END"

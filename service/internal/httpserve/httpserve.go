@@ -71,8 +71,8 @@ func SpeakHTTP2(srv *http.Server, timeout time.Duration) {
 	srv.Handler = forgetReset(srv.Handler)
 }
 
-// forgetReset returns next, after which nothing is kept of a stream that the client has reset. If a handler sets a deadline
-// after the reset, net/http keeps the stream until then.
+// forgetReset returns next, after which no deadline is left of a stream that the client has reset. If a handler sets a deadline
+// after the reset, net/http keeps the stream until then. A reset while the handler returns can still cause that.
 func forgetReset(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {

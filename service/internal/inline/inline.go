@@ -23,5 +23,4 @@ type Facts struct {
 	GRPC    bool // the body is of gRPC
 	Browser bool // a browser sent it, perhaps for a page of another origin: there is a Sec-Fetch-Site or an Origin
 	Text    bool // Accept prefers text/plain to JSON
-	Problem bool // Accept names application/problem+json
 }

@@ -36,7 +36,7 @@ var (
 	errLarge  = status.Errorf(codes.ResourceExhausted, "received message larger than max (%d)", maxMessage)
 )
 
-// ServeUnary answers ShouldRateLimit over the HTTP/2 of net/http. The server of package grpc
+// ServeUnary answers ShouldRateLimit over HTTP/2. The time for the body must be bounded before. The server of package grpc
 // takes three times as long behind net/http.
 func (a *API) ServeUnary(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)

@@ -11,20 +11,26 @@ import (
 
 // FactsOf returns the Facts of a header that the API uses: not GRPC.
 func FactsOf(h http.Header) inline.Facts {
-	accept := h["Accept"]
-	return inline.Facts{
-		Browser: len(h["Sec-Fetch-Site"]) > 0 || len(h["Origin"]) > 0,
-		Text:    asText(accept), Problem: asProblem(accept),
-	}
+	return inline.Facts{Browser: ofBrowser(h), Text: asText(h["Accept"])}
 }
 
-// facts returns the Facts of the request.
-func (c *call) facts() inline.Facts {
+// ofBrowser is Facts.Browser of the request.
+func (c *call) ofBrowser() bool {
 	if c.inline != nil {
-		return c.inline.Facts()
+		return c.inline.Facts().Browser
 	}
-	return FactsOf(c.r.Header)
+	return ofBrowser(c.r.Header)
 }
+
+// asText is Facts.Text of the request.
+func (c *call) asText() bool {
+	if c.inline != nil {
+		return c.inline.Facts().Text
+	}
+	return asText(c.r.Header["Accept"])
+}
+
+func ofBrowser(h http.Header) bool { return len(h["Sec-Fetch-Site"]) > 0 || len(h["Origin"]) > 0 }
 
 // asProblem reports whether an Accept names the type of problems, with a weight that
 // is not zero.
@@ -37,16 +43,26 @@ func asText(accept []string) bool {
 	return text > 0 && text > weight(accept, jsonType[0])
 }
 
+// maxAccepted bounds the types of an Accept that are looked at. Browsers name fewer than ten.
+const maxAccepted = 32
+
+// maxAcceptedItem bounds a type with parameters of which one is its weight, in bytes.
+const maxAcceptedItem = 128
+
 // weight returns the weight of a type that an Accept names: 1 if it gives none, or none that can
-// be read. It returns 0 for a type that is not named. Ranges such as */* name no type.
+// be read. It returns 0 for a type that is not among the first maxAccepted. Ranges such as */* name no type.
 func weight(accept []string, kind string) float64 {
+	n := 0
 	for _, line := range accept {
 		for item := range strings.SplitSeq(line, ",") {
+			if n++; n > maxAccepted {
+				return 0
+			}
 			named, params, weighted := strings.Cut(item, ";")
 			if !strings.EqualFold(strings.TrimSpace(named), kind) {
 				continue
 			}
-			if !weighted || params == "" {
+			if !weighted || params == "" || len(item) > maxAcceptedItem {
 				return 1
 			}
 			_, values, _ := mime.ParseMediaType(item)

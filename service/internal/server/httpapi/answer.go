@@ -129,11 +129,11 @@ func (c *call) fail(f *fault) {
 		return
 	}
 	contentType := jsonType
-	switch facts := c.facts(); {
-	case facts.Problem:
+	switch {
+	case asProblem(c.r.Header["Accept"]):
 		contentType = problemType
 		c.buf = c.appendFault(f.appendProblem(append(c.buf[:0], '{')), f)
-	case facts.Text:
+	case c.asText():
 		contentType = textType
 		c.buf = append(c.buf[:0], f.text...)
 	default:

@@ -92,7 +92,7 @@ func (c *call) checkTaking(e *endpoint) *fault {
 		c.w.Header()["Allow"] = []string{http.MethodPost}
 		return getDecides
 	}
-	if !c.facts().Browser {
+	if !c.ofBrowser() {
 		return nil
 	}
 	r := *c.r

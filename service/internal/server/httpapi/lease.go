@@ -70,7 +70,7 @@ func (c *call) sendLease(l decider.Lease, err error) *fault {
 	if err != nil {
 		return c.noLeaseFault(err, l.Step)
 	}
-	if c.facts().Text {
+	if c.asText() {
 		return c.sendText(append(c.buf[:0], l.ID...))
 	}
 	b := appendText(c.buf[:0], `{"lease_id":`, l.ID)

@@ -128,7 +128,7 @@ func (c *call) restoreDeadline() {
 
 // grant answers a request that is allowed.
 func (c *call) grant() *fault {
-	if c.facts().Text {
+	if c.asText() {
 		return c.grantText()
 	}
 	v, b := &c.verdict, append(c.buf[:0], '{')

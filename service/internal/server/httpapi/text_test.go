@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,12 +28,14 @@ func TestText(t *testing.T) {
 		want(g.do(400, "POST", "/rate/a?canWait=x", "Accept", "text/plain"), "cannot read canWait: it must be true or false")
 		g.do(200, "DELETE", "/rate/a/"+id)
 		want(g.do(200, "GET", "/rate/a?n=0", "Accept", "text/plain"), "1")
-		for _, accept := range []string{"*/*", "application/json, text/plain, */*", "text/plain;q=0.5, application/json", "text/plain;q=0", "text/html", "text/*"} {
+		for _, accept := range []string{"*/*", "application/json, text/plain, */*", "text/plain;q=0.5, application/json", "text/plain;q=0", "text/html", "text/*", strings.Repeat("a/b,", 32) + "text/plain"} {
 			if a := g.do(200, "POST", "/rate/b?n=0", "Accept", accept); a.header.Get("Content-Type") != "application/json" || a.json["remaining"] != 2.0 {
 				t.Errorf("%s: %v %s", accept, a.header, a.body)
 			}
 		}
-		want(g.do(200, "POST", "/rate/b?n=0", "Accept", "application/json;q=0.5, text/plain"), "2")
+		for _, accept := range []string{"application/json;q=0.5, text/plain", strings.Repeat("a/b,", 31) + "text/plain", "text/plain" + strings.Repeat(";a=b", 1000) + ";q=0"} {
+			want(g.do(200, "POST", "/rate/b?n=0", "Accept", accept), "2")
+		}
 	})
 }
 
