@@ -135,7 +135,7 @@ func TestImmediate(t *testing.T) {
 		r := httptest.NewRequest("POST", tt.path, nil)
 		r.ProtoMajor = 2
 		r.Header.Set("Content-Type", tt.kind)
-		h := d.immediate()(r, factsOf(r.Header))
+		h := d.immediate()(r, httpapi.FactsOf(r.Header))
 		if (h != nil) != (tt.status != 0) {
 			t.Errorf("%s %s: %v", tt.path, tt.kind, h)
 		}

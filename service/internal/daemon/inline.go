@@ -8,7 +8,6 @@ import (
 	"github.com/weir-go/weir/service/internal/http2serve"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/inline"
-	"github.com/weir-go/weir/service/internal/server/grpcapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
@@ -25,7 +24,7 @@ func (d *Daemon) serveInline(srv *http.Server) publicServer {
 	if d.cfg.Transport != "inline" {
 		return srv
 	}
-	return http2serve.New(http2serve.Config{HTTP: srv, Facts: factsOf, Immediate: d.immediate(), Single: d.api.Single})
+	return http2serve.New(http2serve.Config{HTTP: srv, Facts: httpapi.FactsOf, Immediate: d.immediate(), Single: d.api.Single})
 }
 
 // immediate returns a function that returns the handler of a request that is answered without waiting, or nil. A store, a peer or
@@ -45,10 +44,4 @@ func (d *Daemon) immediate() func(*http.Request, inline.Facts) http.Handler {
 		}
 		return nil
 	}
-}
-
-func factsOf(h http.Header) inline.Facts {
-	f := httpapi.FactsOf(h)
-	f.GRPC = grpcapi.IsGRPC(h)
-	return f
 }

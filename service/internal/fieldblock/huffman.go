@@ -38,7 +38,7 @@ var shortCodes = func() (table [1 << shortCode]code) {
 func (d *Decoder) appendHuffman(text []byte) error {
 	b, rest := d.texts, text
 	bits, have := uint64(0), 0 // bits begins with have bits of text; the others are 0
-	for done := false; !done; done = len(rest) == 0 {
+	for len(rest) > 0 {
 		if len(rest) >= 4 {
 			bits, have, rest = bits|uint64(binary.BigEndian.Uint32(rest))<<(32-have), have+32, rest[4:]
 		} else {
@@ -53,7 +53,7 @@ func (d *Decoder) appendHuffman(text []byte) error {
 				return d.appendLong(text)
 			}
 			b = append(b, c.text)
-			bits, have = bits<<(c.bits&63), have-int(c.bits)
+			bits, have = bits<<(c.bits&63), have-int(c.bits) // 63: no test for a longer shift
 		}
 	}
 	for {

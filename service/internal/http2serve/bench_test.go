@@ -46,12 +46,7 @@ func decisions(tb testing.TB, std bool) service {
 	}
 	unary := http.HandlerFunc(envoy.ServeUnary)
 	return http2serve.New(http2serve.Config{
-		HTTP: srv, Single: api.Single,
-		Facts: func(h http.Header) inline.Facts {
-			f := httpapi.FactsOf(h)
-			f.GRPC = grpcapi.IsGRPC(h)
-			return f
-		},
+		HTTP: srv, Facts: httpapi.FactsOf, Single: api.Single,
 		Immediate: func(r *http.Request, f inline.Facts) http.Handler {
 			switch {
 			case api.Immediate(r, f):

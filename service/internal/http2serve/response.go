@@ -180,6 +180,7 @@ func (c *conn) call(h http.Handler, w http.ResponseWriter, r *http.Request) (ans
 
 // sendBody sends the body of an answer, and its trailer.
 func (c *conn) sendBody(id uint32, window int64, w *response) {
+	// Nearly all answers are sent at once, and need no blocked.
 	if n := len(w.body); len(w.trailers) == 0 && int64(n) <= min(window, c.window) && n <= c.srv.settings.maxFrame {
 		c.begin(http2.FrameData, http2.FlagDataEndStream, id, n)
 		c.out = append(c.out, w.body...)

@@ -2,7 +2,10 @@
 // request that does not wait on the goroutine of its connection.
 package inline
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // A Writer is the ResponseWriter of such a request. The body of the request was read whole, and deadlines
 // are the connection's. A ResponseWriter of a handler in between must be a Writer, too.
@@ -23,4 +26,10 @@ type Facts struct {
 	GRPC    bool // the body is of gRPC
 	Browser bool // a browser sent it, perhaps for a page of another origin: there is a Sec-Fetch-Site or an Origin
 	Text    bool // Accept prefers text/plain to JSON
+}
+
+// IsGRPC reports whether the body of a request is of gRPC.
+func IsGRPC(h http.Header) bool {
+	contentType := h["Content-Type"]
+	return len(contentType) == 1 && strings.HasPrefix(contentType[0], "application/grpc")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -23,7 +22,7 @@ import (
 func (a *API) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.ProtoMajor == 2 && IsGRPC(r.Header):
+		case r.ProtoMajor == 2 && inline.IsGRPC(r.Header):
 			a.limitBody(w)
 			if r.URL.Path == unaryPath {
 				a.ServeUnary(w, r)
@@ -47,12 +46,6 @@ func (a *API) limitBody(w http.ResponseWriter) {
 	if _, whole := w.(inline.Writer); !whole && a.cfg.BodyTimeout > 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.cfg.BodyTimeout))
 	}
-}
-
-// IsGRPC reports whether the body of a request is of gRPC.
-func IsGRPC(h http.Header) bool {
-	contentType := h["Content-Type"]
-	return len(contentType) == 1 && strings.HasPrefix(contentType[0], "application/grpc")
 }
 
 // serveJSON answers a RateLimitRequest as JSON: 200, or 429 if it is over its limit.

@@ -9,9 +9,9 @@ import (
 	"github.com/weir-go/weir/service/internal/inline"
 )
 
-// FactsOf returns the Facts of a header that the API uses: not GRPC.
+// FactsOf returns the Facts of a header.
 func FactsOf(h http.Header) inline.Facts {
-	return inline.Facts{Browser: ofBrowser(h), Text: asText(h["Accept"])}
+	return inline.Facts{GRPC: inline.IsGRPC(h), Browser: ofBrowser(h), Text: asText(h["Accept"])}
 }
 
 // ofBrowser is Facts.Browser of the request.
