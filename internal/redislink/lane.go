@@ -256,7 +256,7 @@ func (l *Lane) Exchange(calls []*Call) error {
 
 // pipeline runs the scripts of calls, by their sources or by their hashes.
 func (l *Lane) pipeline(calls []*Call, source bool) []Answer {
-	ctx, cancel := context.WithTimeout(l.link.ctx, l.link.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(l.link.sending, l.link.cfg.Timeout)
 	defer cancel()
 	return l.link.cfg.Send(ctx, calls, source)
 }

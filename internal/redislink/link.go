@@ -19,7 +19,8 @@ import (
 const (
 	// MaxBatch bounds the calls in one pipeline.
 	MaxBatch = 1000
-	maxStuck = 8 // pipelines of a lane that have taken longer than the timeout, and have not ended
+	parting  = time.Second / 2 // see Close
+	maxStuck = 8               // pipelines of a lane that have taken longer than the timeout, and have not ended
 	// clusterLanes is the number of lanes to a Cluster. A lane has the keys of some adjacent
 	// slots, which most often are at one master, so that a master that is away delays no keys
 	// of the others.
@@ -78,6 +79,8 @@ type Link struct {
 
 	ctx     context.Context // ends with Close
 	end     context.CancelFunc
+	sending context.Context // of the pipelines: ends when Close waits no longer
+	cut     context.CancelFunc
 	mu      sync.Mutex // guards closed
 	closed  bool
 	running sync.WaitGroup // none is added once closed
@@ -131,6 +134,7 @@ func New(cfg Config) *Link {
 	}
 	l := &Link{cfg: cfg, epoch: time.Now(), lanes: make([]Lane, 1)}
 	l.ctx, l.end = context.WithCancel(context.Background())
+	l.sending, l.cut = context.WithCancel(context.Background())
 	if cfg.Cluster {
 		l.lanes = make([]Lane, clusterLanes)
 	}
@@ -153,8 +157,9 @@ func (l *Link) Run(f func()) bool {
 // Context returns a context that ends with Close.
 func (l *Link) Context() context.Context { return l.ctx }
 
-// Close ends all calls, and waits for the goroutines for at most a second: the client may
-// be blocked for longer.
+// Close rejects further calls. The calls that are in flight, or are about to be sent, have half
+// a second: tokens that were given back just before are not lost. Then it cuts them off, and
+// waits for the goroutines for at most as long: the client may be blocked for longer.
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -164,7 +169,12 @@ func (l *Link) Close() {
 	go func() { l.running.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(time.Second):
+	case <-time.After(parting):
+	}
+	l.cut()
+	select {
+	case <-ended:
+	case <-time.After(parting):
 	}
 }
 
