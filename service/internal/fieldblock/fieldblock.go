@@ -111,7 +111,19 @@ type Decoder struct {
 	coded     []byte   // path as it came
 	decoded   []byte   // the value of path
 	texts     []byte   // decoded strings of the last block
+	around    around
 }
+
+// An around is the last block without the value of its path. A block that differs in the path alone has the same other fields.
+type around struct {
+	known         bool // the block has not changed the table, and has at most one path that is a literal
+	path          bool // it has one; if not, before is the whole block
+	before, after []byte
+	size          int // of the other fields
+}
+
+// maxAround bounds the blocks of which an around is kept, in bytes.
+const maxAround = 1 << 10
 
 // NewDecoder returns a Decoder of lists of most bytes, counted as RFC 9113, section 6.5.2, does.
 func NewDecoder(most int) *Decoder { return &Decoder{max: TableSize, most: most} }
@@ -121,7 +133,7 @@ func (d *Decoder) Volatile(f *Field) bool { return f == &d.path }
 
 // Forget drops the last list, which may be large. The table stays.
 func (d *Decoder) Forget() {
-	d.fields, d.texts, d.path, d.coded, d.decoded = nil, nil, Field{}, nil, nil
+	d.fields, d.texts, d.path, d.coded, d.decoded, d.around = nil, nil, Field{}, nil, nil, around{}
 }
 
 // errBlock is the error of a block that is not valid.
@@ -130,8 +142,14 @@ const errBlock = http2.ConnectionError(http2.ErrCodeCompression)
 // Decode returns the fields of a block. The list and the path are valid until the next call, and other fields do not
 // change. If the list is too long, the fields after the first too many are missing.
 func (d *Decoder) Decode(b []byte) (fields []*Field, tooLong bool, err error) {
-	last, list := d.fields, d.fields[:0]
 	d.texts = d.texts[:0]
+	if d.around.known && d.again(b) {
+		return d.fields, false, nil
+	}
+	d.around.known = false
+	last, list := d.fields, d.fields[:0]
+	block, changes, paths := b, false, 0 // whether it may change the table, and literal paths
+	end := len(b)                        // of the path
 	left := d.most
 	for first := true; len(b) > 0; first = false {
 		var f *Field
@@ -148,14 +166,19 @@ func (d *Decoder) Decode(b []byte) (fields []*Field, tooLong bool, err error) {
 			if b, err = d.resize(b, first); err != nil {
 				return nil, false, errBlock
 			}
+			changes = true
 			continue
 		default:
 			var old *Field
 			if i := len(list); i < len(last) && !tooLong {
 				old = last[i]
 			}
+			changes = changes || b[0]&0x40 != 0
 			if f, b, err = d.literal(b, old); err != nil {
 				return nil, false, errBlock
+			}
+			if f == &d.path {
+				paths, end = paths+1, len(block)-len(b)
 			}
 		}
 		if tooLong {
@@ -166,8 +189,37 @@ func (d *Decoder) Decode(b []byte) (fields []*Field, tooLong bool, err error) {
 		}
 		list = append(list, f)
 	}
-	d.fields = list
+	if d.fields = list; !changes && !tooLong && paths <= 1 && len(block) <= maxAround {
+		d.keepAround(block, end, paths > 0, d.most-left)
+	}
 	return list, tooLong, nil
+}
+
+// keepAround keeps the around of a block whose fields have a size.
+func (d *Decoder) keepAround(block []byte, end int, path bool, size int) {
+	from := end
+	if path {
+		from -= len(d.coded)
+		size -= d.path.size()
+	}
+	a := &d.around
+	*a = around{known: true, path: path, before: append(a.before[:0], block[:from]...), after: append(a.after[:0], block[end:]...), size: size}
+}
+
+// again decodes a block that has the around of the last one, and reports whether it does.
+func (d *Decoder) again(b []byte) bool {
+	a := &d.around
+	if !bytes.HasPrefix(b, a.before) {
+		return false
+	}
+	b = b[len(a.before):]
+	if a.path {
+		var err error
+		if _, b, err = d.literalPath(b, d.path.Name); err != nil || a.size+d.path.size() > d.most {
+			return false
+		}
+	}
+	return bytes.Equal(b, a.after)
 }
 
 // resize changes the size of the table.

@@ -21,7 +21,9 @@ type request struct {
 	id     uint32 // of a stream whose body has not come, and whose request this is
 	url    url.URL
 	header http.Header
-	fields []*fieldblock.Field // of header
+	fields []*fieldblock.Field // that it was made of; none if those last set are not ordinary
+	pseudo int                 // how many of them come before those of header
+	path   int                 // the index of the path
 	facts  inline.Facts        // of header
 	body   body
 
@@ -52,6 +54,22 @@ func (r *request) init(c *conn) {
 // set makes the request of a header list, and reports whether that is ordinary. If not, only
 // net/http can judge it.
 func (r *request) set(fields []*fieldblock.Field, ended bool) bool {
+	h := r.http
+	if len(r.fields) > 0 && slices.Equal(fields, r.fields) {
+		h.RequestURI = fields[r.path].Value
+	} else if !r.setFields(fields) {
+		r.fields = r.fields[:0]
+		return false
+	}
+	h.Body, h.ContentLength = http.NoBody, 0
+	if !ended {
+		h.Body, h.ContentLength = &r.body, int64(declared(fields))
+	}
+	return r.setURL(h.RequestURI)
+}
+
+// setFields makes all but the URL and the body, if all fields are ordinary.
+func (r *request) setFields(fields []*fieldblock.Field) bool {
 	n := 0 // pseudo fields
 	var seen [fieldblock.ContentLength]bool
 	h := r.http
@@ -66,7 +84,7 @@ func (r *request) set(fields []*fieldblock.Field, ended bool) bool {
 		case fieldblock.Method:
 			h.Method = f.Value
 		case fieldblock.Path:
-			h.RequestURI = f.Value
+			h.RequestURI, r.path = f.Value, n
 		case fieldblock.Authority:
 			h.Host = f.Value
 		}
@@ -74,16 +92,12 @@ func (r *request) set(fields []*fieldblock.Field, ended bool) bool {
 	if !seen[fieldblock.Method] || !seen[fieldblock.Path] || !seen[fieldblock.Scheme] || h.Method == "CONNECT" || strings.IndexByte(h.Host, '@') >= 0 {
 		return false
 	}
-	if regular := fields[n:]; !slices.Equal(regular, r.fields) {
-		if !r.setHeader(regular) {
-			return false
-		}
+	regular := fields[n:]
+	if (len(r.fields) == 0 || !slices.Equal(regular, r.fields[r.pseudo:])) && !r.setHeader(regular) {
+		return false
 	}
-	h.Body, h.ContentLength = http.NoBody, 0
-	if !ended {
-		h.Body, h.ContentLength = &r.body, int64(declared(fields))
-	}
-	return r.setURL(h.RequestURI)
+	r.fields, r.pseudo = append(r.fields[:0], fields...), n
+	return true
 }
 
 // complete makes the request of a stream again, unless it is still that, and sets its body.
@@ -108,7 +122,7 @@ func (r *request) setHeader(fields []*fieldblock.Field) bool {
 		f := fields[i]
 		r.header[f.Canonical] = append(r.header[f.Canonical], f.Value)
 	}
-	r.fields, r.facts = append(r.fields[:0], fields...), r.factsOf(r.header)
+	r.facts = r.factsOf(r.header)
 	return true
 }
 
