@@ -36,10 +36,30 @@ func round(a, b, c, d uint64) (uint64, uint64, uint64, uint64) {
 	return a, bits.RotateLeft64(b, 17) ^ c, bits.RotateLeft64(c, 32), bits.RotateLeft64(d, 21) ^ a
 }
 
+// begin returns the first state.
+func (k Key) begin() (a, b, c, d uint64) {
+	return k.K0 ^ 0x736f6d6570736575, k.K1 ^ 0x646f72616e646f6d, k.K0 ^ 0x6c7967656e657261, k.K1 ^ 0x7465646279746573
+}
+
 // Bytes returns the hash of p.
 func (k Key) Bytes(p []byte) uint64 {
-	a, b, c, d := k.K0^0x736f6d6570736575, k.K1^0x646f72616e646f6d, k.K0^0x6c7967656e657261, k.K1^0x7465646279746573
-	last := uint64(len(p)) << 56
+	a, b, c, d := k.begin()
+	return finish(a, b, c, d, p, len(p))
+}
+
+// Words returns the hash of words, the lowest byte of each first, and of the bytes of s after them.
+func (k Key) Words(words []uint64, s string) uint64 {
+	a, b, c, d := k.begin()
+	for _, m := range words {
+		a, b, c, d = round(a, b, c, d^m)
+		a ^= m
+	}
+	return finish(a, b, c, d, unsafe.Slice(unsafe.StringData(s), len(s)), 8*len(words)+len(s))
+}
+
+// finish returns the hash of n bytes, of which p are the last. The others, if any, are in the state.
+func finish(a, b, c, d uint64, p []byte, n int) uint64 {
+	last := uint64(n) << 56
 	for ; len(p) >= 8; p = p[8:] {
 		m := binary.LittleEndian.Uint64(p)
 		a, b, c, d = round(a, b, c, d^m)

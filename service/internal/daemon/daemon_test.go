@@ -75,7 +75,13 @@ type fieldWriter struct {
 
 func (w *fieldWriter) Facts() inline.Facts { return inline.Facts{} }
 
-func (w *fieldWriter) SetField(name, value string) { w.fields = append(w.fields, name+"="+value) }
+func (w *fieldWriter) SetField(f *inline.Field) { w.fields = append(w.fields, f.Name+"="+f.Value()) }
+
+func (w *fieldWriter) SetValue(name string, value []byte) {
+	w.fields = append(w.fields, name+"="+string(value))
+}
+
+func (w *fieldWriter) Now() time.Time { return time.Time{} }
 
 func (w *fieldWriter) Status() int { return w.Code }
 
@@ -88,7 +94,7 @@ func TestLogAnswersInline(t *testing.T) {
 		if !ok {
 			t.Fatalf("%T is no inline.Writer", w)
 		}
-		fields.SetField("x", r.URL.Path)
+		fields.SetValue("x", []byte(r.URL.Path))
 		w.WriteHeader(status)
 	}))
 	for _, status = range []int{http.StatusServiceUnavailable, http.StatusOK} {

@@ -33,14 +33,25 @@ func (d *Daemon) immediate() func(*http.Request, inline.Facts) http.Handler {
 	if d.shared != nil || d.tier != nil || d.fleet != nil {
 		return func(*http.Request, inline.Facts) http.Handler { return nil }
 	}
-	api := httpserve.Leave(d.aboutKeys(), d.asksToLeave)
-	unary := httpserve.Leave(http.HandlerFunc(d.rls.ServeUnary), d.asksToLeave)
+	var (
+		keys  = logAnswers(d.log, d.cfg.LogAnswers, d.api)
+		calls = http.HandlerFunc(d.rls.ServeUnary)
+		// With all that can be in front of them.
+		allKeys  = httpserve.Leave(d.aboutKeys(), d.asksToLeave)
+		allCalls = httpserve.Leave(calls, d.asksToLeave)
+	)
 	return func(r *http.Request, f inline.Facts) http.Handler {
 		switch {
 		case d.api.Immediate(r, f):
-			return api
+			if d.guard.On() || d.asksToLeave(r) {
+				return allKeys
+			}
+			return keys
 		case d.rls.Immediate(r, f):
-			return unary
+			if d.asksToLeave(r) {
+				return allCalls
+			}
+			return calls
 		}
 		return nil
 	}

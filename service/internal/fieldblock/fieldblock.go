@@ -282,7 +282,10 @@ func (d *Decoder) literalPath(b []byte, name string) (f *Field, rest []byte, err
 		return nil, nil, err
 	}
 	d.coded, d.decoded = append(d.coded[:0], b[:len(b)-len(rest)]...), append(d.decoded[:0], value...)
-	d.path = Field{Name: name, Value: text(d.decoded), Canonical: name, Kind: Path}
+	if d.path.Name == "" {
+		d.path = Field{Name: name, Canonical: name, Kind: Path}
+	}
+	d.path.Value = text(d.decoded)
 	return &d.path, rest, nil
 }
 

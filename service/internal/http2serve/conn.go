@@ -59,6 +59,7 @@ type conn struct {
 	request   request
 	response  response
 	after     []byte // a trailer
+	answered  uint   // requests, see instant
 	parting   bool   // an answer asks the client to leave
 	dateAt    int64
 	dateField []byte // at that second
@@ -172,6 +173,7 @@ func (c *conn) handleFrames(now time.Time) error {
 		}
 		if len(c.out) > mostWritten {
 			c.flush(now)
+			c.read = time.Now()
 		}
 		if c.err != nil {
 			return c.err

@@ -77,6 +77,7 @@ func (c *conn) answerHTTP1(now time.Time) (then next) {
 		then = c.respondHTTP1(h, now)
 		if len(c.out) > mostWritten {
 			c.flush(now)
+			c.read = time.Now()
 		}
 	}
 	if len(c.request.lines) > maxRemembered {
@@ -247,7 +248,7 @@ func (r *request) setLines(text string) bool {
 // respondHTTP1 answers the request that was parsed.
 func (c *conn) respondHTTP1(h http.Handler, now time.Time) next {
 	w := &c.response
-	w.begin(&c.request)
+	w.begin(&c.request, c.instant())
 	if !c.call(h, w, c.request.http) {
 		return ended
 	}
@@ -318,7 +319,7 @@ func (w *response) appendLines(name string, values []string) {
 }
 
 // appendCanonical appends a header line. The name has lower case.
-func appendCanonical(b []byte, name, value string) []byte {
+func appendCanonical(b []byte, name string, value []byte) []byte {
 	from := len(b)
 	b = appendLine(b, name, value)
 	for i := range len(name) {
@@ -330,7 +331,7 @@ func appendCanonical(b []byte, name, value string) []byte {
 }
 
 // appendLine appends a header line. Line breaks in a value become spaces, as in net/http.
-func appendLine(b []byte, name, value string) []byte {
+func appendLine[T string | []byte](b []byte, name string, value T) []byte {
 	b = append(append(b, name...), ": "...)
 	for i := range len(value) {
 		c := value[i]

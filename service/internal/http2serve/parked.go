@@ -27,7 +27,7 @@ func (c *conn) park(id uint32) {
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
 	p := &parked{conn: c, id: id, window: c.initial, cancel: cancel, answer: response{header: http.Header{}}}
-	p.answer.begin(&c.request)
+	p.answer.begin(&c.request, c.read)
 	if c.parked == nil {
 		c.parked = map[uint32]*parked{}
 	}

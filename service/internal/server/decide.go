@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
@@ -14,7 +15,7 @@ func (s *Server) Decide(ctx context.Context, req *decider.Request, v *decider.Ve
 	if err := s.enterRequest(ctx, req); err != nil {
 		return err
 	}
-	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
+	*v = decider.Verdict{At: s.clock.At(req.Now), Answers: v.Answers[:0]}
 	rs := s.rules.Load()
 	return s.decide(rs, s.keys.find(req.Key, rs), req, v, true, nil)
 }
@@ -126,7 +127,10 @@ func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 	if replaces {
 		replaced = replacedRules(keys, reqs)
 	}
-	at := s.clock.Now()
+	var at time.Duration
+	if len(reqs) > 0 {
+		at = s.clock.At(reqs[0].Now)
+	}
 	for i := range reqs {
 		v := &verdicts[i]
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}

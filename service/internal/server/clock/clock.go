@@ -25,6 +25,14 @@ func (c *Clock) Now() time.Duration {
 	return time.Since(c.epoch)
 }
 
+// At converts an instant that was read since the epoch. The zero Time stands for now.
+func (c *Clock) At(t time.Time) time.Duration {
+	if c.manual != nil || t.IsZero() {
+		return c.Now()
+	}
+	return t.Sub(c.epoch)
+}
+
 // Time converts an instant for packages that take a time.Time.
 func (c *Clock) Time(at time.Duration) time.Time { return c.epoch.Add(at) }
 

@@ -150,12 +150,7 @@ func span(c uint64) time.Duration {
 
 // seal is the SipHash, under the secret, of all that an id states.
 func seal(secret siphash.Key, ms, number, slack uint64, n int, rules uint64, key string) uint64 {
-	var buf [256]byte
-	b := buf[:0]
-	for _, n := range [...]uint64{ms<<slackBits | slack, number, uint64(n), rules} {
-		b = binary.LittleEndian.AppendUint64(b, n)
-	}
-	return secret.Bytes(append(b, key...)) >> (64 - sealBits)
+	return secret.Words([]uint64{ms<<slackBits | slack, number, uint64(n), rules}, key) >> (64 - sealBits)
 }
 
 // Redeem reads an id of a grant of a key and remembers it as settled. Rules holds the

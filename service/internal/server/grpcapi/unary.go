@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
@@ -27,8 +28,8 @@ const prefixLen = 5
 
 // Values that answers share.
 var (
-	grpcType  = []string{"application/grpc"}
-	trailers  = []string{"Grpc-Status"}
+	grpcType  = inline.NewField("Content-Type", "application/grpc")
+	trailers  = inline.NewField("Trailer", "Grpc-Status")
 	statusOK  = []string{"0"}
 	errPrefix = status.Error(codes.Internal, "the message is incomplete")
 	errSlow   = status.Error(codes.DeadlineExceeded, "the message was not received in time")
@@ -43,12 +44,14 @@ func (a *API) ServeUnary(w http.ResponseWriter, r *http.Request) {
 	defer a.forget(c)
 	h := w.Header()
 	copies, _ := w.(inline.Writer)
+	var now time.Time
 	if copies != nil {
-		copies.SetField("content-type", grpcType[0])
+		now = copies.Now()
+		copies.SetField(grpcType)
 	} else {
-		h["Content-Type"] = grpcType
+		h["Content-Type"] = grpcType.Values
 	}
-	err := a.unary(c, r)
+	err := a.unary(c, r, now)
 	a.count(err)
 	if err != nil { // an answer without a message has its status among its headers
 		s := status.Convert(err)
@@ -59,16 +62,16 @@ func (a *API) ServeUnary(w http.ResponseWriter, r *http.Request) {
 		a.over.Add(1)
 	}
 	if copies != nil {
-		copies.SetField("trailer", trailers[0])
+		copies.SetField(trailers)
 	} else {
-		h["Trailer"] = trailers
+		h["Trailer"] = trailers.Values
 	}
 	_, _ = w.Write(c.framed()) // a client that is gone needs no answer
 	h["Grpc-Status"] = statusOK
 }
 
-// unary decides a request.
-func (a *API) unary(c *call, r *http.Request) error {
+// unary decides a request. now is as in decider.Request.
+func (a *API) unary(c *call, r *http.Request, now time.Time) error {
 	session, err := a.identifyHeader(r.Header["Authorization"])
 	if err != nil {
 		return err
@@ -89,6 +92,9 @@ func (a *API) unary(c *call, r *http.Request) error {
 	}
 	if err := c.decode(c.out); err != nil {
 		return status.Error(codes.Internal, err.Error())
+	}
+	if len(c.requests) > 0 {
+		c.requests[0].Now = now
 	}
 	return a.answer(r.Context(), c, session)
 }

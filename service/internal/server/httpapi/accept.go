@@ -34,13 +34,13 @@ func ofBrowser(h http.Header) bool { return len(h["Sec-Fetch-Site"]) > 0 || len(
 
 // asProblem reports whether an Accept names the type of problems, with a weight that
 // is not zero.
-func asProblem(accept []string) bool { return weight(accept, problemType[0]) > 0 }
+func asProblem(accept []string) bool { return weight(accept, problemType.Value()) > 0 }
 
 // asText reports whether an Accept prefers text/plain to JSON by its weights. A client that names
 // both with the same weight gets JSON.
 func asText(accept []string) bool {
 	text := weight(accept, "text/plain")
-	return text > 0 && text > weight(accept, jsonType[0])
+	return text > 0 && text > weight(accept, jsonType.Value())
 }
 
 // maxAccepted bounds the types of an Accept that are looked at. Browsers name fewer than ten.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -85,18 +86,18 @@ func (c *call) deny(text string, why weir.Reason, retryAfter time.Duration, step
 
 // Values that answers share.
 var (
-	jsonType    = []string{"application/json"}
-	problemType = []string{"application/problem+json"}
-	linesType   = []string{"application/x-ndjson"}
-	textType    = []string{"text/plain; charset=utf-8"}
-	noStore     = []string{"no-store"}
+	jsonType    = inline.NewField("Content-Type", "application/json")
+	problemType = inline.NewField("Content-Type", "application/problem+json")
+	linesType   = inline.NewField("Content-Type", "application/x-ndjson")
+	textType    = inline.NewField("Content-Type", "text/plain; charset=utf-8")
+	noStore     = inline.NewField("Cache-Control", "no-store")
 	bearer      = []string{"Bearer"}
 	closes      = []string{"close"}
 )
 
 // send answers with what is in the buffer.
-func (c *call) send(contentType []string) {
-	c.setField("content-type", "Content-Type", contentType)
+func (c *call) send(contentType *inline.Field) {
+	c.setField(contentType)
 	if c.r.Method != http.MethodPost {
 		c.forbidStore()
 	}

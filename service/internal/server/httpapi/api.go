@@ -156,7 +156,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status, c.waits = w, r, http.StatusOK, false
 	c.inline, _ = w.(inline.Writer)
-	began := c.start()
+	began, measured := c.start()
 	if c.unread = r.ContentLength != 0; c.unread && c.inline == nil {
 		c.limitBody()
 	}
@@ -167,7 +167,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reset := c.leave()
 	a.count(i, c.status)
-	if !began.IsZero() && (c.parts > 1 || c.root == checkRoot) && !c.waits {
+	if measured && (c.parts > 1 || c.root == checkRoot) && !c.waits {
 		a.took.add(time.Since(began))
 	}
 	c.forget()

@@ -75,12 +75,12 @@ func locate(u *url.URL) (t target) {
 	if path == "" || path[0] != '/' {
 		return t
 	}
-	for from, i := 1, 1; from <= len(path); i++ {
-		if i < len(path) && path[i] != '/' {
-			continue
+	for rest, more := path[1:], true; more; {
+		part := rest
+		i := strings.IndexByte(rest, '/')
+		if more = i >= 0; more {
+			part, rest = rest[:i], rest[i+1:]
 		}
-		part := path[from:i]
-		from = i + 1
 		if escaped {
 			part, _ = url.PathUnescape(part) // EscapedPath is always valid
 		}

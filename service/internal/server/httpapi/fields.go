@@ -1,20 +1,21 @@
 package httpapi
 
 import (
-	"unsafe"
+	"cmp"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/ratelimitfield"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A policy is a rule in the terms of RateLimit-Policy and RateLimit.
 type policy struct {
-	name  string     // quoted
-	quota gcra.Quota // of a token bucket
-	value []string   // RateLimit-Policy with this rule alone
+	name  string        // quoted
+	quota gcra.Quota    // of a token bucket
+	field *inline.Field // RateLimit-Policy with this rule alone
 }
 
 func newPolicy(r *config.Rule) *policy {
@@ -24,7 +25,7 @@ func newPolicy(r *config.Rule) *policy {
 		p.quota = gcra.Per(r.Rate.Count, r.Rate.Period, r.Limit())
 		says = ratelimitfield.OfBucket(&p.quota)
 	}
-	p.value = []string{string(says.Append(nil, p.name))}
+	p.field = inline.NewField("Ratelimit-Policy", string(says.Append(nil, p.name)))
 	return p
 }
 
@@ -62,7 +63,8 @@ func (c *call) writeFields() {
 	if c.api.cfg.NoFields {
 		return
 	}
-	left, value := c.left[:0], []string(nil)
+	left, value := c.left[:0], "" // of more than one policy
+	var first *policy
 	items, denied := 0, c.verdict.Denied()
 	for i := range c.verdict.Answers {
 		a := &c.verdict.Answers[i]
@@ -72,31 +74,36 @@ func (c *call) writeFields() {
 		items++
 		p := c.policy(a.Rule)
 		left = p.appendLeft(left, &c.verdict, a, c.request.N)
-		if value == nil {
-			value = p.value
+		if items == 1 {
+			first = p
 		} else {
-			value = []string{value[0] + ", " + p.value[0]}
+			value = cmp.Or(value, first.field.Value()) + ", " + p.field.Value()
 		}
 	}
-	if c.left = left; value == nil {
+	if c.left = left; first == nil {
 		return
+	}
+	switch {
+	case value == "":
+		c.setField(first.field)
+	case c.inline != nil:
+		c.inline.SetValue("ratelimit-policy", []byte(value))
+	default:
+		c.w.Header()["Ratelimit-Policy"] = []string{value}
 	}
 	if c.inline != nil {
-		c.inline.SetField("ratelimit-policy", value[0])
-		c.inline.SetField("ratelimit", unsafe.String(unsafe.SliceData(left), len(left)))
-		return
+		c.inline.SetValue("ratelimit", left)
+	} else {
+		c.w.Header()["Ratelimit"] = []string{string(left)}
 	}
-	h := c.w.Header()
-	h["Ratelimit-Policy"] = value
-	h["Ratelimit"] = []string{string(left)}
 }
 
-// setField sets a header field, which has a name in lower case and a canonical one.
-func (c *call) setField(lower, canonical string, value []string) {
+// setField sets a header field.
+func (c *call) setField(f *inline.Field) {
 	if c.inline != nil {
-		c.inline.SetField(lower, value[0])
+		c.inline.SetField(f)
 	} else {
-		c.w.Header()[canonical] = value
+		c.w.Header()[f.Name] = f.Values
 	}
 }
 
@@ -104,7 +111,7 @@ func (c *call) setField(lower, canonical string, value []string) {
 func (c *call) forbidStore() {
 	if !c.unstored {
 		c.unstored = true
-		c.setField("cache-control", "Cache-Control", noStore)
+		c.setField(noStore)
 	}
 }
 

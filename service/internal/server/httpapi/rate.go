@@ -19,7 +19,12 @@ func (c *call) ask() *fault {
 	if f := p.checkOwn(paramMaxRequestsInQueue, "maxRequestsInQueue", p.maxQueue, 0, cfg.MaxQueue); f != nil {
 		return f
 	}
-	c.request = decider.Request{Key: c.key, N: c.cost(), Limit: p.maxRequests, Queue: p.maxQueue, OwnQueue: p.valued&paramMaxRequestsInQueue != 0, WantID: c.cost() > 0}
+	req := &c.request // it is zero: to set the fields takes less time than to copy a whole one
+	req.Key, req.N, req.Limit, req.Queue = c.key, c.cost(), p.maxRequests, p.maxQueue
+	req.OwnQueue, req.WantID = p.valued&paramMaxRequestsInQueue != 0, req.N > 0
+	if c.inline != nil {
+		req.Now = c.inline.Now()
+	}
 	if p.atMost && p.canWait {
 		return bad("atMost and canWait exclude each other")
 	}

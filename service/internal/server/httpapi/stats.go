@@ -59,14 +59,13 @@ func (l *latency) add(d time.Duration) {
 	l.sum.Add(int64(d))
 }
 
-// start returns the present instant if the time of the request is measured.
-func (c *call) start() (now time.Time) {
+// start reports whether the time of the request is measured, and from when.
+func (c *call) start() (now time.Time, measured bool) {
 	const every = 64 // two readings of the clock take as long as a decision
-	if c.turn%every == 0 {
-		now = time.Now()
+	if c.turn++; c.turn%every == 1 {
+		return time.Now(), true
 	}
-	c.turn++
-	return now
+	return now, false
 }
 
 // Stats returns the counts.

@@ -60,6 +60,9 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// On reports whether requests need a token.
+func (g *Guard) On() bool { return g.set.Load() != nil }
+
 // Authorize is Token.Authorize for the token of a request that came through Handler.
 func (g *Guard) Authorize(r *http.Request, a Action, key string) error {
 	if g.set.Load() == nil {
