@@ -3,6 +3,7 @@ package http2serve_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -113,6 +114,73 @@ func TestSettingsBetweenAnswers(t *testing.T) {
 		}
 		if n := len(c.ask(all...).streams); n != 100 {
 			t.Errorf("%d streams were answered", n)
+		}
+	})
+}
+
+// blocks returns the header blocks that a client got, each with its stream before it.
+func (c *client) blocks() (all []string) {
+	f := http2.NewFramer(nil, bytes.NewReader(c.got.bytes()))
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return all
+		}
+		if h, ok := frame.(*http2.HeadersFrame); ok {
+			all = append(all, fmt.Sprint(h.StreamID, " ")+string(h.HeaderBlockFragment()))
+		}
+	}
+}
+
+// Fields that come again take a byte, until the client makes its table smaller or another server answers, too. The next
+// block, which can be a trailer, tells the client then that the table is empty.
+func TestClientTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, end := dial(t, newServer(false))
+		defer end()
+		c.start(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 2})
+		ask := func(id uint32, b ...[]byte) string {
+			if r := c.ask(b...); r.failed() || len(r.streams[id]) == 0 {
+				t.Fatalf("stream %d: %q, %v", id, r.streams[id], r.goAway)
+			}
+			blocks := c.blocks()
+			_, block, _ := strings.Cut(blocks[len(blocks)-1], " ")
+			return block
+		}
+		first, second, third := ask(1, c.get("/now/2")), ask(3, c.get("/now/2")), ask(5, c.get("/now/2"))
+		if len(third) >= len(second) || len(third) >= len(first) || first[0]>>5 != 1 || len(first) < 4 {
+			t.Errorf("blocks of %d, %d and %d bytes, the first begins with %#x", len(first), len(second), len(third), first[0])
+		}
+		ask(7, c.request(false, "/now/trailer"), data(c.last, "abc", true, 0)) // the client takes two bytes
+		c.start(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 1000})
+		trailer := ask(7, widen(7, 1))
+		if !strings.Contains(trailer, "grpc-status") || trailer[0] != 0x20 {
+			t.Errorf("the trailer is %q", trailer)
+		}
+		if block := ask(9, c.get("/now/2")); block[0] == 0x20 || len(block) < len(first)-3 {
+			t.Errorf("afterwards %q", block)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c, end := dial(t, newServer(false))
+		defer end()
+		c.start()
+		c.ask(c.get("/now/2"), c.get("/now/2"), c.get("/now/2"))
+		c.ask(c.get("/later/2"))
+		c.ask(c.get("/now/2"), c.get("/later/2"), c.get("/now/2"))
+		for id, text := range c.result().streams {
+			if want := c.result().streams[1]; text != want {
+				t.Errorf("stream %d: %q: want %q", id, text, want)
+			}
+		}
+		blocks := c.blocks()
+		if len(blocks) != 7 || len(blocks[2]) >= len(blocks[1]) {
+			t.Fatalf("%q", blocks)
+		}
+		for _, block := range blocks[4:] {
+			if id, _, _ := strings.Cut(block, " "); (id == "9" || id == "13") != strings.Contains(block, "x-first") { // net/http uses Huffman's code
+				t.Errorf("after another server has answered: %q", block)
+			}
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/weir-go/weir/service/internal/fieldblock"
+	"github.com/weir-go/weir/service/internal/inline"
 )
 
 const (
@@ -58,13 +59,12 @@ type conn struct {
 	decoder   *fieldblock.Decoder
 	request   request
 	response  response
-	after     []byte // a trailer
-	answered  uint   // requests, see instant
-	parting   bool   // an answer asks the client to leave
+	answered  uint // requests, see instant
+	parting   bool // an answer asks the client to leave
 	dateAt    int64
-	dateField []byte // at that second
-	owed      int    // bytes of DATA that were handled here, and not credited yet
-	toRelay   []byte // frames
+	dateField *inline.Field // at that second
+	owed      int           // bytes of DATA that were handled here, and not credited yet
+	toRelay   []byte        // frames
 
 	mu       sync.Mutex // guards what follows, and writes
 	out      []byte     // frames for the client
@@ -72,11 +72,12 @@ type conn struct {
 	greeted  bool       // the first SETTINGS have come
 	unacked  int        // SETTINGS that the client has not acknowledged
 	lastID   uint32     // the last stream of the client
-	encoded  bool       // a header block was sent
-	window   int64      // bytes of DATA that the client takes
-	initial  int64      // the same, of a new stream
-	list     uint32     // SETTINGS_MAX_HEADER_LIST_SIZE; if zero, none
-	bodies   []*unread  // requests whose body has not come yet
+	encoder  fieldblock.Encoder
+	encoded  bool      // the size of the client's table was sent
+	window   int64     // bytes of DATA that the client takes
+	initial  int64     // the same, of a new stream
+	list     uint32    // SETTINGS_MAX_HEADER_LIST_SIZE; if zero, none
+	bodies   []*unread // requests whose body has not come yet
 	blocked  []*blocked
 	parked   map[uint32]*parked
 	parking  int // running handlers of parked requests, also after the client has reset the stream

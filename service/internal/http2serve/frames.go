@@ -203,6 +203,10 @@ func (c *conn) handleSettings(f *http2.SettingsFrame) error {
 	if v, ok := f.Value(http2.SettingMaxHeaderListSize); ok {
 		c.list = v
 	}
+	if v, ok := f.Value(http2.SettingHeaderTableSize); ok && v < fieldblock.IndexedSize {
+		c.encoder.Off()
+		c.encoded = false
+	}
 	if c.relay != nil {
 		c.toRelay = c.appendSettings(c.toRelay) // its acknowledgement is passed on
 	} else {

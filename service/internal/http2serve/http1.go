@@ -261,8 +261,11 @@ func (c *conn) respondHTTP1(h http.Handler, now time.Time) next {
 	} else {
 		b = strconv.AppendInt(append(b, "status code "...), int64(w.status), 10)
 	}
-	b = append(append(b, "\r\n"...), w.block...)
-	b = append(b, c.date(now)...)
+	b = append(b, "\r\n"...)
+	for _, f := range w.fields {
+		b = append(b, f.Line...)
+	}
+	b = append(append(b, w.block...), c.date(now).Line...)
 	chunked := len(w.trailers) > 0
 	if !w.bodyless() {
 		if !w.typed && len(w.body) > 0 {

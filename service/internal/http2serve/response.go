@@ -17,7 +17,8 @@ import (
 type response struct {
 	http1    bool
 	header   http.Header
-	block    []byte   // the header, without the status
+	fields   []*inline.Field
+	block    []byte   // the rest of the header, without the status
 	trailers []string // their names
 	body     []byte
 	state
@@ -53,11 +54,7 @@ func (w *response) SetField(f *inline.Field) {
 	case "Trailer":
 		w.trailers = append(w.trailers, f.Values...)
 	}
-	if w.http1 {
-		w.block = append(w.block, f.Line...)
-	} else {
-		w.block = append(w.block, f.Block...)
-	}
+	w.fields = append(w.fields, f)
 }
 
 // SetValue encodes a field.
@@ -146,7 +143,7 @@ func (w *response) begin(r *request, now time.Time) {
 	if len(w.header) > 0 {
 		clear(w.header)
 	}
-	w.block, w.trailers, w.body = w.block[:0], w.trailers[:0], w.body[:0]
+	w.fields, w.block, w.trailers, w.body = w.fields[:0], w.block[:0], w.trailers[:0], w.body[:0]
 	w.state = state{head: r.http.Method == http.MethodHead, facts: r.facts, now: now}
 }
 
@@ -180,8 +177,11 @@ func (c *conn) sendAnswer(id uint32, window int64, w *response, now time.Time) {
 		flags = http2.FlagHeadersEndStream
 	}
 	from := c.beginBlock(id, flags)
-	c.out = append(fieldblock.AppendStatus(c.out, w.status), w.block...)
-	c.out = append(c.out, c.date(now)...)
+	b := c.encoder.Append(fieldblock.AppendStatus(c.out, w.status), 0, c.date(now).Constant)
+	for i, f := range w.fields {
+		b = c.encoder.Append(b, i+1, f.Constant)
+	}
+	c.out = append(b, w.block...)
 	c.endBlock(id, from)
 	if flags == 0 {
 		c.sendBody(id, window, w)
@@ -215,11 +215,8 @@ func (c *conn) sendBody(id uint32, window int64, w *response) {
 	for _, name := range w.trailers {
 		w.block = fieldblock.AppendValues(w.block, name, w.header[name])
 	}
-	b := blocked{id: id, window: window, data: w.body, ends: len(w.block) == 0}
-	if !b.ends {
-		b.after = append(appendHeader(c.after[:0], http2.FrameHeaders, http2.FlagHeadersEndStream|http2.FlagHeadersEndHeaders, id, len(w.block)), w.block...)
-		c.after = b.after
-	} else if len(b.data) == 0 {
+	b := blocked{id: id, window: window, data: w.body, ends: len(w.block) == 0, after: w.block}
+	if b.ends && len(b.data) == 0 {
 		c.begin(http2.FrameData, http2.FlagDataEndStream, id, 0)
 		return
 	}
@@ -230,9 +227,9 @@ func (c *conn) sendBody(id uint32, window int64, w *response) {
 func (c *conn) beginBlock(id uint32, flags http2.Flags) (from int) {
 	c.begin(http2.FrameHeaders, flags|http2.FlagHeadersEndHeaders, id, 0)
 	from = len(c.out)
-	if !c.encoded { // all blocks do without the client's table, so that its size does not matter
+	if !c.encoded {
 		c.encoded = true
-		c.out = append(c.out, 0x20)
+		c.out = c.encoder.AppendSize(c.out)
 	}
 	return from
 }
@@ -262,17 +259,26 @@ func setLength(header []byte, n int) {
 	header[0], header[1], header[2] = byte(n>>16), byte(n>>8), byte(n)
 }
 
-// date returns the encoded field.
-func (c *conn) date(now time.Time) []byte {
-	if at := now.Unix(); at != c.dateAt || len(c.dateField) == 0 {
-		var value [len(http.TimeFormat)]byte
-		c.dateAt = at
-		text := now.UTC().AppendFormat(value[:0], http.TimeFormat)
-		if c.http1 {
-			c.dateField = append(append(append(c.dateField[:0], "Date: "...), text...), "\r\n"...)
-		} else {
-			c.dateField = fieldblock.AppendField(c.dateField[:0], "date", text)
-		}
+// date returns the field of a second.
+func (c *conn) date(now time.Time) *inline.Field {
+	if at := now.Unix(); at != c.dateAt || c.dateField == nil {
+		c.dateAt, c.dateField = at, c.srv.date(now)
 	}
 	return c.dateField
+}
+
+// A dated is the date of a second.
+type dated struct {
+	at    int64
+	field *inline.Field
+}
+
+// date returns the field of a second, which the connections share.
+func (s *Server) date(now time.Time) *inline.Field {
+	d := s.dated.Load()
+	if at := now.Unix(); d == nil || d.at != at {
+		d = &dated{at, inline.NewField("Date", now.UTC().Format(http.TimeFormat))}
+		s.dated.Store(d)
+	}
+	return d.field
 }

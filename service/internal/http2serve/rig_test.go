@@ -27,6 +27,27 @@ import (
 	"github.com/weir-go/weir/service/internal/inline"
 )
 
+// constants are more than a client's table has room for.
+var constants = func() []*inline.Field {
+	all := []*inline.Field{inline.NewField("X-First", "1")}
+	for i := range 20 {
+		all = append(all, inline.NewField("X-Constant", strings.Repeat("c", 10*i)))
+	}
+	return all
+}()
+
+// setConstants sets fields that many answers have, and some that few have.
+func setConstants(w http.ResponseWriter, what string) {
+	n, _ := strconv.Atoi(what)
+	for _, f := range []*inline.Field{constants[0], constants[1+len(what)%4], constants[1+n%20]} {
+		if to, ok := w.(inline.Writer); ok {
+			to.SetField(f)
+		} else {
+			w.Header()[f.Name] = append(w.Header()[f.Name], f.Values...)
+		}
+	}
+}
+
 // answer answers /now/..., /soon/... and /later/... alike.
 func answer(w http.ResponseWriter, r *http.Request) {
 	_, what, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -36,6 +57,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
+	setConstants(w, what)
 	switch n, _ := strconv.Atoi(what); {
 	case what == "empty":
 		w.WriteHeader(http.StatusNoContent)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -44,6 +45,7 @@ type Server struct {
 	inner    *pipenet.Listener // of relays
 	relays   *http.Server      // serves inner
 	settings settings
+	dated    atomic.Pointer[dated]
 
 	mu    sync.Mutex // guards what follows
 	conns map[*conn]struct{}

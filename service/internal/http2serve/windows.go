@@ -14,7 +14,7 @@ type blocked struct {
 	window  int64  // bytes of DATA that the client takes for the stream; all while the stream is relayed
 	data    []byte // of DATA
 	ends    bool   // the stream ends with data
-	after   []byte // frames that follow data
+	after   []byte // the trailer, or frames of the relay, that follow data
 	relayed bool   // data came from the relay, which bounds it by its window of the connection
 	partial bool   // the rest of the request has not come, and is not wanted
 	until   time.Time
@@ -50,7 +50,15 @@ func (c *conn) advance(b *blocked) bool {
 			c.returned += n
 		}
 	}
-	c.out = append(c.out, b.after...)
+	switch {
+	case len(b.after) == 0:
+	case b.relayed:
+		c.out = append(c.out, b.after...)
+	default:
+		from := c.beginBlock(b.id, http2.FlagHeadersEndStream)
+		c.out = append(c.out, b.after...)
+		c.endBlock(b.id, from)
+	}
 	return true
 }
 

@@ -29,16 +29,15 @@ type Writer interface {
 
 // A Field is a header field that many answers have. It is encoded once.
 type Field struct {
-	Name   string   // as http.Header has it
-	Values []string // one
-	Line   []byte   // of HTTP/1.1
-	Block  []byte   // of HTTP/2
+	Name     string               // as http.Header has it
+	Values   []string             // one
+	Line     []byte               // of HTTP/1.1
+	Constant *fieldblock.Constant // of HTTP/2
 }
 
 // NewField returns a Field. The name is as http.Header has it. The value must be valid.
 func NewField(name, value string) *Field {
-	values := []string{value}
-	return &Field{name, values, []byte(name + ": " + value + "\r\n"), fieldblock.AppendValues(nil, name, values)}
+	return &Field{name, []string{value}, []byte(name + ": " + value + "\r\n"), fieldblock.NewConstant(name, value)}
 }
 
 // Value returns the value.
