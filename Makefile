@@ -48,7 +48,7 @@ bench: ## benchmarks, side by side with the obvious alternatives, and a table of
 
 profile: build ## profile weir serve under load, for the compiler
 	go build -C service/bench -o ../../bin/grpcfloor ./grpcfloor
-	cd service/bench && go run ./serve -pgo ../cmd/weir/default.pgo -seconds 5
+	cd service/bench && go run ./serve -pgo ../cmd/weir/default.pgo -seconds 12
 
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
