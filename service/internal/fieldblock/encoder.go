@@ -33,7 +33,7 @@ type Encoder struct {
 	recent [places]place
 }
 
-// A place is what was encoded last for a place of a block.
+// A place has the Constant that was encoded last for a place of a block.
 type place struct {
 	constant *Constant
 	at       int // its number in the order of addition, from 1; 0 if it was not added
