@@ -100,6 +100,7 @@ var sideways = map[string][]string{
 	"service/internal/server/jsonscan":         {"service/internal/server/decider"},
 	"service/internal/server/batchjson":        {"service/internal/server/decider", "service/internal/server/jsonscan"},
 	"service/internal/server/leafjson":         {"service/internal/server/decider", "service/internal/server/jsonscan"},
+	"service/internal/inline":                  {"service/internal/fieldblock"},
 	"service/internal/server/httpapi":          {"service/internal/connlimit", "service/internal/inline", "service/internal/server/token"},
 	"service/internal/server/grpcapi":          {"service/internal/connlimit", "service/internal/inline", "service/internal/server/token"},
 	"service/internal/server/respapi":          {"service/internal/eventloop", "service/internal/server/token"},

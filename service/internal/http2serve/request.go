@@ -24,15 +24,15 @@ type request struct {
 	fields []*fieldblock.Field // that it was made of; none if those last set are not ordinary
 	pseudo int                 // how many of them come before those of header
 	path   int                 // the index of the path
+	length int                 // the Content-Length, or -1; of HTTP/1.1, of the body
 	facts  inline.Facts        // of header
 	body   body
 
 	factsOf func(http.Header) inline.Facts
 
 	// Of HTTP/1.1.
-	lines  string // of header
-	host   string
-	length int // of the body
+	lines string // of header
+	host  string
 }
 
 // A body is the body of a request.
@@ -55,7 +55,7 @@ func (r *request) init(c *conn) {
 // net/http can judge it.
 func (r *request) set(fields []*fieldblock.Field, ended bool) bool {
 	h := r.http
-	if len(r.fields) > 0 && slices.Equal(fields, r.fields) {
+	if r.resembles(fields) {
 		h.RequestURI = fields[r.path].Value
 	} else if !r.setFields(fields) {
 		r.fields = r.fields[:0]
@@ -63,9 +63,22 @@ func (r *request) set(fields []*fieldblock.Field, ended bool) bool {
 	}
 	h.Body, h.ContentLength = http.NoBody, 0
 	if !ended {
-		h.Body, h.ContentLength = &r.body, int64(declared(fields))
+		h.Body, h.ContentLength = &r.body, int64(r.length)
 	}
 	return r.setURL(h.RequestURI)
+}
+
+// resembles reports whether a header list differs in the path alone from the one before.
+func (r *request) resembles(fields []*fieldblock.Field) bool {
+	if len(fields) != len(r.fields) || len(fields) == 0 || fields[r.path].Kind != fieldblock.Path {
+		return false
+	}
+	for i, f := range fields {
+		if f != r.fields[i] && i != r.path {
+			return false
+		}
+	}
+	return true
 }
 
 // setFields makes all but the URL and the body, if all fields are ordinary.
@@ -118,6 +131,7 @@ func (r *request) setHeader(fields []*fieldblock.Field) bool {
 		}
 	}
 	clear(r.header)
+	r.length = declared(fields)
 	for i := range fields {
 		f := fields[i]
 		r.header[f.Canonical] = append(r.header[f.Canonical], f.Value)

@@ -35,6 +35,7 @@ type unread struct {
 	path   fieldblock.Field // of fields
 	text   []byte           // its value
 	body   []byte
+	length int // the Content-Length, or -1
 	frames int // bytes of DATA, with padding
 	window int64
 }
@@ -174,7 +175,7 @@ func (c *conn) handleTrailer(fields []*fieldblock.Field) error {
 // addUnread keeps a request until its body has come.
 func (c *conn) addUnread(id uint32, fields []*fieldblock.Field) {
 	u := unreads.Get().(*unread)
-	u.id, u.window, u.frames, u.body = id, c.initial, 0, u.body[:0]
+	u.id, u.length, u.window, u.frames, u.body = id, c.request.length, c.initial, 0, u.body[:0]
 	u.fields = append(u.fields[:0], fields...)
 	for i, f := range u.fields {
 		if c.decoder.Volatile(f) {
@@ -208,8 +209,8 @@ func (c *conn) addBody(u *unread, f *frame, data []byte) {
 	u.body = append(u.body, data...)
 	u.frames += len(f.payload())
 	ended := f.flags.Has(http2.FlagDataEndStream)
-	switch declared := declared(u.fields); {
-	case len(u.body) > maxBody, declared >= 0 && (len(u.body) > declared || ended && len(u.body) < declared):
+	switch {
+	case len(u.body) > maxBody, u.length >= 0 && (len(u.body) > u.length || ended && len(u.body) < u.length):
 		c.relayUnread(u, ended)
 	case ended:
 		c.owed += u.frames
