@@ -134,7 +134,8 @@ func errBrace(prefix string) error {
 	return fmt.Errorf("redislimit: Prefix = %q: must not contain a brace, which would put all keys into one slot", prefix)
 }
 
-// Close rejects all further calls, and ends the calls that wait for the server. Its error is nil.
+// Close rejects all further calls. The server has half a second for the calls that wait for it, and
+// for tokens that were given back. Its error is nil.
 func (l *Limiter) Close() error {
 	l.link.Close()
 	return nil

@@ -95,14 +95,19 @@ func (l *Lane) enqueue(c *Call) error {
 // another goroutine has taken over.
 func (l *Lane) fly() {
 	for calls := l.next(); len(calls) > 0; calls = l.next() {
-		overdue := time.AfterFunc(l.link.cfg.Timeout, l.takeOver)
+		taken := make(chan struct{})
+		overdue := time.AfterFunc(l.link.cfg.Timeout, func() { l.takeOver(taken) })
 		err := l.Exchange(calls)
-		if !overdue.Stop() {
-			l.ended()
-			return
-		}
-		if l.note(err); err == nil {
-			l.catchUp()
+		switch {
+		case overdue.Stop():
+			if l.note(err); err == nil {
+				l.catchUp()
+			}
+		default:
+			<-taken
+			if !l.goOn() {
+				return
+			}
 		}
 	}
 }
@@ -126,22 +131,37 @@ func (l *Lane) next() []*Call {
 	}
 }
 
-// takeOver continues with other calls while a pipeline takes too long.
-func (l *Lane) takeOver() {
-	l.note(ErrAway)
+// takeOver continues with other calls while a pipeline takes too long. It closes taken when it has.
+func (l *Lane) takeOver(taken chan<- struct{}) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.stuck++
 	l.flying = len(l.calls) > 0 && l.stuck < maxStuck && l.link.Run(l.fly)
+	l.mu.Unlock()
+	close(taken)
+	l.note(ErrAway)
 }
 
-// ended is for the end of a pipeline that has taken too long.
-func (l *Lane) ended() {
+// goOn is for the end of a pipeline that has taken too long. It reports whether its goroutine must send the
+// calls that wait, because no other one does.
+func (l *Lane) goOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stuck--
-	if !l.flying && len(l.calls) > 0 {
-		l.flying = l.link.Run(l.fly)
+	if l.flying || len(l.calls) == 0 {
+		return false
+	}
+	l.flying = true
+	return true
+}
+
+// abandon answers the calls that were not sent before the end.
+func (l *Lane) abandon() {
+	l.mu.Lock()
+	calls := l.calls
+	l.calls = nil
+	l.mu.Unlock()
+	for _, c := range calls {
+		c.deliver(Answer{Err: ErrAway})
 	}
 }
 

@@ -157,7 +157,7 @@ func (l *Link) Run(f func()) bool {
 // Context returns a context that ends with Close.
 func (l *Link) Context() context.Context { return l.ctx }
 
-// Close rejects further calls. The calls that are in flight, or are about to be sent, have half
+// Close rejects further calls that have a caller. The calls that are in flight, or are about to be sent, have half
 // a second: tokens that were given back just before are not lost. Then it cuts them off, and
 // waits for the goroutines for at most as long: the client may be blocked for longer.
 func (l *Link) Close() {
@@ -175,6 +175,9 @@ func (l *Link) Close() {
 	select {
 	case <-ended:
 	case <-time.After(parting):
+	}
+	for i := range l.lanes {
+		l.lanes[i].abandon()
 	}
 }
 

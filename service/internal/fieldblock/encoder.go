@@ -39,11 +39,15 @@ type place struct {
 	at       int // its number in the order of addition, from 1; 0 if it was not added
 }
 
-// Off has no further Constants encoded with the table. The table of the client can be emptied then.
-func (e *Encoder) Off() { *e = Encoder{off: true} }
+// Off has no further Constants encoded with the table. It reports whether they were until now: then the next block must begin
+// with AppendSize, which empties the table.
+func (e *Encoder) Off() bool {
+	was := !e.off
+	*e = Encoder{off: true}
+	return was
+}
 
-// AppendSize encodes the size of the client's table, which must be at the beginning of the first block, and of the first one
-// after Off.
+// AppendSize encodes the size of the client's table, which must be at the beginning of the first block.
 func (e *Encoder) AppendSize(b []byte) []byte {
 	if e.off {
 		return append(b, 0x20)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,8 +15,10 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // start sends the settings of a client.
@@ -102,6 +105,84 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// Requests that differ in little from the one before get the same answers from both.
+func TestSimilarRequests(t *testing.T) {
+	var got [2]*result
+	for i := range got {
+		synctest.Test(t, func(t *testing.T) {
+			c, end := dial(t, newServer(i == 0))
+			defer end()
+			c.start()
+			var all [][]byte
+			for _, path := range []string{"/now/a", "/now/abc", "/now/ab", "/now/a?b", "/now/a?b=%20", "/now/a%20b", "/now/b"} {
+				body := []byte(nil)
+				all = append(all, c.get(path), c.get(path), c.get("PUT "+path), c.get(path, "cookie", "a=b"), c.get("PUT "+path, "cookie", "a=b"), c.get(path), c.get(path, "content-length", "0"), c.get("CONNECT "+path), c.get(path))
+				for range 3 { // the bodies come later
+					all = append(all, c.request(false, path, "content-length", "3"))
+					body = append(body, data(c.last, "abc", true, 0)...)
+				}
+				all = append(all, c.get(path, "content-length", "0"), body)
+				for _, text := range []string{"ab", "abcd"} { // not three bytes, as declared
+					all = append(all, c.request(false, path, "content-length", "3"), data(c.last, text, true, 0))
+				}
+			}
+			got[i] = c.ask(all...)
+			if len(got[i].streams) != 7*15 {
+				t.Errorf("%d streams were answered", len(got[i].streams))
+			}
+		})
+	}
+	for id, want := range got[0].streams {
+		if got := got[1].streams[id]; got != want {
+			t.Errorf("stream %d: std %.300q, inline %.300q", id, want, got)
+		}
+	}
+}
+
+// A request's instant is at most 32 requests old, and never older than the last long write.
+func TestNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newHTTP()
+		var late []time.Duration
+		srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			late = append(late, time.Since(w.(inline.Writer).Now()))
+			if r.URL.Path == "/now/large" {
+				_, _ = w.Write(make([]byte, 70_000))
+			}
+			time.Sleep(time.Millisecond)
+		})
+		ln := pipenet.Listen()
+		s := newInline(srv)
+		served := make(chan struct{})
+		go func() { _ = s.Serve(ln); close(served) }()
+		nc, err := ln.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &client{tb: t, nc: nc}
+		c.encoder = hpack.NewEncoder(&c.block)
+		all := append([]byte(http2.ClientPreface), frames(func(f *http2.Framer) {
+			_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 80_000})
+		})...)
+		for range 100 {
+			all = append(all, c.get("/now/x")...)
+		}
+		all = append(append(all, c.get("/now/large")...), c.get("/now/x")...)
+		go c.write(all)
+		time.Sleep(5 * time.Second) // the server is writing
+		go func() { _, _ = io.Copy(io.Discard, nc) }()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		_ = nc.Close()
+		_ = s.Close()
+		<-served
+		synctest.Wait()
+		if most := slices.Max(late); len(late) != 102 || most > 32*time.Millisecond {
+			t.Errorf("the instants of %d requests are up to %v old", len(late), most)
+		}
+	})
+}
+
 // SETTINGS of the client do not disturb header blocks that net/http is writing, which the race detector would see.
 func TestSettingsBetweenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -166,10 +247,14 @@ func TestClientTable(t *testing.T) {
 		defer end()
 		c.start()
 		c.ask(c.get("/now/2"), c.get("/now/2"), c.get("/now/2"))
-		c.ask(c.get("/later/2"))
-		c.ask(c.get("/now/2"), c.get("/later/2"), c.get("/now/2"))
+		c.ask(c.get("/later/slow"), c.get("/now/2"))
+		if blocks := c.blocks(); blocks[3][:3] != "9 \x20" {
+			t.Errorf("the first block after a request to another server: %q", blocks[3])
+		}
+		time.Sleep(2 * time.Second)
+		c.ask(c.get("/later/2"), c.get("/now/2"))
 		for id, text := range c.result().streams {
-			if want := c.result().streams[1]; text != want {
+			if want := c.result().streams[1]; id != 7 && text != want {
 				t.Errorf("stream %d: %q: want %q", id, text, want)
 			}
 		}
@@ -177,7 +262,7 @@ func TestClientTable(t *testing.T) {
 		if len(blocks) != 7 || len(blocks[2]) >= len(blocks[1]) {
 			t.Fatalf("%q", blocks)
 		}
-		for _, block := range blocks[4:] {
+		for _, block := range blocks[3:] {
 			if id, _, _ := strings.Cut(block, " "); (id == "9" || id == "13") != strings.Contains(block, "x-first") { // net/http uses Huffman's code
 				t.Errorf("after another server has answered: %q", block)
 			}

@@ -51,20 +51,18 @@ type conn struct {
 	cancel context.CancelFunc
 
 	// Of the goroutine that reads.
-	small     []byte
-	big       *[mostRead]byte // nil while buf is small
-	buf       []byte
-	r, w      int // what is read, but not handled yet, is buf[r:w]
-	block     block
-	decoder   *fieldblock.Decoder
-	request   request
-	response  response
-	answered  uint // requests, see instant
-	parting   bool // an answer asks the client to leave
-	dateAt    int64
-	dateField *inline.Field // at that second
-	owed      int           // bytes of DATA that were handled here, and not credited yet
-	toRelay   []byte        // frames
+	small    []byte
+	big      *[mostRead]byte // nil while buf is small
+	buf      []byte
+	r, w     int // what is read, but not handled yet, is buf[r:w]
+	block    block
+	decoder  *fieldblock.Decoder
+	request  request
+	response response
+	answered uint   // requests, see instant
+	parting  bool   // an answer asks the client to leave
+	owed     int    // bytes of DATA that were handled here, and not credited yet
+	toRelay  []byte // frames
 
 	mu       sync.Mutex // guards what follows, and writes
 	out      []byte     // frames for the client
@@ -72,6 +70,8 @@ type conn struct {
 	greeted  bool       // the first SETTINGS have come
 	unacked  int        // SETTINGS that the client has not acknowledged
 	lastID   uint32     // the last stream of the client
+	dateAt   int64
+	dated    *inline.Field // the date at that second
 	encoder  fieldblock.Encoder
 	encoded  bool      // the size of the client's table was sent
 	window   int64     // bytes of DATA that the client takes
@@ -145,7 +145,7 @@ func (c *conn) answer(now time.Time) {
 		c.owed = 0
 	}
 	c.resize()
-	c.settle(now)
+	c.settle(c.read)
 }
 
 // settle writes what there is to write, and notes the state of the connection.
@@ -174,7 +174,8 @@ func (c *conn) handleFrames(now time.Time) error {
 		}
 		if len(c.out) > mostWritten {
 			c.flush(now)
-			c.read = time.Now()
+			now = time.Now()
+			c.read = now
 		}
 		if c.err != nil {
 			return c.err

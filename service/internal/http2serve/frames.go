@@ -204,8 +204,7 @@ func (c *conn) handleSettings(f *http2.SettingsFrame) error {
 		c.list = v
 	}
 	if v, ok := f.Value(http2.SettingHeaderTableSize); ok && v < fieldblock.IndexedSize {
-		c.encoder.Off()
-		c.encoded = false
+		c.leaveTable()
 	}
 	if c.relay != nil {
 		c.toRelay = c.appendSettings(c.toRelay) // its acknowledgement is passed on

@@ -74,10 +74,11 @@ func (c *conn) answerHTTP1(now time.Time) (then next) {
 		}
 		c.r += n
 		c.active = now
-		then = c.respondHTTP1(h, now)
+		then = c.respondHTTP1(h)
 		if len(c.out) > mostWritten {
 			c.flush(now)
-			c.read = time.Now()
+			now = time.Now()
+			c.read, c.active = now, now
 		}
 	}
 	if len(c.request.lines) > maxRemembered {
@@ -95,7 +96,7 @@ func (c *conn) answerHTTP1(now time.Time) (then next) {
 		}
 		c.useBig(c.w == len(c.buf) || c.w-c.r >= leastRead)
 	}
-	c.settle(now)
+	c.settle(c.read)
 	if c.err != nil {
 		return ended
 	}
@@ -246,7 +247,7 @@ func (r *request) setLines(text string) bool {
 }
 
 // respondHTTP1 answers the request that was parsed.
-func (c *conn) respondHTTP1(h http.Handler, now time.Time) next {
+func (c *conn) respondHTTP1(h http.Handler) next {
 	w := &c.response
 	w.begin(&c.request, c.instant())
 	if !c.call(h, w, c.request.http) {
@@ -265,7 +266,7 @@ func (c *conn) respondHTTP1(h http.Handler, now time.Time) next {
 	for _, f := range w.fields {
 		b = append(b, f.Line...)
 	}
-	b = append(append(b, w.block...), c.date(now).Line...)
+	b = append(append(b, w.block...), c.date(c.read).Line...)
 	chunked := len(w.trailers) > 0
 	if !w.bodyless() {
 		if !w.typed && len(w.body) > 0 {

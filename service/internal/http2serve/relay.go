@@ -46,7 +46,7 @@ func (c *conn) openRelay() {
 	if c.relay != nil {
 		return
 	}
-	c.encoder.Off() // blocks of net/http come to the client as they are: the first one empties its table
+	c.leaveTable() // net/http does without it, too
 	near, far := net.Pipe()
 	c.relay, c.relayed = &relay{nc: near, acks: 1}, map[uint32]int64{}
 	// HEADER_TABLE_SIZE may only come before any stream: while net/http writes a header block, a new size is a data race there.
@@ -209,8 +209,7 @@ func (c *conn) handleRelayed(r *relay, f *frame, reply []byte) []byte {
 			b.after = append(b.after, all...)
 			return reply
 		}
-		c.encoded = true
-		c.raw(all)
+		c.sendBlock(all)
 		return reply
 	case http2.FrameRSTStream:
 		answered := !c.isRelayed(f.id)
@@ -224,6 +223,22 @@ func (c *conn) handleRelayed(r *relay, f *frame, reply []byte) []byte {
 	}
 	c.raw(f.all)
 	return reply
+}
+
+// sendBlock sends the frames of a header block of the relay.
+func (c *conn) sendBlock(all []byte) {
+	if c.encoded {
+		c.raw(all)
+		return
+	}
+	id, flags := binary.BigEndian.Uint32(all[5:]), http2.Flags(all[4])&http2.FlagHeadersEndStream
+	from := c.beginBlock(id, flags)
+	for len(all) > 0 {
+		n := headerLen + int(binary.BigEndian.Uint32(all)>>8)
+		c.out = append(c.out, all[headerLen:n]...)
+		all = all[n:]
+	}
+	c.endBlock(id, from)
 }
 
 // sendRelayed sends DATA of the relay.

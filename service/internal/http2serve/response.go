@@ -234,6 +234,13 @@ func (c *conn) beginBlock(id uint32, flags http2.Flags) (from int) {
 	return from
 }
 
+// leaveTable does without the client's table from the next block on, which empties it.
+func (c *conn) leaveTable() {
+	if c.encoder.Off() {
+		c.encoded = false
+	}
+}
+
 // endBlock ends a header block, which it splits into frames.
 func (c *conn) endBlock(id uint32, from int) {
 	most := c.srv.settings.maxFrame
@@ -261,10 +268,10 @@ func setLength(header []byte, n int) {
 
 // date returns the field of a second.
 func (c *conn) date(now time.Time) *inline.Field {
-	if at := now.Unix(); at != c.dateAt || c.dateField == nil {
-		c.dateAt, c.dateField = at, c.srv.date(now)
+	if at := now.Unix(); at != c.dateAt || c.dated == nil {
+		c.dateAt, c.dated = at, c.srv.date(now)
 	}
-	return c.dateField
+	return c.dated
 }
 
 // A dated is the date of a second.

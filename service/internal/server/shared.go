@@ -106,7 +106,8 @@ func (s *Shared) Close(now bool) {
 	}
 }
 
-// Disconnect ends the calls to the store, and their goroutines.
+// Disconnect ends the calls to the store, and their goroutines. Tokens and leases that were given back before have half a
+// second to get there.
 func (s *Shared) Disconnect() {
 	s.stop()
 	s.heartbeat.Wait()
