@@ -123,7 +123,9 @@ func agree(t *testing.T, d *fieldblock.Decoder, oracle *hpack.Decoder, b []byte)
 func TestSimilarBlocks(t *testing.T) {
 	d, oracle := fieldblock.NewDecoder(most), hpack.NewDecoder(fieldblock.TableSize, nil)
 	text := func(s string) string { return string([]byte{byte(len(s))}) + s }
-	path := func(s string) string { return "\x04" + string(hpack.AppendHuffmanString([]byte{0x80 | byte(hpack.HuffmanEncodeLength(s))}, s)) }
+	path := func(s string) string {
+		return "\x04" + string(hpack.AppendHuffmanString([]byte{0x80 | byte(hpack.HuffmanEncodeLength(s))}, s))
+	}
 	secret := func(s string) string { return "\x10" + text("x-secret") + text(s) }
 	adds := "\x40" + text("x-added") + text("1")
 	long := "\x04\x7f\xb3\x0e" + strings.Repeat("p", 1970) // too much for the list, not for a string
