@@ -98,16 +98,14 @@ func (l *Lane) fly() {
 		taken := make(chan struct{})
 		overdue := time.AfterFunc(l.link.cfg.Timeout, func() { l.takeOver(taken) })
 		err := l.Exchange(calls)
-		switch {
-		case overdue.Stop():
-			if l.note(err); err == nil {
-				l.catchUp()
-			}
-		default:
-			<-taken
-			if !l.goOn() {
+		if !overdue.Stop() {
+			if <-taken; !l.goOn() {
 				return
 			}
+			continue
+		}
+		if l.note(err); err == nil {
+			l.catchUp()
 		}
 	}
 }

@@ -26,6 +26,9 @@ func TestKeys(t *testing.T) {
 	if k.String("") != k.Bytes(nil) || k.String("ab") != k.Bytes([]byte("ab")) {
 		t.Error("a string is not its bytes")
 	}
+	if x := uint64(1) << 50; k.Words([]uint64{x, 7}, "abcdefghi") != k.Bytes(append(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, x), 7), "abcdefghi"...)) {
+		t.Error("words and a string are not their bytes")
+	}
 	if x := uint64(1) << 40; k.Uint64(x) != k.Bytes(binary.LittleEndian.AppendUint64(nil, x)) {
 		t.Error("a number is not its bytes")
 	}

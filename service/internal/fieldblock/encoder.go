@@ -7,11 +7,14 @@ type Constant struct {
 	size    int    // in the table
 }
 
-// NewConstant returns a Constant. The name is as http.Header has it.
+// NewConstant returns a Constant. The name is as http.Header has it. It panics if the name is not valid.
 func NewConstant(name, value string) *Constant {
 	c := &Constant{literal: AppendValues(nil, name, []string{value}), size: len(name) + len(value) + 32}
 	// The index of the name has two bits more than in the other literal.
-	n, rest, _ := integer(c.literal, 4)
+	n, rest, err := integer(c.literal, 4)
+	if err != nil {
+		panic("fieldblock: the name " + name)
+	}
 	c.indexed = append(appendInteger(nil, 0x40, 6, n), rest...)
 	return c
 }

@@ -37,31 +37,37 @@ func widen(id, n uint32) []byte {
 	return frames(func(f *http2.Framer) { _ = f.WriteWindowUpdate(id, n) })
 }
 
-// Requests of one write get the same answers from both, on streams that wait for each other or not.
-func TestAnswers(t *testing.T) {
+// alike checks that both answer the requests of one write alike, each on a stream.
+func alike(t *testing.T, streams int, requests func(c *client) [][]byte) {
+	t.Helper()
 	var got [2]*result
 	for i := range got {
 		synctest.Test(t, func(t *testing.T) {
 			c, end := dial(t, newServer(i == 0))
 			defer end()
 			c.start()
-			var all [][]byte
-			for _, path := range []string{"/now/a%20b?q=%20", "/later/a?", "/now/empty", "/later/empty", "/now/trailer", "/later/trailer", "/now/9", "/later/9", "/now/4096", "/now/4097", "/now/panic", "/later/panic",
-				"HEAD /now/9", "HEAD /now/5000", "HEAD /now/empty", "HEAD /now/trailer", "HEAD /now/", "/now/bodyless", "/later/bodyless", "/soon/a%20b?q=%20", "/soon/empty", "/soon/trailer", "/soon/9", "/soon/5000", "/soon/panic", "/soon/bodyless", "HEAD /soon/5000"} {
-				all = append(all, c.get(path, "te", "trailers", "x-a", "1", "x-a", "2"))
-				all = append(all, c.request(false, path, "content-type", "application/grpc"), data(c.last, "abc", false, 2), data(c.last, "def", true, 0))
-			}
-			got[i] = c.ask(all...)
-			if len(got[i].streams) != 54 {
+			if got[i] = c.ask(requests(c)...); len(got[i].streams) != streams {
 				t.Errorf("%d streams were answered", len(got[i].streams))
 			}
 		})
 	}
 	for id, want := range got[0].streams {
 		if got := got[1].streams[id]; got != want {
-			t.Errorf("stream %d: std %.200q, inline %.200q", id, want, got)
+			t.Errorf("stream %d: std %.300q, inline %.300q", id, want, got)
 		}
 	}
+}
+
+// Requests of one write get the same answers from both, on streams that wait for each other or not.
+func TestAnswers(t *testing.T) {
+	alike(t, 54, func(c *client) (all [][]byte) {
+		for _, path := range []string{"/now/a%20b?q=%20", "/later/a?", "/now/empty", "/later/empty", "/now/trailer", "/later/trailer", "/now/9", "/later/9", "/now/4096", "/now/4097", "/now/panic", "/later/panic",
+			"HEAD /now/9", "HEAD /now/5000", "HEAD /now/empty", "HEAD /now/trailer", "HEAD /now/", "/now/bodyless", "/later/bodyless", "/soon/a%20b?q=%20", "/soon/empty", "/soon/trailer", "/soon/9", "/soon/5000", "/soon/panic", "/soon/bodyless", "HEAD /soon/5000"} {
+			all = append(all, c.get(path, "te", "trailers", "x-a", "1", "x-a", "2"))
+			all = append(all, c.request(false, path, "content-type", "application/grpc"), data(c.last, "abc", false, 2), data(c.last, "def", true, 0))
+		}
+		return all
+	})
 }
 
 // An answer heeds the header of its request, whatever the one before on its connection was.
@@ -107,36 +113,21 @@ func TestFacts(t *testing.T) {
 
 // Requests that differ in little from the one before get the same answers from both.
 func TestSimilarRequests(t *testing.T) {
-	var got [2]*result
-	for i := range got {
-		synctest.Test(t, func(t *testing.T) {
-			c, end := dial(t, newServer(i == 0))
-			defer end()
-			c.start()
-			var all [][]byte
-			for _, path := range []string{"/now/a", "/now/abc", "/now/ab", "/now/a?b", "/now/a?b=%20", "/now/a%20b", "/now/b"} {
-				body := []byte(nil)
-				all = append(all, c.get(path), c.get(path), c.get("PUT "+path), c.get(path, "cookie", "a=b"), c.get("PUT "+path, "cookie", "a=b"), c.get(path), c.get(path, "content-length", "0"), c.get("CONNECT "+path), c.get(path))
-				for range 3 { // the bodies come later
-					all = append(all, c.request(false, path, "content-length", "3"))
-					body = append(body, data(c.last, "abc", true, 0)...)
-				}
-				all = append(all, c.get(path, "content-length", "0"), body)
-				for _, text := range []string{"ab", "abcd"} { // not three bytes, as declared
-					all = append(all, c.request(false, path, "content-length", "3"), data(c.last, text, true, 0))
-				}
+	alike(t, 7*15, func(c *client) (all [][]byte) {
+		for _, path := range []string{"/now/a", "/now/abc", "/now/ab", "/now/a?b", "/now/a?b=%20", "/now/a%20b", "/now/b"} {
+			body := []byte(nil)
+			all = append(all, c.get(path), c.get(path), c.get("PUT "+path), c.get(path, "cookie", "a=b"), c.get("PUT "+path, "cookie", "a=b"), c.get(path), c.get(path, "content-length", "0"), c.get("CONNECT "+path), c.get(path))
+			for range 3 { // the bodies come later
+				all = append(all, c.request(false, path, "content-length", "3"))
+				body = append(body, data(c.last, "abc", true, 0)...)
 			}
-			got[i] = c.ask(all...)
-			if len(got[i].streams) != 7*15 {
-				t.Errorf("%d streams were answered", len(got[i].streams))
+			all = append(all, c.get(path, "content-length", "0"), body)
+			for _, text := range []string{"ab", "abcd"} { // not three bytes, as declared
+				all = append(all, c.request(false, path, "content-length", "3"), data(c.last, text, true, 0))
 			}
-		})
-	}
-	for id, want := range got[0].streams {
-		if got := got[1].streams[id]; got != want {
-			t.Errorf("stream %d: std %.300q, inline %.300q", id, want, got)
 		}
-	}
+		return all
+	})
 }
 
 // A request's instant is at most 32 requests old, and never older than the last long write.
