@@ -127,7 +127,26 @@ func TestImmediate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.guard.Use(tokens)
+	for _, guarded := range []bool{false, true} {
+		if guarded {
+			d.guard.Use(tokens)
+		}
+		for _, draining := range []bool{true, false} {
+			d.draining.Store(draining)
+			for _, bearer := range []string{"the-secret-of-a-is-long", "another"} {
+				r := httptest.NewRequest("POST", "/rate/a", nil)
+				r.Header.Set("Authorization", "Bearer "+bearer)
+				w, want := &fieldWriter{ResponseRecorder: httptest.NewRecorder()}, http.StatusOK
+				if guarded && bearer == "another" {
+					want = http.StatusUnauthorized
+				}
+				if d.immediate()(r, inline.Facts{}).ServeHTTP(w, r); w.Code != want || (w.Header().Get("Connection") == "close") != draining {
+					t.Errorf("tokens: %t, draining: %t, %s: %d %v", guarded, draining, bearer, w.Code, w.Header())
+				}
+			}
+		}
+	}
+	out.Reset()
 	d.draining.Store(true)
 	for _, tt := range []struct {
 		path, kind string

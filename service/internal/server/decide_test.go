@@ -79,6 +79,26 @@ func TestUnmatchedKeysMayBeDenied(t *testing.T) {
 	})
 }
 
+// A decision, or a batch of some, is as of the instant that the caller has read.
+func TestDecidesAsOfTheCallersInstant(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{Rules: &config.Rules{Unmatched: "allow"}})
+		read, at := time.Now(), d.Now()
+		time.Sleep(time.Minute)
+		requests := []decider.Request{{Key: "x", N: 1, Now: read}, {Key: "y", N: 1}}
+		verdicts := make([]decider.Verdict, 3)
+		if err := d.Server.Decide(t.Context(), &requests[0], &verdicts[2]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Server.Batch(t.Context(), requests, false, verdicts); err != nil {
+			t.Fatal(err)
+		}
+		for i := range verdicts {
+			check(t, "the instant", verdicts[i].At, at)
+		}
+	})
+}
+
 func TestAllRulesOrNone(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(string(a), func(t *testing.T) {

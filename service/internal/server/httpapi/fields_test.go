@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server"
 )
 
@@ -40,6 +42,47 @@ func TestPoliciesAreThoseInForce(t *testing.T) {
 		}
 		if kept > maxPolicies {
 			t.Errorf("%d policies are cached", kept)
+		}
+	}
+}
+
+// An inlineWriter is a ResponseWriter of the inline transport.
+type inlineWriter struct{ *httptest.ResponseRecorder }
+
+func (w inlineWriter) Facts() inline.Facts { return inline.Facts{} }
+
+func (w inlineWriter) SetField(f *inline.Field) { w.Header()[f.Name] = f.Values }
+
+func (w inlineWriter) SetValue(name string, value []byte) { w.Header().Set(name, string(value)) }
+
+func (w inlineWriter) Now() time.Time { return time.Time{} }
+
+func (w inlineWriter) Status() int { return w.Code }
+
+// The fields of one rule, or of several, are the same for the inline transport.
+func TestFieldsInline(t *testing.T) {
+	for n, want := range []string{"", `"r0";q=10;w=3600`, `"r0";q=10;w=3600, "r1";q=11;w=3600`, `"r0";q=10;w=3600, "r1";q=11;w=3600, "r2";q=12;w=3600`} {
+		rules := &config.Rules{Apply: config.All}
+		for i := range n {
+			rules.Rules = append(rules.Rules, config.Rule{Name: fmt.Sprint("r", i), Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: 10 + i, Period: time.Hour}, Algorithm: config.Fixed}})
+		}
+		s, err := server.New(server.Config{Rules: rules})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := New(s, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		std, w := httptest.NewRecorder(), inlineWriter{httptest.NewRecorder()}
+		for _, to := range []http.ResponseWriter{std, w} {
+			a.ServeHTTP(to, httptest.NewRequest("POST", "/rate/a?n=0", nil))
+			if got := to.Header().Get("Ratelimit-Policy"); got != want {
+				t.Errorf("%d rules: %s: want %s", n, got, want)
+			}
+		}
+		if got, want := w.Header().Get("Ratelimit"), std.Header().Get("Ratelimit"); got != want {
+			t.Errorf("%d rules: %s: want %s", n, got, want)
 		}
 	}
 }
