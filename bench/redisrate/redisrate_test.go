@@ -1,4 +1,4 @@
-//go:build external
+//go:build system
 
 // Package redisrate compares redislimit/redis_rate with go-redis/redis_rate, on a real
 // server.

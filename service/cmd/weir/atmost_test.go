@@ -37,7 +37,6 @@ func expectParts(t *testing.T, url string) {
 func TestAtMostInFleets(t *testing.T) {
 	rules := file(t, "rules.yaml", atMostRules)
 	t.Run("alone", func(t *testing.T) { expectParts(t, serving(t, "--rules", rules).public) })
-	t.Run("peers", func(t *testing.T) { expectParts(t, startPeerFleet(t, "--rules", rules).urls[0]) })
 	t.Run("upstream", func(t *testing.T) {
 		owner := serving(t, "--rules", rules)
 		zone := serving(t, "--rules", rules, "--upstream", owner.public, "--upstream-timeout", "5s")

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build system && unix
 
 package main
 
@@ -76,7 +76,7 @@ func TestCrashes(t *testing.T) {
 		state: filepath.Join(t.TempDir(), "state"), held: map[string][]use{}, quotas: map[string]*spent{},
 	}
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	name := build(t)
+	name := binary(t)
 	ctx, stop := context.WithCancel(context.Background())
 	var load sync.WaitGroup
 	defer load.Wait()

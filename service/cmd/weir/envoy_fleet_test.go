@@ -1,4 +1,4 @@
-//go:build external
+//go:build system
 
 package main
 
@@ -236,7 +236,7 @@ func TestEnvoyFleet(t *testing.T) {
 	)
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	name, rules, port := build(t), file(t, "rules.yaml", fmt.Sprintf("rules: [{glob: 'edge|user=*', rate: %.0f/s, burst: %d}]", limit, burst)), freePort(t)
+	name, rules, port := binary(t), file(t, "rules.yaml", fmt.Sprintf("rules: [{glob: 'edge|user=*', rate: %.0f/s, burst: %d}]", limit, burst)), freePort(t)
 	serve := func() *process {
 		return startProcess(t, name, "--rules", rules, "--grpc-listen", "127.0.0.1:"+port, "--rlqs-ttl", ttl.String())
 	}

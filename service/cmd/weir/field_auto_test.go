@@ -1,3 +1,5 @@
+//go:build system
+
 package main
 
 import (
@@ -12,7 +14,7 @@ func TestFieldFourProxies(t *testing.T) {
 	d := 4 * fieldTime(t) // each limiter drains every eight seconds, and raises every four
 	c := newCrew(fieldWorkers, fieldTakes)
 	s := newService(t, c)
-	name := build(t)
+	name := binary(t)
 	var proxies []string
 	for range 4 {
 		listen, _ := startProxy(t, name, s.url())

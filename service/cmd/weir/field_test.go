@@ -1,3 +1,5 @@
+//go:build system
+
 package main
 
 import (
@@ -57,7 +59,7 @@ func TestFieldLongLived(t *testing.T) {
 	}))
 	for _, limit := range []string{"20", "auto"} {
 		t.Run("limit "+limit, func(t *testing.T) {
-			proxy, admin := startProxy(t, build(t), s.url(), "--limit", limit)
+			proxy, admin := startProxy(t, binary(t), s.url(), "--limit", limit)
 			fieldLoad(t.Context(), 100, 2*time.Second, fieldTimeout, nil, proxy) // so that the limit learns the service time
 			for range 10 {
 				fieldDial(t, proxy, "GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -97,7 +99,7 @@ func originDown(t *testing.T, limit string, down time.Duration) {
 	c := newCrew(fieldWorkers/2, fieldTakes)
 	c.cv = true
 	s := newService(t, c)
-	proxy, admin := startProxy(t, build(t), s.url(), "--limit", limit)
+	proxy, admin := startProxy(t, binary(t), s.url(), "--limit", limit)
 	var back atomic.Int64 // nanoseconds since the load began
 	began := time.Now()
 	time.AfterFunc(2*time.Second, func() {
@@ -125,7 +127,7 @@ func TestFieldOriginKilled(t *testing.T) { originKilled(t, "20") }
 // originKilled is for a proxy with this limit.
 func originKilled(t *testing.T, limit string) {
 	fieldTime(t)
-	name := build(t)
+	name := binary(t)
 	run := func(listen string) (*exec.Cmd, string) {
 		cmd, listen, _, log := start(t, name, "origin", "--listen", listen, "--workers", "10", "--service-time", "50ms", "--distribution", "exponential", "--queue", "1000")
 		go func() {

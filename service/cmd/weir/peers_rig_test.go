@@ -1,3 +1,5 @@
+//go:build system
+
 package main
 
 import (
@@ -32,7 +34,7 @@ type peerFleet struct {
 
 // newPeerFleet returns a peerFleet at free ports, without processes.
 func newPeerFleet(t *testing.T, args ...string) *peerFleet {
-	f := &peerFleet{t: t, name: build(t), args: args, client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	f := &peerFleet{t: t, name: binary(t), args: args, client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 	for range fleetSize {
 		f.urls = append(f.urls, "http://127.0.0.1:"+redistest.FreePort(t))
 	}

@@ -1,8 +1,9 @@
+//go:build system
+
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"os/exec"
 	"syscall"
@@ -46,19 +47,4 @@ func stepOf(degraded string) string {
 		return "exact"
 	}
 	return degraded
-}
-
-// A heldLease is a lease as its holder sees it.
-type heldLease struct {
-	ID    string `json:"lease_id"`
-	Token uint64
-}
-
-// lease takes a lease of a key, and returns its path.
-func (s *served) lease(key string) (path string) {
-	s.t.Helper()
-	var l heldLease
-	a := s.post("/lease/" + key)
-	fatal(s.t, json.Unmarshal([]byte(a.body), &l))
-	return "/lease/" + key + "/" + l.ID
 }

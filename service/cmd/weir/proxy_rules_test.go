@@ -138,7 +138,7 @@ classes:
 	if strings.Contains(metrics, "key-a") {
 		t.Error("a key is a label")
 	}
-	promtool(t, ".", metrics, "check", "metrics")
+	lintMetrics(t, metrics)
 	s.end()
 }
 

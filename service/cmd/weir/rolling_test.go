@@ -1,3 +1,5 @@
+//go:build system
+
 package main
 
 import (
@@ -19,7 +21,7 @@ import (
 func TestRollingRestart(t *testing.T) {
 	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(origin.Close)
-	weir := build(t)
+	weir := binary(t)
 	for _, args := range [][]string{
 		{"serve", "--max-requests", "50"},
 		{"proxy", "--origin", origin.URL, "--limit", "100"},

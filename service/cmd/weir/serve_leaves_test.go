@@ -1,3 +1,5 @@
+//go:build system
+
 package main
 
 import (
@@ -172,7 +174,7 @@ func TestTwentyLeaves(t *testing.T) {
 		steady, dead, least = 20*time.Second, time.Minute, 0.98
 	}
 	rules := file(t, "rules.yaml", `rules: [{name: api, key: api, rate: 4000/s, away: share}]`)
-	up := startProcess(t, build(t), "--rules", rules, "--assignment-ttl", "2s")
+	up := startProcess(t, binary(t), "--rules", rules, "--assignment-ttl", "2s")
 	f := newLeafFleet(t, up.public)
 	time.Sleep(6 * time.Second) // it learns for 2 s
 

@@ -247,3 +247,28 @@ func file(t *testing.T, name, text string) (path string) {
 	fatal(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
+
+func get(url string) (status int, body string, err error) {
+	resp, err := http.Get(url)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(data), err
+}
+
+// A heldLease is a lease as its holder sees it.
+type heldLease struct {
+	ID    string `json:"lease_id"`
+	Token uint64
+}
+
+// lease takes a lease of a key, and returns its path.
+func (s *served) lease(key string) (path string) {
+	s.t.Helper()
+	var l heldLease
+	a := s.post("/lease/" + key)
+	fatal(s.t, json.Unmarshal([]byte(a.body), &l))
+	return "/lease/" + key + "/" + l.ID
+}

@@ -1,4 +1,4 @@
-//go:build external
+//go:build system
 
 package main
 
@@ -27,7 +27,7 @@ var campaignRules = fmt.Sprintf(`rules:
 // holders, no more tokens are granted than docs/redis.md says, and everything is available again
 // within a period. For longer:
 //
-//	go test -tags external -run TestStoreCampaign ./cmd/weir -campaign 10m -timeout 0 -v
+//	go test -tags system -run TestStoreCampaign ./cmd/weir -campaign 10m -timeout 0 -v
 func TestStoreCampaign(t *testing.T) {
 	store := redistest.Start(t, "redis-server", "--appendonly", "yes", "--appendfsync", "always")
 	f := startStoreFleet(t, "redis://"+store.Addr, campaignRules)

@@ -1,4 +1,4 @@
-//go:build external
+//go:build system
 
 package main
 
@@ -19,7 +19,7 @@ const storeDrainRules = `rules:
 // SIGTERM while requests wait, for tokens that are reserved in the store and for a lease. Those
 // whose turn comes within the grace get it, and the others are refused. Their tokens go back.
 func TestStoreDrain(t *testing.T) {
-	name := build(t)
+	name := binary(t)
 	for _, how := range []string{"finish", "refuse"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,4 @@
-//go:build external
+//go:build system
 
 package main
 

@@ -1,4 +1,4 @@
-//go:build external
+//go:build system
 
 package main
 
@@ -30,7 +30,7 @@ type storeFleet struct {
 // startStoreFleet starts the processes, with the rules in files of their own.
 func startStoreFleet(t *testing.T, url, rules string, more ...string) *storeFleet {
 	f := &storeFleet{t: t, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	name := build(t)
+	name := binary(t)
 	for i := range f.processes {
 		port := func() string { return "127.0.0.1:" + redistest.FreePort(t) }
 		public := port()

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build system && unix
 
 package main
 
@@ -19,7 +19,7 @@ import (
 func TestUnreadLog(t *testing.T) {
 	origin := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(origin.Close)
-	weir := build(t)
+	weir := binary(t)
 	for _, args := range [][]string{
 		{"serve", "--log4xx"},
 		{"proxy", "--origin", origin.URL},

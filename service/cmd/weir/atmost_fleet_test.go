@@ -1,4 +1,4 @@
-//go:build external
+//go:build system
 
 package main
 
@@ -13,4 +13,9 @@ func TestAtMostInStore(t *testing.T) {
 	store := redistest.Start(t, "redis-server")
 	s := serving(t, "--rules", file(t, "rules.yaml", atMostRules), "--store", "redis://"+store.Addr, "--store-timeout", "2s")
 	expectParts(t, s.public)
+}
+
+// Requests with at_most get parts at a member that owns some of their keys.
+func TestAtMostInPeers(t *testing.T) {
+	expectParts(t, startPeerFleet(t, "--rules", file(t, "rules.yaml", atMostRules)).urls[0])
 }
