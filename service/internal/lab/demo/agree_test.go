@@ -1,3 +1,5 @@
+//go:build system
+
 package demo_test
 
 import (

@@ -1,3 +1,5 @@
+//go:build system
+
 package adminapi_test
 
 import (
