@@ -1,14 +1,15 @@
 # make help lists what there is.
 
-STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# the modules of make test; the library is the root
+MODULES = grpclimit metric redislimit weirotel service
 
-# every module but the library, which is the root
-MODULES = grpclimit metric redislimit weirotel service service/bench bench examples deploy internal/tools
+# the modules that make system tests as a whole: benchmarks, examples, deployment, tools
+OTHERS = service/bench bench examples deploy internal/tools
 
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
-.PHONY: build demo test bench profile lint release-check need help
+.PHONY: build demo test system bench profile lint release-check need help
 
 build: ## build bin/weir
 	go build -C service -o ../bin/weir ./cmd/weir
@@ -16,34 +17,35 @@ build: ## build bin/weir
 demo: build ## watch a service collapse under load, and a proxy save it
 	@bin/weir demo
 
-test: need lint ## everything that guards the code: installs what it needs, then checks and tests
-	@echo "== go test -race, the library"
-	go test -race ./...
-	@for m in $(MODULES); do \
-		echo "== go test -race, module $$m, one package after the other: some experiments measure real time" && \
-		(cd $$m && go build -race ./... && go test -race -p 1 -timeout 40m -tags external ./...) || exit 1; \
-	done
-	@echo "== what is measured without the race detector: allocations, memory, hit ratios, what the arena promises of Auto"
-	go test ./flight ./cache ./httplimit ./internal/keyedtable ./limit
-	cd grpclimit && go test ./...
-	cd service && go test ./internal/fieldblock ./internal/http2serve ./internal/server/httpapi ./internal/server/respapi && go test -run Acceptance ./internal/lab/arena
-	cd bench && go test ./hitratio
+# The profile for the compiler makes Go compile the service twice: release builds alone use it.
+test lint system: export GOFLAGS += -pgo=off
+
+test: lint ## lint, and all tests that need Go alone: about ten minutes on two cores
+	@internal/tools/suite test
+
+system: need ## install other programs, and run the tests that need them, that start processes or take real time
+	@$(MAKE) --no-print-directory lint MODULES="$(OTHERS)" LIBRARY=
+	@internal/tools/suite system
 	@echo "== what a release needs"
 	$(MAKE) release-check
 
-lint: ## formatting, vet, staticcheck, tidy modules, plain words
+lint: LIBRARY = .
+lint: bin/staticcheck ## formatting, vet, staticcheck, tidy modules, plain words
 	@echo "== gofmt"
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
-	@echo "== go mod tidy"
-	@for m in . $(filter-out service,$(MODULES)); do (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
-	@internal/tools/tidy -diff service
 	@echo "== plain words"
 	@cd internal/tools && go run ./plainwords -root ../..
-	@echo "== go vet, staticcheck"
-	@for m in . $(MODULES); do (cd $$m && go vet -tags external ./... && go run $(STATICCHECK) -tags external ./...) || exit 1; done
+	@for m in $(LIBRARY) $(MODULES); do \
+		echo "== go mod tidy, go vet, staticcheck in $$m" && \
+		case $$m in service) internal/tools/tidy -diff service;; *) (cd $$m && GOWORK=off go mod tidy -diff);; esac && \
+		(cd $$m && go vet -tags system ./... && $(CURDIR)/bin/staticcheck -tags system ./...) || exit 1; \
+	done
+
+bin/staticcheck: internal/tools/go.sum
+	cd internal/tools && go build -o ../../$@ honnef.co/go/tools/cmd/staticcheck
 
 bench: ## benchmarks, side by side with the obvious alternatives, and a table of ratios
-	@for m in . $(filter-out service/bench bench examples deploy internal/tools,$(MODULES)); do (cd $$m && go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...) || exit 1; done
+	@for m in . $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...) || exit 1; done
 	cd bench && go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 3 -cpu 1,2 -timeout 60m . | go run ./table
 
 profile: build ## profile weir serve under load, for the compiler
@@ -53,8 +55,7 @@ profile: build ## profile weir serve under load, for the compiler
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, Node, httpx, redis-cli, redis-py, ioredis
-	@internal/tools/need cc gcc libc6-dev
+need: # what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, Node, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need ip iproute2

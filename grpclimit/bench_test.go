@@ -95,28 +95,3 @@ func BenchmarkInterceptor(b *testing.B) {
 		}
 	})
 }
-
-// Admission allocates nothing where there are no rules, and one context where
-// there are. A refusal is shared.
-func TestAllocs(t *testing.T) {
-	ctx := served(t.Context())
-	info := &grpc.UnaryServerInfo{FullMethod: emptyCall}
-	next := func(context.Context, any) (any, error) { return nil, nil }
-	for _, tt := range []struct {
-		name string
-		cfg  grpclimit.Config
-		most float64
-	}{
-		{"auto", grpclimit.Config{PerClass: grpclimit.Auto}, 0},
-		{"a rule", grpclimit.Config{Rules: []grpclimit.Rule{perClient(t)}}, 1},
-		{"refused", grpclimit.Config{Limiter: refuse{weir.Reject(weir.OverLimit, 0)}}, 0},
-	} {
-		unary := interceptor(t, tt.cfg).Unary()
-		for range 2000 { // the shared ones are made
-			_, _ = unary(ctx, nil, info, next)
-		}
-		if n := testing.AllocsPerRun(1000, func() { _, _ = unary(ctx, nil, info, next) }); n > tt.most && !raceEnabled {
-			t.Errorf("%s: %v allocations, want %v", tt.name, n, tt.most)
-		}
-	}
-}

@@ -1,10 +1,14 @@
 package floors
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -153,5 +157,43 @@ func TestEachRuleBites(t *testing.T) {
 				t.Errorf("%s: %v: want %q", tt.source, breaches, tt.want)
 			}
 		})
+	}
+}
+
+// The packages that make test runs without the race detector have no goroutines, and neither have their tests.
+func TestPackagesWithoutRaceDetector(t *testing.T) {
+	suite, err := os.ReadFile("../tools/suite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(suite), "\npure=(\n")
+	list, _, found := strings.Cut(list, "\n)\n")
+	dirs := strings.Fields(list)
+	if !found || len(dirs) < 20 {
+		t.Fatalf("%q: the list was not read", dirs)
+	}
+	concurrent := []string{"sync", "sync/atomic", "net", "net/http", "os/exec", "testing/synctest", "golang.org/x/sync/errgroup"}
+	for _, dir := range dirs {
+		names, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+		if err != nil || len(names) == 0 {
+			t.Errorf("%s: %d files, %v", dir, len(names), err)
+		}
+		for _, name := range names {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range file.Imports {
+				if path, _ := strconv.Unquote(i.Path.Value); slices.Contains(concurrent, path) {
+					t.Errorf("%s imports %s: take %s off the list", name, path, dir)
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if _, starts := n.(*ast.GoStmt); starts {
+					t.Errorf("%s starts a goroutine: take %s off the list", name, dir)
+				}
+				return true
+			})
+		}
 	}
 }

@@ -54,7 +54,7 @@ func open(t testing.TB, url string, width, height int64, more ...chromedp.ExecAl
 	ctx, _ = chromedp.NewContext(ctx)
 	// The first action starts the browser, which lives as long as its context.
 	if _, err := chromedp.Run(ctx, chromedp.EmulateViewport(width, height)); err != nil {
-		t.Fatalf("%v: make test installs Chromium on Debian, else install it yourself", err)
+		t.Fatalf("%v: make need installs Chromium on Debian, else install it yourself", err)
 	}
 	tab := &Tab{t: t, ctx: ctx}
 	console := chromedp.Console(ctx) // records from now on

@@ -25,7 +25,7 @@ func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("no %s found: make test installs it, or says how: %v", name, err)
+		t.Fatalf("no %s found: make need installs it, or says how: %v", name, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -352,7 +352,7 @@ func start(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("no %s found: make test installs it, or says how: %v", name, err)
+		t.Fatalf("no %s found: make need installs it, or says how: %v", name, err)
 	}
 	log, err := os.Create(filepath.Join(t.TempDir(), filepath.Base(name)+".log"))
 	if err != nil {

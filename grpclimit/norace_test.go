@@ -1,5 +1,0 @@
-//go:build !race
-
-package grpclimit_test
-
-const raceEnabled = false
