@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/internal/outcome"
-	"github.com/weir-go/weir/internal/permit"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -480,14 +481,14 @@ func TestClientOutcomes(t *testing.T) {
 		{t.Context(), status.Error(codes.NotFound, ""), weir.Ignored},
 		{t.Context(), fmt.Errorf("max retries exhausted: %w", status.Error(codes.Unavailable, "")), weir.Dropped},
 	} {
-		heard := &hears{}
+		heard := new(testrig.Limiter)
 		c := client(t, grpclimit.ClientConfig{Limiter: heard, Throttle: throttle.Config{MaxP: -1}})
 		_ = (&server{answers: []error{tt.err}}).call(tt.ctx, c, emptyCall)
-		if o := c.Stats().Outcomes; len(heard.outcomes) != 1 || heard.outcomes[0] != tt.want || o[tt.want] != 1 {
-			t.Errorf("%v: %v, want %v", tt.err, heard.outcomes, tt.want)
+		if o := c.Stats().Outcomes; !slices.Equal(heard.Outcomes(), []weir.Outcome{tt.want}) || o[tt.want] != 1 {
+			t.Errorf("%v: %v, want %v", tt.err, heard.Outcomes(), tt.want)
 		}
 	}
-	heard := &hears{}
+	heard := new(testrig.Limiter)
 	c := client(t, grpclimit.ClientConfig{Limiter: heard})
 	func() {
 		defer func() { _ = recover() }()
@@ -499,37 +500,7 @@ func TestClientOutcomes(t *testing.T) {
 			panic("oops")
 		})
 	}()
-	if len(heard.outcomes) != 2 || heard.outcomes[0] != weir.Ignored || heard.outcomes[1] != weir.Ignored {
-		t.Errorf("after panics: %v", heard.outcomes)
-	}
-}
-
-// hears is a limiter that admits all.
-type hears struct {
-	mu       sync.Mutex
-	owner    permit.Owner[weir.Outcome]
-	held     int
-	outcomes []weir.Outcome
-}
-
-func (h *hears) Acquire(context.Context, int) (weir.Permit, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held++
-	h.owner = h
-	return weir.OwnedPermit(&h.owner, permit.Grant{N: 1}), nil
-}
-func (h *hears) Use(_ permit.Grant, n int) int { return n }
-func (h *hears) Release(_ permit.Grant, o weir.Outcome) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held--
-	h.outcomes = append(h.outcomes, o)
-}
-func (h *hears) state() (held int, outcomes []weir.Outcome) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.held, h.outcomes
+	heard.WantEnded(t, weir.Ignored, weir.Ignored)
 }
 
 // However a stream ends, it gives its unit back, once.
@@ -564,7 +535,7 @@ func TestClientStreamEnds(t *testing.T) {
 				_ = stream.Send(&pb.StreamingOutputCallResponse{})
 			}
 		}
-		heard := &hears{}
+		heard := new(testrig.Limiter)
 		cl := client(t, grpclimit.ClientConfig{Limiter: heard})
 		conn, c := dialBy(t, cl, serve(t, &service{duplex: handler}, nil))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -580,17 +551,15 @@ func TestClientStreamEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if held, _ := heard.state(); held != 1 {
-			t.Errorf("%s: %d held while it lasts", tt.name, held)
-		}
+		heard.WantHeld(t, 1, tt.name+": while it lasts")
 		if a := cl.Stats().Throttle; a.Requests != 1 || a.Accepts != 1 {
 			t.Errorf("%s: %+v: want it accepted by its first message", tt.name, a)
 		}
 		tt.end(stream, conn, cancel)
-		await(t, func() bool { held, _ := heard.state(); return held == 0 })
+		testrig.Eventually(t, tt.name+": it gives its unit back", func() bool { return heard.Held() == 0 })
 		cancel()
 		_ = conn.Close()
-		if _, o := heard.state(); len(o) != 1 || o[0] != tt.want || cl.Stats().Outcomes[tt.want] != 1 {
+		if o := heard.Outcomes(); len(o) != 1 || o[0] != tt.want || cl.Stats().Outcomes[tt.want] != 1 {
 			t.Errorf("%s: %v, want %v", tt.name, o, tt.want)
 		}
 		if a := cl.Stats().Throttle; a.Accepts != 1 {
@@ -603,7 +572,7 @@ func TestClientStreamEnds(t *testing.T) {
 // refused is heeded like any other call.
 func TestClientStreamRefused(t *testing.T) {
 	i := interceptor(t, grpclimit.Config{Limiter: refuse{weir.Reject(weir.OverRate, time.Minute)}})
-	heard := &hears{}
+	heard := new(testrig.Limiter)
 	cl := client(t, grpclimit.ClientConfig{Limiter: heard, MaxWait: s})
 	conn, c := dialBy(t, cl, serve(t, &service{}, i))
 	stream, err := c.FullDuplexCall(t.Context())
@@ -621,7 +590,7 @@ func TestClientStreamRefused(t *testing.T) {
 	if _, err := c.StreamingInputCall(t.Context()); status.Code(err) != codes.Canceled {
 		t.Error(err)
 	}
-	if held, o := heard.state(); held != 0 || len(o) != 2 || cl.Stats().Throttle.Accepts != 2 {
+	if held, o := heard.Held(), heard.Outcomes(); held != 0 || len(o) != 2 || cl.Stats().Throttle.Accepts != 2 {
 		t.Errorf("%d held, %v, %+v", held, o, cl.Stats().Throttle)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/grpclimit"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // ghz returns the command's path. It is a benchmark of gRPC that others wrote.
@@ -51,7 +52,7 @@ func TestGhz(t *testing.T) {
 		defer working.Add(-1)
 		for was := top.Load(); n > was && !top.CompareAndSwap(was, n); was = top.Load() {
 		}
-		await(t, func() bool { return i.Stats().Classes[0].Refused[weir.OverLimit] >= refused }) // so that they meet
+		testrig.Eventually(t, "others are refused", func() bool { return i.Stats().Classes[0].Refused[weir.OverLimit] >= refused }) // so that they meet
 		return next(ctx, req)
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(i.Unary(), work), grpc.ChainStreamInterceptor(i.Stream()))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/grpclimit"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // bareStream is a stream of which only the context is there.
@@ -71,19 +72,9 @@ func TestStreamHoldsOne(t *testing.T) {
 		t.Error("the stream goes on")
 	}
 	<-returned
-	await(t, func() bool { return lim.Stats().Inflight == 0 })
+	testrig.Eventually(t, "the unit is free", func() bool { return lim.Stats().Inflight == 0 })
 	if c := i.Stats().Classes[0]; c.Admitted != 1 || c.Refused[weir.OverLimit] != 1 || c.Outcomes[weir.Success] != 1 {
 		t.Errorf("%+v", c)
-	}
-}
-
-// await waits until something holds that is about to.
-func await(t testing.TB, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatal("it did not come to that")
-		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // What a client writes around the path of a target is not in what others get.
@@ -26,7 +27,7 @@ func TestTargetsThatAreNoPathDoNotPoison(t *testing.T) {
 		{Scheme: "http", User: url.User("evil"), Path: "/list", RawQuery: "a"},
 	} {
 		g := newRig(t, Config{DefaultTTL: time.Minute}, show)
-		r := request("GET", "/list?a")
+		r := testrig.Request("GET", "/list?a")
 		r.URL, r.RequestURI = &target, target.String()
 		g.do(r)
 		if w := g.get("/list?a"); w.Body.String() != "/list?a /list?a" {

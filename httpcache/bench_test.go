@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // A sink is a ResponseWriter that keeps nothing but its header, as a server
@@ -77,7 +78,7 @@ func BenchmarkHit(b *testing.B) {
 // lookup.
 func TestAHitAllocatesLittle(t *testing.T) {
 	g := newRig(t, Config{DefaultTTL: time.Hour}, text("v", "X: y"))
-	r := request("GET", "/calculate?n=12")
+	r := testrig.Request("GET", "/calculate?n=12")
 	w := &sink{make(http.Header)}
 	if n := testing.AllocsPerRun(100, func() {
 		clear(w.header)
@@ -91,7 +92,7 @@ func TestAHitAllocatesLittle(t *testing.T) {
 // ResponseWriter: the chain of limiters is made once.
 func TestAPassAllocatesLittle(t *testing.T) {
 	g := newRig(t, Config{Refresh: cache.Refresh{Limiter: weir.Chain()}}, text("v"))
-	r := request("OPTIONS", "/calculate?n=12")
+	r := testrig.Request("OPTIONS", "/calculate?n=12")
 	w := &sink{make(http.Header)}
 	if n := testing.AllocsPerRun(100, func() {
 		clear(w.header)

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 func TestAResponseIsKeptForItsTTL(t *testing.T) {
@@ -73,7 +74,7 @@ func TestTheLeadersLeavingCancelsNobody(t *testing.T) {
 			}
 		})
 		ctx, leave := context.WithCancel(t.Context())
-		go g.do(request("GET", "/").WithContext(ctx))
+		go g.do(testrig.Request("GET", "/").WithContext(ctx))
 		synctest.Wait()
 		var wg sync.WaitGroup
 		wg.Go(func() { is(t, g.get("/"), 200, "done", "weir; fwd=miss; collapsed") })
@@ -96,7 +97,7 @@ func TestWhatWasCancelledIsNotKept(t *testing.T) {
 		})
 		ctx, leave := context.WithTimeout(t.Context(), time.Millisecond)
 		defer leave()
-		if w := g.do(request("GET", "/").WithContext(ctx)); w.Code != 504 || w.Header().Get("Cache-Control") != "no-store" {
+		if w := g.do(testrig.Request("GET", "/").WithContext(ctx)); w.Code != 504 || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v: want 504", w.Code, w.Header())
 		}
 		is(t, g.get("/"), 200, "done", "weir; fwd=miss; stored")
@@ -106,30 +107,28 @@ func TestWhatWasCancelledIsNotKept(t *testing.T) {
 
 func TestTimeoutIs504(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := &gate{}
+		lim := new(testrig.Limiter)
 		g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{Timeout: time.Second, Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		})
 		if w := g.get("/"); w.Code != 504 || !strings.Contains(w.Body.String(), `"reason":"timeout"`) {
 			t.Errorf("%d %s: want 504", w.Code, w.Body)
 		}
-		if len(lim.outcomes) != 1 || lim.outcomes[0] != outcome.Late {
-			t.Errorf("%v: want the work that ended too late", lim.outcomes)
-		}
+		lim.WantEnded(t, outcome.Late)
 	})
 }
 
 func TestAHitIsNeverRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := &gate{}
+		lim := new(testrig.Limiter)
 		g := newRig(t, Config{DefaultTTL: 10 * time.Second, Refresh: cache.Refresh{StaleIfRejected: 20 * time.Second, Limiter: lim}}, text("v"))
 		g.get("/")
-		lim.refuse(weir.Reject(weir.QueueFull, 1500*time.Millisecond))
+		lim.Reject(weir.Reject(weir.QueueFull, 1500*time.Millisecond))
 		for range 100 {
 			is(t, g.get("/"), 200, "v", "weir; hit; ttl=10")
 		}
-		if lim.asked != 1 {
-			t.Errorf("the limiter was asked %d times: want 1", lim.asked)
+		if n := len(lim.Asked()); n != 1 {
+			t.Errorf("the limiter was asked %d times: want 1", n)
 		}
 		time.Sleep(13 * time.Second)
 		is(t, g.get("/"), 200, "v", "weir; hit; ttl=-3")
@@ -171,7 +170,7 @@ func TestPerKeyLimiterGetsTheKey(t *testing.T) {
 	cfg := Config{DefaultTTL: time.Minute, PerKey: func(key string) weir.Limiter {
 		keys = append(keys, key)
 		if strings.Contains(key, "no") {
-			return &gate{err: weir.Reject(weir.OverRate, 0)}
+			return testrig.Rejecting(weir.Reject(weir.OverRate, 0), 0)
 		}
 		return nil
 	}}
@@ -180,7 +179,7 @@ func TestPerKeyLimiterGetsTheKey(t *testing.T) {
 	if w := g.get("/no"); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("%d %v: want 429", w.Code, w.Header())
 	}
-	if w := g.do(request("POST", "/no")); w.Code != 429 {
+	if w := g.do(testrig.Request("POST", "/no")); w.Code != 429 {
 		t.Errorf("%d: want 429 past the cache, too", w.Code)
 	}
 	if got := strings.Join(keys, ","); got != "GET example.com/yes?x=1,GET example.com/no,POST example.com/no" {
@@ -196,7 +195,7 @@ func TestHandlersAreNotMixed(t *testing.T) {
 			t.Errorf("%q: want a", w.Body)
 		}
 		w := httptest.NewRecorder()
-		b.ServeHTTP(w, request("GET", "/"))
+		b.ServeHTTP(w, testrig.Request("GET", "/"))
 		if w.Body.String() != "b" {
 			t.Errorf("%q: want b", w.Body)
 		}
@@ -212,10 +211,10 @@ func TestWhatIsPartOfTheKey(t *testing.T) {
 		fmt.Fprint(w, r.Method, r.URL, r.Header.Get("Accept-Language"), r.TLS != nil)
 	})
 	requests := []*http.Request{
-		request("GET", "/"), request("HEAD", "/"), request("GET", "/?"+strings.Repeat("q", 10_000)),
-		request("GET", "/a%2fb"), request("GET", "/a/b"), request("GET", "http://other/"), request("GET", "https://example.com/"),
-		request("GET", "/", "Accept-Language: de"), request("GET", "/", "Accept-Language: en"), request("GET", "/", "Accept-Language: "),
-		request("GET", "/", "Cookie: a=b"),
+		testrig.Request("GET", "/"), testrig.Request("HEAD", "/"), testrig.Request("GET", "/?"+strings.Repeat("q", 10_000)),
+		testrig.Request("GET", "/a%2fb"), testrig.Request("GET", "/a/b"), testrig.Request("GET", "http://other/"), testrig.Request("GET", "https://example.com/"),
+		testrig.Request("GET", "/", "Accept-Language: de"), testrig.Request("GET", "/", "Accept-Language: en"), testrig.Request("GET", "/", "Accept-Language: "),
+		testrig.Request("GET", "/", "Cookie: a=b"),
 	}
 	for range 2 {
 		for _, r := range requests {
@@ -236,8 +235,8 @@ func TestDeleteAndPurge(t *testing.T) {
 	})
 	all := func() {
 		for _, r := range []*http.Request{
-			request("GET", "/", "X: 1"), request("GET", "/", "X: 2"), request("HEAD", "/", "X: 1"),
-			request("GET", "/", "X: 1", "Cookie: c"), request("GET", "https://example.com/", "X: 1"),
+			testrig.Request("GET", "/", "X: 1"), testrig.Request("GET", "/", "X: 2"), testrig.Request("HEAD", "/", "X: 1"),
+			testrig.Request("GET", "/", "X: 1", "Cookie: c"), testrig.Request("GET", "https://example.com/", "X: 1"),
 		} {
 			if w := g.do(r); w.Body.String() != r.Header.Get("X") && r.Method == "GET" {
 				t.Errorf("%q: want %q", w.Body, r.Header.Get("X"))
@@ -248,7 +247,7 @@ func TestDeleteAndPurge(t *testing.T) {
 	all()
 	all()
 	g.ran(6, "kept")
-	g.Delete(request("GET", "https://example.com/"))
+	g.Delete(testrig.Request("GET", "https://example.com/"))
 	all()
 	g.ran(11, "after Delete")
 	g.get("/other")
@@ -279,7 +278,7 @@ func TestDeleteWhileARunGoesOn(t *testing.T) {
 				}
 			})
 			synctest.Wait()
-			g.Delete(request("GET", "/"))
+			g.Delete(testrig.Request("GET", "/"))
 			wg.Wait()
 			for range 2 {
 				if w := g.get("/"); w.Body.String() != "2" {

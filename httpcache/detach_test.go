@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // A request that waits for a response that must be streamed does not wait for its
@@ -29,7 +30,7 @@ func TestARefusedResponseReleasesItsWaitersAtOnce(t *testing.T) {
 		"declared":     func(w http.ResponseWriter) { w.Header().Set("Content-Length", "1000") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			lim := &gate{}
+			lim := new(testrig.Limiter)
 			g := newRig(t, Config{DefaultTTL: time.Minute, MaxBody: 100, Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 				begin(w)
 				w.(http.Flusher).Flush()
@@ -45,13 +46,10 @@ func TestARefusedResponseReleasesItsWaitersAtOnce(t *testing.T) {
 				}()
 			}
 			synctest.Wait()
-			if n := lim.now(); n != 4 {
-				t.Errorf("%s: %d runs: want one that nobody waits for, and one for each", name, n)
-			}
+			lim.WantHeld(t, 4, name+": one run without a waiter, and one for each request")
 			time.Sleep(time.Hour)
-			if synctest.Wait(); lim.now() != 0 {
-				t.Errorf("%s: %d are held after all", name, lim.now())
-			}
+			synctest.Wait()
+			lim.WantHeld(t, 0, name+": at the end")
 		})
 	}
 }
@@ -104,7 +102,7 @@ func TestEventStreamsPass(t *testing.T) {
 
 // The log of net/http shows where the handler panicked.
 func TestAPanicShowsTheHandlersStack(t *testing.T) {
-	lim := &gate{}
+	lim := new(testrig.Limiter)
 	g := newRig(t, Config{Refresh: cache.Refresh{ErrorTTL: time.Minute, Limiter: lim}}, (&answers{panics: errOops}).serve)
 	for range 2 {
 		func() {
@@ -122,9 +120,7 @@ func TestAPanicShowsTheHandlersStack(t *testing.T) {
 		}()
 	}
 	g.ran(2, "a panic is not kept")
-	if lim.held != 0 || len(lim.outcomes) != 2 || lim.outcomes[0] != weir.Ignored {
-		t.Errorf("%d held, %v", lim.held, lim.outcomes)
-	}
+	lim.WantEnded(t, weir.Ignored, weir.Ignored)
 }
 
 var errOops = errors.New("oops")
@@ -149,7 +145,7 @@ func TestHowARefusedRunEndsDoesNotMatter(t *testing.T) {
 		for i := range 200 {
 			w := httptest.NewRecorder()
 			refused.Add(1)
-			if g.handler.ServeHTTP(w, request("GET", fmt.Sprint("/", i))); w.Code != 200 || w.Body.Len() != 19 {
+			if g.handler.ServeHTTP(w, testrig.Request("GET", fmt.Sprint("/", i))); w.Code != 200 || w.Body.Len() != 19 {
 				t.Fatalf("%s: %d %s", name, w.Code, w.Body)
 			}
 		}

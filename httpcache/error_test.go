@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // answers is a handler that does what it is told.
@@ -30,10 +31,7 @@ func (a *answers) serve(w http.ResponseWriter, r *http.Request) {
 	if a.panics != nil {
 		panic(a.panics)
 	}
-	for _, h := range a.headers {
-		name, value, _ := strings.Cut(h, ": ")
-		w.Header().Add(name, value)
-	}
+	testrig.AddHeader(w.Header(), a.headers...)
 	w.WriteHeader(a.status)
 	fmt.Fprint(w, a.status)
 }
@@ -175,7 +173,7 @@ func TestErrorTTLKeepsTheAnswer(t *testing.T) {
 func TestEveryWaiterPanics(t *testing.T) {
 	for _, value := range []any{"oops", http.ErrAbortHandler} {
 		synctest.Test(t, func(t *testing.T) {
-			lim := &gate{}
+			lim := new(testrig.Limiter)
 			a := &answers{status: 200, panics: value}
 			g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{ErrorTTL: time.Minute, Limiter: lim}}, a.serve)
 			var wg sync.WaitGroup
@@ -199,9 +197,7 @@ func TestEveryWaiterPanics(t *testing.T) {
 			g.ran(1, "for all of them")
 			a.panics = nil
 			is(t, g.get("/"), 200, "200", "weir; fwd=miss; stored")
-			if lim.held != 0 || lim.outcomes[0] != weir.Ignored {
-				t.Errorf("%d held, %v", lim.held, lim.outcomes)
-			}
+			lim.WantEnded(t, weir.Ignored, weir.Success)
 			if s := g.Stats(); s.Lookups[cache.Failed] != 5 {
 				t.Errorf("%+v", s)
 			}
@@ -236,44 +232,42 @@ func TestOutcomes(t *testing.T) {
 			200: weir.Success, 302: weir.Success, 404: weir.Ignored, 429: weir.Ignored, 500: weir.Ignored,
 			502: weir.Ignored, 503: weir.Dropped, 504: weir.Dropped,
 		} {
-			lim := &gate{}
+			lim := new(testrig.Limiter)
 			g := newRig(t, Config{Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 				if status != 200 {
 					w.WriteHeader(status)
 				}
 			})
-			g.do(request(method, "/"))
-			if len(lim.outcomes) != 1 || lim.outcomes[0] != want || lim.held != 0 {
-				t.Errorf("%s %d: %v: want %v", method, status, lim.outcomes, want)
+			g.do(testrig.Request(method, "/"))
+			if got := lim.Outcomes(); len(got) != 1 || got[0] != want || lim.Held() != 0 {
+				t.Errorf("%s %d: %v: want %v", method, status, got, want)
 			}
 		}
 	}
 }
 
 func TestAPanicPastTheCacheReleases(t *testing.T) {
-	lim := &gate{}
+	lim := new(testrig.Limiter)
 	g := newRig(t, Config{Refresh: cache.Refresh{Limiter: lim}}, func(http.ResponseWriter, *http.Request) { panic("oops") })
 	func() {
 		defer func() { _ = recover() }()
-		g.do(request("POST", "/"))
+		g.do(testrig.Request("POST", "/"))
 	}()
-	if lim.held != 0 || len(lim.outcomes) != 1 || lim.outcomes[0] != weir.Ignored {
-		t.Errorf("%d held, %v", lim.held, lim.outcomes)
-	}
+	lim.WantEnded(t, weir.Ignored)
 }
 
 // A resource that may not be shared, old, while its refresh is refused: the
 // limiter is asked once.
 func TestARefusedPassIsRefusedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := &gate{}
+		lim := new(testrig.Limiter)
 		g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, StaleIfRejected: time.Minute, Limiter: lim}},
 			text("v", "Cache-Control: private"))
 		g.get("/")
 		time.Sleep(61 * time.Second)
-		lim.refuse(weir.Reject(weir.OverLimit, 0))
-		if w := g.get("/"); w.Code != 503 || lim.asked != 2 {
-			t.Errorf("%d, asked %d times: want 503, once more", w.Code, lim.asked)
+		lim.Reject(weir.Reject(weir.OverLimit, 0))
+		if w := g.get("/"); w.Code != 503 || len(lim.Asked()) != 2 {
+			t.Errorf("%d, asked %d times: want 503, once more", w.Code, len(lim.Asked()))
 		}
 	})
 }
@@ -297,7 +291,7 @@ func TestFollowersOfAPrivateErrorWhoseLeaderLeft(t *testing.T) {
 				w.WriteHeader(500)
 			})
 			ctx, leave := context.WithCancel(t.Context())
-			go g.do(request("GET", "/", "Who: leader").WithContext(ctx))
+			go g.do(testrig.Request("GET", "/", "Who: leader").WithContext(ctx))
 			synctest.Wait()
 			var wg sync.WaitGroup
 			for i := range 5 {

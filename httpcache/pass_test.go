@@ -16,12 +16,13 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // What a request changes without an error is not answered out of the cache any
 // more (RFC 9111, 4.4).
 func TestUnsafeMethodsInvalidate(t *testing.T) {
-	for _, lim := range []weir.Limiter{nil, &gate{}} {
+	for _, lim := range []weir.Limiter{nil, new(testrig.Limiter)} {
 		for _, tt := range []struct {
 			method string
 			status int
@@ -37,7 +38,7 @@ func TestUnsafeMethodsInvalidate(t *testing.T) {
 			})
 			g.get("/a")
 			g.get("/b")
-			g.do(request(tt.method, "/a"))
+			g.do(testrig.Request(tt.method, "/a"))
 			if got := g.get("/a").Header().Get("Cache-Status"); (got == kept) != tt.gone {
 				t.Errorf("%s %d: %s: want it gone: %v", tt.method, tt.status, got, tt.gone)
 			}
@@ -58,7 +59,7 @@ func TestAnOuterEncodingHasNoLengthOfOurs(t *testing.T) {
 		for _, headers := range [][]string{nil, nil, {"Range: bytes=2-4"}, {`If-None-Match: "w"`}} {
 			w := httptest.NewRecorder()
 			w.Header().Set("Content-Encoding", "gzip")
-			g.handler.ServeHTTP(w, request("GET", "/", headers...))
+			g.handler.ServeHTTP(w, testrig.Request("GET", "/", headers...))
 			if _, ok := w.Header()["Content-Length"]; ok && name == "plain" || w.Code != 200 && name == "plain" {
 				t.Errorf("%s %v: %d %v", name, headers, w.Code, w.Header())
 			}
@@ -107,14 +108,14 @@ func TestTLSCannotBeClaimed(t *testing.T) {
 		t.Errorf("without TLS: %d", w.Code)
 	}
 	for range 2 {
-		r := request("GET", "/")
+		r := testrig.Request("GET", "/")
 		r.TLS = &tls.ConnectionState{}
 		if w := g.do(r); w.Code != 200 {
 			t.Errorf("with TLS: %d: a loop", w.Code)
 		}
 	}
 	g.ran(2, "for two")
-	g.Delete(request("GET", "/"))
+	g.Delete(testrig.Request("GET", "/"))
 	g.get("/", "X-Forwarded-Proto: https")
 	g.ran(3, "after Delete")
 }
@@ -137,7 +138,7 @@ func TestAnOfferOfH2cIsNoUpgrade(t *testing.T) {
 // A limiter never rejects what is kept, not even for requests with no-store.
 func TestNoStoreIsAnsweredByWhatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := &gate{}
+		lim := new(testrig.Limiter)
 		g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Vary", "Accept")
 			fmt.Fprint(w, r.Header.Get("Accept"))
@@ -146,11 +147,11 @@ func TestNoStoreIsAnsweredByWhatIsKept(t *testing.T) {
 		is(t, g.get("/", noStore), 200, "", byRequest)
 		is(t, g.get("/", "Accept: a"), 200, "a", kept)
 		is(t, g.get("/", noStore, "Accept: b"), 200, "b", byRequest)
-		lim.refuse(weir.Reject(weir.OverLimit, 0))
+		lim.Reject(weir.Reject(weir.OverLimit, 0))
 		for range 2 {
 			is(t, g.get("/", noStore, "Accept: a"), 200, "a", "weir; hit; ttl=60")
 		}
-		lim.refuse(nil)
+		lim.Reject(nil)
 		time.Sleep(2 * time.Minute)
 		is(t, g.get("/", noStore, "Accept: a"), 200, "a", byRequest)
 		if s := g.Stats(); s.Lookups[cache.Hit] != 2 || s.Passed != 3 {
@@ -184,10 +185,10 @@ func (failingFlusher) FlushError() error { return io.ErrClosedPipe }
 
 func TestFlushSaysWhatFailed(t *testing.T) {
 	var err error
-	g := newRig(t, Config{Refresh: cache.Refresh{Limiter: &gate{}}}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{Refresh: cache.Refresh{Limiter: new(testrig.Limiter)}}, func(w http.ResponseWriter, r *http.Request) {
 		err = http.NewResponseController(w).Flush()
 	})
-	g.handler.ServeHTTP(failingFlusher{httptest.NewRecorder()}, request("POST", "/"))
+	g.handler.ServeHTTP(failingFlusher{httptest.NewRecorder()}, testrig.Request("POST", "/"))
 	if !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("%v: want the error of the server's", err)
 	}
@@ -202,11 +203,11 @@ func TestRangesAreOfBytesForGET(t *testing.T) {
 	}{
 		{"GET", "bytes=2-4", 206}, {"GET", "lines=2-4", 200}, {"GET", "bytes 2-4", 200}, {"HEAD", "bytes=2-4", 200}, {"HEAD", "bytes=99-", 200},
 	} {
-		r := request(tt.method, "/", "Range: "+tt.value)
+		r := testrig.Request(tt.method, "/", "Range: "+tt.value)
 		if w := g.do(r); w.Code != tt.status || r.Header.Get("Range") != tt.value {
 			t.Errorf("%s %s: %d, %v: want %d", tt.method, tt.value, w.Code, r.Header, tt.status)
 		}
-		if w := g.do(request(tt.method, "/", "Range: "+tt.value, `If-None-Match: "v"`)); w.Code != 304 {
+		if w := g.do(testrig.Request(tt.method, "/", "Range: "+tt.value, `If-None-Match: "v"`)); w.Code != 304 {
 			t.Errorf("%s %s: %d: want 304 all the same", tt.method, tt.value, w.Code)
 		}
 	}
@@ -251,7 +252,7 @@ func TestAnAncientDateIsNoNegativeAge(t *testing.T) {
 func TestMarksDoNotHoldALongVary(t *testing.T) {
 	g := newRig(t, Config{DefaultTTL: time.Minute}, text("v", "Vary: "+strings.Repeat("A, ", 10_000)))
 	g.get("/")
-	r := request("GET", "/")
+	r := testrig.Request("GET", "/")
 	v, ok := g.answers.Peek(g.key(r, g.name(r), 1, r.Method, 0))
 	if !ok || v.mark == nil || cap(v.mark.names) > 4 {
 		t.Errorf("%v %v: want room for one name", v, ok)
@@ -263,7 +264,7 @@ func TestDeleteTakesTheURLThatTheHandlerSees(t *testing.T) {
 	g := newRig(t, Config{DefaultTTL: time.Minute}, text("v"))
 	stripped := http.StripPrefix("/api", g.handler)
 	get := func() {
-		stripped.ServeHTTP(httptest.NewRecorder(), request("GET", "/api/x").WithContext(context.Background()))
+		stripped.ServeHTTP(httptest.NewRecorder(), testrig.Request("GET", "/api/x").WithContext(context.Background()))
 	}
 	get()
 	u, _ := url.Parse("http://example.com/x")

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // A rig is a cache around one handler that counts its runs.
@@ -35,16 +33,6 @@ func newRig(t *testing.T, cfg Config, h http.HandlerFunc) *rig {
 	return g
 }
 
-// request returns a request with headers given as "Name: value".
-func request(method, url string, headers ...string) *http.Request {
-	r := httptest.NewRequest(method, url, nil)
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Add(name, value)
-	}
-	return r
-}
-
 // do sends a request with a client that can leave, as with a server.
 func (g *rig) do(r *http.Request) *httptest.ResponseRecorder {
 	ctx, cancel := context.WithCancel(r.Context())
@@ -55,7 +43,7 @@ func (g *rig) do(r *http.Request) *httptest.ResponseRecorder {
 }
 
 func (g *rig) get(url string, headers ...string) *httptest.ResponseRecorder {
-	return g.do(request("GET", url, headers...))
+	return g.do(testrig.Request("GET", url, headers...))
 }
 
 // ran fails the test if the handler has not run that often.
@@ -77,50 +65,7 @@ func is(t *testing.T, w *httptest.ResponseRecorder, status int, body, cacheStatu
 // text answers with a body and headers given as "Name: value".
 func text(body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		for _, h := range headers {
-			name, value, _ := strings.Cut(h, ": ")
-			w.Header().Add(name, value)
-		}
+		testrig.AddHeader(w.Header(), headers...)
 		fmt.Fprint(w, body)
 	}
-}
-
-// A gate is a limiter that refuses while err is set, and notes outcomes.
-type gate struct {
-	mu       sync.Mutex
-	err      error
-	asked    int
-	held     int
-	outcomes []weir.Outcome
-}
-
-func (g *gate) Acquire(context.Context, int) (weir.Permit, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.asked++
-	if g.err != nil {
-		return weir.Permit{}, g.err
-	}
-	g.held++
-	return weir.NewPermit(g.release), nil
-}
-
-func (g *gate) release(o weir.Outcome) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.held--
-	g.outcomes = append(g.outcomes, o)
-}
-
-// now returns how many are held.
-func (g *gate) now() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.held
-}
-
-func (g *gate) refuse(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.err = err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // The clients that may get a response: of five at once, and one later.
@@ -54,10 +55,7 @@ func TestWhatIsShared(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, Config{DefaultTTL: time.Minute, MaxBody: 100}, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(time.Second)
-				for _, h := range tt.headers {
-					name, value, _ := strings.Cut(h, ": ")
-					w.Header().Add(name, value)
-				}
+				testrig.AddHeader(w.Header(), tt.headers...)
 				w.WriteHeader(tt.status)
 				fmt.Fprint(w, r.Header.Get("X-Client"))
 			})
@@ -89,7 +87,7 @@ func TestIgnoredCookiesAreNotSeen(t *testing.T) {
 		w.Header().Set("Vary", "Cookie")
 		fmt.Fprint(w, r.Header.Get("Cookie"))
 	})
-	r := request("GET", "/", "Cookie: a=b")
+	r := testrig.Request("GET", "/", "Cookie: a=b")
 	if w := g.do(r); w.Body.String() != "" || r.Header.Get("Cookie") != "a=b" {
 		t.Errorf("%q: want no cookie, but in the client's request", w.Body)
 	}
@@ -181,7 +179,7 @@ func TestAgeGoesOn(t *testing.T) {
 // time; and for a while no request waits for another.
 func TestAPrivateResponseSerialisesNoRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := &gate{}
+		lim := new(testrig.Limiter)
 		g := newRig(t, Config{DefaultTTL: time.Minute, Pass: 30 * time.Second, Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Second)
 			w.Header().Set("Cache-Control", "private")
@@ -207,8 +205,8 @@ func TestAPrivateResponseSerialisesNoRequests(t *testing.T) {
 		wave(time.Second, "while it is known")
 		time.Sleep(30 * time.Second)
 		wave(2*time.Second, "when it is forgotten")
-		if s := g.Stats(); s.Lookups[cache.Filled] != 2 || s.Passed != 148 || lim.asked != 150 || lim.held != 0 {
-			t.Errorf("%+v, the limiter was asked %d times, %d are held", s, lim.asked, lim.held)
+		if s := g.Stats(); s.Lookups[cache.Filled] != 2 || s.Passed != 148 || len(lim.Asked()) != 150 || lim.Held() != 0 {
+			t.Errorf("%+v, the limiter was asked %d times, %d are held", s, len(lim.Asked()), lim.Held())
 		}
 	})
 }

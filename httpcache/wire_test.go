@@ -22,6 +22,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // serve starts a server for both versions of HTTP, and returns a client for
@@ -40,10 +41,7 @@ func serve(t *testing.T, h http.Handler) map[string]func(method, path string, he
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, h := range headers {
-				name, value, _ := strings.Cut(h, ": ")
-				r.Header.Add(name, value)
-			}
+			testrig.AddHeader(r.Header, headers...)
 			resp, err := client.Do(r)
 			if err != nil {
 				t.Fatal(err)
@@ -188,7 +186,7 @@ func TestStreams(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lim := &gate{}
+			lim := new(testrig.Limiter)
 			g := newRig(t, Config{DefaultTTL: time.Minute, MaxBody: 1000, Refresh: cache.Refresh{Limiter: lim}}, h)
 			for version, do := range serve(t, g.handler) {
 				before := g.runs.Load()
@@ -225,13 +223,13 @@ func TestTrailersComeThrough(t *testing.T) {
 // Past the cache the handler has the ResponseWriter itself, or one that does as
 // much.
 func TestPastTheCache(t *testing.T) {
-	for _, lim := range []weir.Limiter{nil, &gate{}} {
+	for _, lim := range []weir.Limiter{nil, new(testrig.Limiter)} {
 		var got http.ResponseWriter
 		g := newRig(t, Config{DefaultTTL: time.Minute, Key: func(r *http.Request) (string, bool) { return "", r.URL.Path != "/no" }, Refresh: cache.Refresh{Limiter: lim}},
 			func(w http.ResponseWriter, r *http.Request) { got = w })
 		for _, r := range []*http.Request{
-			request("POST", "/"), request("DELETE", "/"), httptest.NewRequest("GET", "/", strings.NewReader("x")),
-			request("GET", "/", "Upgrade: websocket"), request("GET", "/", "Cache-Control: No-Store"), request("GET", "/no"),
+			testrig.Request("POST", "/"), testrig.Request("DELETE", "/"), httptest.NewRequest("GET", "/", strings.NewReader("x")),
+			testrig.Request("GET", "/", "Upgrade: websocket"), testrig.Request("GET", "/", "Cache-Control: No-Store"), testrig.Request("GET", "/no"),
 		} {
 			for range 2 {
 				w := httptest.NewRecorder()
@@ -253,7 +251,7 @@ func TestPastTheCache(t *testing.T) {
 }
 
 func TestHijackPastTheCache(t *testing.T) {
-	lim := &gate{}
+	lim := new(testrig.Limiter)
 	g := newRig(t, Config{Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := w.(io.ReaderFrom); !ok {
 			t.Errorf("%T: want a ReaderFrom", w)
@@ -276,9 +274,7 @@ func TestHijackPastTheCache(t *testing.T) {
 		t.Errorf("%d %q", resp.StatusCode, got)
 	}
 	<-ended // the handler's end, and the answer's, come in any order
-	if len(lim.outcomes) != 1 || lim.outcomes[0] != weir.Ignored {
-		t.Errorf("%v: want nothing said of a connection taken over", lim.outcomes)
-	}
+	lim.WantEnded(t, weir.Ignored)
 }
 
 // What others have set stays, and what they do to what they find is theirs.
@@ -291,7 +287,7 @@ func TestHeadersOfOuterMiddleware(t *testing.T) {
 		h.Set("X-Both", "out")
 		h.Set("Vary", "Origin")
 		h.Set("Cache-Status", "outer")
-		g.handler.ServeHTTP(w, request("GET", "/"))
+		g.handler.ServeHTTP(w, testrig.Request("GET", "/"))
 		if h.Get("X-Out") != "out" || h.Get("X-Both") != "in" || h.Get("X-In") != "in" || strings.Join(h["Vary"], ",") != "Origin,Accept" ||
 			!strings.HasPrefix(strings.Join(h["Cache-Status"], ", "), "outer, inner, weir; ") {
 			t.Errorf("%v", h)
@@ -307,7 +303,7 @@ func TestCookiesOfOuterMiddleware(t *testing.T) {
 	for range 2 {
 		w := httptest.NewRecorder()
 		w.Header().Set("Set-Cookie", "outer=1")
-		g.handler.ServeHTTP(w, request("GET", "/"))
+		g.handler.ServeHTTP(w, testrig.Request("GET", "/"))
 		if got := strings.Join(w.Header()["Set-Cookie"], ","); got != "outer=1,inner=1" {
 			t.Error(got)
 		}
@@ -393,7 +389,7 @@ func TestStorm(t *testing.T) {
 func TestClientCertificates(t *testing.T) {
 	g := newRig(t, Config{DefaultTTL: time.Minute}, text("v"))
 	for range 2 {
-		r := request("GET", "https://example.com/")
+		r := testrig.Request("GET", "https://example.com/")
 		r.TLS = &tls.ConnectionState{PeerCertificates: make([]*x509.Certificate, 1)}
 		g.do(r)
 	}

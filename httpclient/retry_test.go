@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -254,7 +255,7 @@ func TestALocalRefusalOfARetryHidesNoAnswer(t *testing.T) {
 		want  string
 	}{
 		{"by the limiter", Config{PerHost: func(string) weir.Limiter {
-			return &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
+			return testrig.Rejecting(weir.Reject(weir.OverLimit, 0), 1)
 		}}, says(503), "0 rejected, 1 limited"},
 		{"by the pace", Config{}, says(503, `RateLimit: "a";r=0;t=60`), "1 rejected, 0 limited"},
 	} {
@@ -364,7 +365,7 @@ func TestADiscardedBodyIsReadUpTo64KB(t *testing.T) {
 func TestAnAnswerThatStandsIsUntouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bodies []*stuck
-		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
+		lim := testrig.Rejecting(weir.Reject(weir.OverLimit, 0), 1)
 		tr, srv := newClient(t, Config{PerHost: limitBy(lim)}, isStuck(&bodies))
 		resp, err := tr.RoundTrip(get(context.Background(), host1))
 		if err != nil || resp.StatusCode != 503 {
@@ -374,7 +375,7 @@ func TestAnAnswerThatStandsIsUntouched(t *testing.T) {
 		if srv.open.Load() != 1 || bodies[0].reads.Load() != 0 {
 			t.Errorf("%d open, %d reads", srv.open.Load(), bodies[0].reads.Load())
 		}
-		if got := lim.state(); got != "0 held, [dropped]" {
+		if got := state(lim); got != "0 held, [dropped]" {
 			t.Error(got)
 		}
 		resp.Body.Close()
@@ -404,13 +405,13 @@ func TestABudgetPaysForWhatIsSent(t *testing.T) {
 	twice := one
 	twice.Attempts = 2
 	synctest.Test(t, func(t *testing.T) {
-		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
+		lim := testrig.Rejecting(weir.Reject(weir.OverLimit, 0), 1)
 		tr, srv := newClient(t, Config{Retry: one, Throttle: noThrottle, PerHost: limitBy(lim)}, script(says(503)))
 		fetch(tr, host1)
 		if st := tr.Stats(); st.Refused["limited"] != 1 || st.Exhausted != 0 {
 			t.Fatalf("%+v", st)
 		}
-		lim.let = 100
+		lim.Reject(nil)
 		fetch(tr, host1)
 		srv.want(t, "the retry that was refused cost nothing", 0, 0, 0)
 		if st := tr.Stats(); st.Retried != 1 || st.Exhausted != 1 {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -64,10 +65,7 @@ func (c *counted) Close() error {
 // reply is an answer with headers given as "Name: value".
 func reply(status int, headers ...string) *http.Response {
 	h := http.Header{}
-	for _, line := range headers {
-		name, value, _ := strings.Cut(line, ": ")
-		h.Add(name, value)
-	}
+	testrig.AddHeader(h, headers...)
 	body := fmt.Sprint("body of ", status)
 	return &http.Response{StatusCode: status, Header: h, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}
 }

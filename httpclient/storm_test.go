@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // A window allows a number of requests per period, and reports it.
@@ -171,7 +172,7 @@ func TestStormOfCancelledCallers(t *testing.T) {
 				defer mu.Unlock()
 				return rng.IntN(n)
 			}
-			lim := &turnstile{let: 1 << 30}
+			lim := new(testrig.Limiter)
 			tr, srv := newClient(t, Config{Queue: 30, MaxWait: 20 * s, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
 				time.Sleep(time.Duration(below(500)) * ms)
 				switch below(8) {
@@ -199,8 +200,8 @@ func TestStormOfCancelledCallers(t *testing.T) {
 			all.Wait()
 			st := tr.Stats()
 			h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"})
-			if st.Waiting != 0 || st.Sent != uint64(len(srv.asked)) || h.users.Load() != 0 || lim.held != 0 || srv.open.Load() != 0 {
-				t.Errorf("%+v, %d users, %s, %d bodies open", st, h.users.Load(), lim.state(), srv.open.Load())
+			if st.Waiting != 0 || st.Sent != uint64(len(srv.asked)) || h.users.Load() != 0 || lim.Held() != 0 || srv.open.Load() != 0 {
+				t.Errorf("%+v, %d users, %s, %d bodies open", st, h.users.Load(), state(lim), srv.open.Load())
 			}
 			if waits(st) == 0 || st.Refused["paced"] == 0 || st.Retried == 0 {
 				t.Errorf("it was no storm: %+v", st)

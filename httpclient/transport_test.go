@@ -23,43 +23,13 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/internal/permit"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/throttle"
 )
 
-// A turnstile is a limiter that admits a number of requests, and records outcomes.
-type turnstile struct {
-	let int
-	err error // of further requests
-
-	mu       sync.Mutex
-	asked    int
-	held     int
-	outcomes []weir.Outcome
-}
-
-func (l *turnstile) Acquire(context.Context, int) (weir.Permit, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.asked++; l.asked > l.let {
-		return weir.Permit{}, l.err
-	}
-	l.held++
-	return weir.NewPermit(l.release), nil
-}
-
-func (l *turnstile) release(o weir.Outcome) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held--
-	l.outcomes = append(l.outcomes, o)
-}
-
-func (l *turnstile) state() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return fmt.Sprint(l.held, " held, ", l.outcomes)
-}
+// state returns the units that requests hold, and the outcomes of others.
+func state(l *testrig.Limiter) string { return fmt.Sprint(l.Held(), " held, ", l.Outcomes()) }
 
 func limitBy(l weir.Limiter) func(string) weir.Limiter {
 	return func(string) weir.Limiter { return l }
@@ -107,10 +77,10 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 		{"overload stays overload", says(503), closed, "cancel", "1 held, []", "0 held, [dropped]"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			lim := &turnstile{let: 1}
+			lim := new(testrig.Limiter)
 			tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, script(test.reply))
 			defer func() {
-				if h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"}); int(h.users.Load()) != lim.held {
+				if h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"}); int(h.users.Load()) != lim.Held() {
 					t.Errorf("%s: %d users", test.rule, h.users.Load())
 				}
 			}()
@@ -120,7 +90,7 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := lim.state(); got != test.first {
+			if got := state(lim); got != test.first {
 				t.Errorf("%s: %s: want %s", test.rule, got, test.first)
 			}
 			switch test.ctx {
@@ -131,7 +101,7 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 			}
 			test.do(resp.Body)
 			synctest.Wait()
-			if got := lim.state(); got != test.last {
+			if got := state(lim); got != test.last {
 				t.Errorf("%s: at last %s: want %s", test.rule, got, test.last)
 			}
 		})
@@ -153,7 +123,7 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 		{"the deadline has passed", errors.New("cancelled"), 2 * s, outcome.TimedOut},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			lim := &turnstile{let: 1}
+			lim := new(testrig.Limiter)
 			tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
 				time.Sleep(test.wait)
 				return nil, test.err
@@ -163,7 +133,7 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 			if _, err := send(tr, get(ctx, host1)); err != test.err {
 				t.Errorf("%s: %v", test.rule, err)
 			}
-			if got, want := lim.state(), fmt.Sprintf("0 held, [%v]", test.want); got != want {
+			if got, want := state(lim), fmt.Sprintf("0 held, [%v]", test.want); got != want {
 				t.Errorf("%s: %s: want %s", test.rule, got, want)
 			}
 		})
@@ -171,13 +141,13 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 }
 
 func TestAPanicOfBaseGivesThePermitBack(t *testing.T) {
-	lim := &turnstile{let: 1}
+	lim := new(testrig.Limiter)
 	tr, _ := newClient(t, Config{PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) { panic("base") })
 	func() {
 		defer func() { recover() }()
 		fetch(tr, host1)
 	}()
-	if got := lim.state(); got != "0 held, [ignored]" {
+	if got := state(lim); got != "0 held, [ignored]" {
 		t.Error(got)
 	}
 	if h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"}); h == nil || h.users.Load() != 0 {
@@ -195,14 +165,14 @@ func TestABaseThatReturnsNothingIsAnError(t *testing.T) {
 // What does not go out must not count as if it had.
 func TestARefusalOfTheLimiterCostsNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
+		lim := testrig.Rejecting(weir.Reject(weir.OverLimit, 0), 1)
 		tr, srv := newClient(t, Config{PerHost: limitBy(lim)}, script(says(200, `RateLimit: "a";r=1;t=9`), says(200)))
 		fetch(tr, host1)
 		for range 3 {
 			_, err := fetch(tr, host1)
 			rejected(t, "by the limiter", err, weir.OverLimit, 0)
 		}
-		lim.let = 100
+		lim.Reject(nil)
 		fetch(tr, host1)
 		fetch(tr, host1)
 		srv.want(t, "the unit is still there", 0, 0, 9*s)
@@ -258,7 +228,7 @@ func TestARefusalOfTheThrottleCostsNoQuota(t *testing.T) {
 
 // What the limiter refuses, the host was not asked.
 func TestTheThrottleDoesNotCountRefusalsOfTheLimiter(t *testing.T) {
-	lim := &turnstile{err: weir.Reject(weir.OverLimit, 0)}
+	lim := testrig.Rejecting(weir.Reject(weir.OverLimit, 0), 0)
 	tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, script(says(200)))
 	for range 1000 {
 		fetch(tr, host1)
@@ -373,7 +343,7 @@ func TestHostsOnHoldDoNotBlockEviction(t *testing.T) {
 // However many come at once, they hold to one limit.
 func TestPerHostIsCalledOnceForAHost(t *testing.T) {
 	var made atomic.Int64
-	lim := &turnstile{let: 100}
+	lim := new(testrig.Limiter)
 	cfg := Config{PerHost: func(string) weir.Limiter {
 		for range 100 {
 			runtime.Gosched()
@@ -387,8 +357,8 @@ func TestPerHostIsCalledOnceForAHost(t *testing.T) {
 		all.Go(func() { fetch(tr, host1) })
 	}
 	all.Wait()
-	if made.Load() != 1 || lim.asked != 50 {
-		t.Errorf("made %d, asked %d times", made.Load(), lim.asked)
+	if made.Load() != 1 || len(lim.Asked()) != 50 {
+		t.Errorf("made %d, asked %d times", made.Load(), len(lim.Asked()))
 	}
 }
 
@@ -466,7 +436,7 @@ func TestARequestInTheLimiterHeedsTheHost(t *testing.T) {
 
 // A host that has something in flight, be it a body, stays: its limiter knows.
 func TestAHostInUseIsNotForgotten(t *testing.T) {
-	lim := &turnstile{let: 100}
+	lim := new(testrig.Limiter)
 	tr, _ := newClient(t, Config{PerHost: limitBy(lim)}, script(says(200)))
 	tr.hosts.most = 1
 	resp, err := tr.RoundTrip(get(context.Background(), host1))

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/throttle"
 )
@@ -152,7 +153,7 @@ func TestWireAnUpgradeStaysInFlight(t *testing.T) {
 		line, _ := rw.ReadString('\n')
 		io.WriteString(conn, line)
 	}))
-	lim := &turnstile{let: 1}
+	lim := new(testrig.Limiter)
 	client, _ := dial(t, Config{PerHost: limitBy(lim)}, srv)
 	r := get(context.Background(), srv.URL)
 	r.Header.Set("Connection", "Upgrade")
@@ -169,26 +170,26 @@ func TestWireAnUpgradeStaysInFlight(t *testing.T) {
 	if line, err := bufio.NewReader(conn).ReadString('\n'); line != "hello\n" || err != nil {
 		t.Errorf("%q, %v", line, err)
 	}
-	if got := lim.state(); got != "1 held, []" {
+	if got := state(lim); got != "1 held, []" {
 		t.Error(got)
 	}
 	conn.Close()
-	if got := lim.state(); got != "0 held, [success]" {
+	if got := state(lim); got != "0 held, [success]" {
 		t.Error(got)
 	}
 }
 
 func TestWireARefusedConnectionIsTriedAgain(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
-	lim := &turnstile{let: 10}
+	lim := new(testrig.Limiter)
 	client, tr := dial(t, Config{Retry: throttle.RetryConfig{Backoff: -1}, PerHost: limitBy(lim)}, srv)
 	srv.Close()
 	_, err := client.Post(srv.URL, "text/plain", strings.NewReader("question"))
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Error(err)
 	}
-	if st := tr.Stats(); st.Sent != 3 || lim.state() != "0 held, [dropped dropped dropped]" {
-		t.Errorf("%s; %+v", lim.state(), st)
+	if st := tr.Stats(); st.Sent != 3 || state(lim) != "0 held, [dropped dropped dropped]" {
+		t.Errorf("%s; %+v", state(lim), st)
 	}
 }
 

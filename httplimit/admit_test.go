@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/rate"
 )
 
@@ -33,13 +34,13 @@ func TestItIsAllOrNothing(t *testing.T) {
 	}{
 		{"all allow", 5, nil, 200, ""},
 		{"a later rule refuses", 2, nil, 429, "second"},
-		{"the limiter refuses", 5, refusedByValve, 503, ""},
+		{"the limiter refuses", 5, refusedByLimiter, 503, ""},
 		{"the limiter's context has ended", 5, context.Canceled, 499, ""},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {
 			first, second := allow(t, "first", 5), allow(t, "second", tt.second)
 			whole := rate.New(gcra.Per(5, time.Hour, 5), rate.Config{})
-			v := &valve{err: tt.err}
+			v := testrig.Rejecting(tt.err, 0)
 			var by string
 			var why error
 			s := newSite(t, Config{
@@ -63,11 +64,11 @@ func TestItIsAllOrNothing(t *testing.T) {
 			if n := int(whole.Tokens()); n != left {
 				t.Errorf("%d tokens for all: want %d", n, left)
 			}
-			v.holds(t, 0, "at the end")
+			v.WantHeld(t, 0, "at the end")
 			if by != tt.by || (why == nil) != (tt.status == 200) {
 				t.Errorf("refused by %q: %v", by, why)
 			}
-			if tt.by != "" && len(v.asked) > 0 {
+			if tt.by != "" && len(v.Asked()) > 0 {
 				t.Error("the limiter was asked although a rule had refused")
 			}
 			if n := s.counts(""); n.admitted+n.refused != 1 || (n.admitted == 1) != (tt.status == 200) {
@@ -98,10 +99,10 @@ func TestCosts(t *testing.T) {
 		bubble(t, tt.rule, func(t *testing.T) {
 			q := allow(t, "q", tt.burst)
 			s := newSite(t, Config{Rules: []Rule{q.Cost(byHeader)}}, nil)
-			w := s.do(request("GET", "/", "X-Client: ada"))
+			w := s.do(testrig.Request("GET", "/", "X-Client: ada"))
 			q.lim.Settle("ada", 1, 0)
 			for _, c := range tt.costs {
-				w = s.do(request("GET", "/", "X-Client: ada", "Cost: "+c))
+				w = s.do(testrig.Request("GET", "/", "X-Client: ada", "Cost: "+c))
 			}
 			retry := w.Header().Get("Retry-After")
 			if w.Code != tt.status || w.Header().Get(ReasonHeader) != tt.reason || (retry != "") != (tt.reason == "over_rate") {
@@ -139,7 +140,7 @@ func TestWaitForARule(t *testing.T) {
 		})
 		for n := range 6 {
 			go func() {
-				w := s.do(request("GET", "/", "X-Client: ada", fmt.Sprint("N: ", n)))
+				w := s.do(testrig.Request("GET", "/", "X-Client: ada", fmt.Sprint("N: ", n)))
 				if w.Code != 200 {
 					order <- fmt.Sprint(n, " ", w.Code, " after ", w.Header().Get("Retry-After"), " @", time.Since(began))
 				}
@@ -171,7 +172,7 @@ func TestLeavingTheQueueOfARule(t *testing.T) {
 		leaver, cancel := context.WithCancel(t.Context())
 		codes := make(chan string, 2)
 		come := func(ctx context.Context) {
-			w := s.do(request("GET", "/", "X-Client: ada").WithContext(ctx))
+			w := s.do(testrig.Request("GET", "/", "X-Client: ada").WithContext(ctx))
 			codes <- fmt.Sprint(w.Code, "@", time.Since(began))
 		}
 		go come(leaver)
@@ -182,7 +183,7 @@ func TestLeavingTheQueueOfARule(t *testing.T) {
 
 		hasty, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		w := s.do(request("GET", "/", "X-Client: ada").WithContext(hasty))
+		w := s.do(testrig.Request("GET", "/", "X-Client: ada").WithContext(hasty))
 		if w.Code != 429 || time.Since(began) != 0 {
 			t.Errorf("a turn after the deadline: %d after %v", w.Code, time.Since(began))
 		}
@@ -224,12 +225,12 @@ func TestARefusalIsAnswered(t *testing.T) {
 		{context.DeadlineExceeded, 504},
 		{fmt.Errorf("a bug"), 500},
 	} {
-		v := &valve{err: tt.err}
+		v := testrig.Rejecting(tt.err, 0)
 		s := newSite(t, Config{Limiter: v}, nil)
 		if w := s.get(tt.status, "/"); w.Body.Len() == 0 {
 			t.Errorf("%v: no body", tt.err)
 		}
-		if w := s.do(request("HEAD", "/")); w.Code != tt.status || w.Body.Len() != 0 {
+		if w := s.do(testrig.Request("HEAD", "/")); w.Code != tt.status || w.Body.Len() != 0 {
 			t.Errorf("HEAD: %d %s", w.Code, w.Body)
 		}
 		s.ran(0)

@@ -5,11 +5,13 @@ package httplimit
 import (
 	"net/http"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // Acceptance: what a Middleware may allocate, admitted or refused.
 func TestAllocationsOfAMiddleware(t *testing.T) {
-	r := request("GET", "/x")
+	r := testrig.Request("GET", "/x")
 	r.Pattern = "GET /x"
 	for _, c := range cases(t) {
 		h := middleware(t, c.cfg).Handler(http.HandlerFunc(nothing))
@@ -30,7 +32,7 @@ func TestAllocations(t *testing.T) {
 		"shadow": {PerClass: Auto, Shadow: true},
 	} {
 		h := middleware(t, cfg).Handler(http.HandlerFunc(nothing))
-		w, r := &blank{http.Header{}}, request("GET", "/static/a")
+		w, r := &blank{http.Header{}}, testrig.Request("GET", "/static/a")
 		if n := testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}

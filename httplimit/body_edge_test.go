@@ -11,13 +11,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // A slow body of one stream is nothing to the others of its connection.
 func TestASlowBodyEndsItsStreamOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, Config{Limiter: new(valve), BodyTimeout: time.Second}, echoLength)
-		client := serve(t, s.handler).client(2)
+		s := newSite(t, Config{Limiter: new(testrig.Limiter), BodyTimeout: time.Second}, echoLength)
+		client := serve(t, s.handler).Client(t, 2)
 		for n := range 2 {
 			reused := false
 			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
@@ -38,8 +40,8 @@ func TestASlowBodyEndsItsStreamOnly(t *testing.T) {
 // A body that is slow, as the server's own time-out says, was slow.
 func TestASlowBodyUnderTheServersTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, Config{Limiter: new(valve)}, echoLength)
-		l := serve(t, s.handler, func(srv *http.Server) { srv.ReadTimeout = time.Second }).line()
+		s := newSite(t, Config{Limiter: new(testrig.Limiter)}, echoLength)
+		l := newLine(t, testrig.Serve(t, &http.Server{Handler: s.handler, ReadTimeout: time.Second}))
 		l.say(post(5, "12"))
 		if status, h, _ := l.hear(); status != 408 || h.Get(ReasonHeader) != "client_timeout" {
 			t.Errorf("%d %v", status, h)
@@ -50,8 +52,8 @@ func TestASlowBodyUnderTheServersTimeout(t *testing.T) {
 // A body beyond the bound of a handler in front gets 413, not 400.
 func TestASmallBodyBeyondMaxBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, Config{Limiter: new(valve)}, echoLength)
-		l := serve(t, http.MaxBytesHandler(s.handler, 3)).line()
+		s := newSite(t, Config{Limiter: new(testrig.Limiter)}, echoLength)
+		l := newLine(t, serve(t, http.MaxBytesHandler(s.handler, 3)))
 		l.say(post(5, "12345"))
 		if status, _, _ := l.hear(); status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%d: want 413", status)
@@ -62,8 +64,8 @@ func TestASmallBodyBeyondMaxBytes(t *testing.T) {
 // A shadow lets a request in at once, however its body comes.
 func TestShadowWaitsForNoBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, Config{Limiter: new(valve), Shadow: true, BodyTimeout: time.Second}, echoLength)
-		l := serve(t, s.handler).line()
+		s := newSite(t, Config{Limiter: new(testrig.Limiter), Shadow: true, BodyTimeout: time.Second}, echoLength)
+		l := newLine(t, serve(t, s.handler))
 		l.say(post(5, "12"))
 		s.ran(1)
 		time.Sleep(time.Hour)
@@ -77,7 +79,7 @@ func TestShadowWaitsForNoBody(t *testing.T) {
 // What a refusal does, even a panic, does not use up the room for bodies.
 func TestARefusalThatPanicsLeavesNoBodyBehind(t *testing.T) {
 	s := newSite(t, Config{
-		Limiter: &valve{err: refusedByValve},
+		Limiter: testrig.Rejecting(refusedByLimiter, 0),
 		Refuse:  func(http.ResponseWriter, *http.Request, int, string, error) { panic(http.ErrAbortHandler) },
 	}, nil)
 	func() {
@@ -93,7 +95,7 @@ func TestARefusalThatPanicsLeavesNoBodyBehind(t *testing.T) {
 func TestFilesOfAFormAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	for _, cfg := range []Config{{Limiter: new(valve)}, {Deadline: "D", PerClass: Auto}} {
+	for _, cfg := range []Config{{Limiter: new(testrig.Limiter)}, {Deadline: "D", PerClass: Auto}} {
 		files := 0
 		s := newSite(t, cfg, func(_ http.ResponseWriter, r *http.Request) {
 			if err := r.ParseMultipartForm(1); err != nil {

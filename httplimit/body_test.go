@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 func post(length int, body string) string {
@@ -28,16 +29,16 @@ func echoLength(w http.ResponseWriter, r *http.Request) {
 // A hundred clients that send a byte a minute hold no unit.
 func TestASmallBodyTakesNoUnitUntilItIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v}, echoLength)
 		w := serve(t, s.handler)
 		slow := make([]*line, 100)
 		for i := range slow {
-			slow[i] = w.line()
+			slow[i] = newLine(t, w)
 			slow[i].say(post(10, "12345"))
 		}
-		v.holds(t, 0, "while the bodies come")
-		fast := w.line()
+		v.WantHeld(t, 0, "while the bodies come")
+		fast := newLine(t, w)
 		fast.say(post(5, "12345"))
 		if status, _, body := fast.hear(); status != 200 || body != "5 false" {
 			t.Errorf("%d %q", status, body)
@@ -57,7 +58,7 @@ func TestASmallBodyTakesNoUnitUntilItIsThere(t *testing.T) {
 			}
 		}
 		s.ran(2)
-		v.ended(t, weir.Success, weir.Success)
+		v.WantEnded(t, weir.Success, weir.Success)
 		if n := s.counts(""); n.admitted != 2 || n.refused != 99 {
 			t.Errorf("%+v", n)
 		}
@@ -70,16 +71,16 @@ func TestASmallBodyTakesNoUnitUntilItIsThere(t *testing.T) {
 // A body that breaks off is the client's fault; the tokens are given back.
 func TestASmallBodyThatBreaksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v, q := new(valve), allow(t, "q", 3)
+		v, q := new(testrig.Limiter), allow(t, "q", 3)
 		s := newSite(t, Config{Rules: []Rule{q.Rule}, Limiter: v}, echoLength)
-		l := serve(t, s.handler).line()
+		l := newLine(t, serve(t, s.handler))
 		l.say(post(10, "12345"))
 		q.left(t, "", 2, "while it comes")
 		l.conn.Close()
 		synctest.Wait()
 		s.ran(0)
 		q.left(t, "", 3, "after the client has left")
-		v.ended(t)
+		v.WantEnded(t)
 		if n := s.buffered.Load(); n != 0 {
 			t.Errorf("%d bytes are still counted", n)
 		}
@@ -91,7 +92,7 @@ func TestASmallBodyThatBreaksOff(t *testing.T) {
 
 // A panic of a function of Config does not keep the memory of a body.
 func TestAPanicGivesTheMemoryOfABodyBack(t *testing.T) {
-	s := newSite(t, Config{Limiter: new(valve), Units: func(*http.Request) int { panic("units") }}, nil)
+	s := newSite(t, Config{Limiter: new(testrig.Limiter), Units: func(*http.Request) int { panic("units") }}, nil)
 	func() {
 		defer func() { _ = recover() }()
 		s.do(httptest.NewRequest("POST", "/", strings.NewReader("12345")))
@@ -119,7 +120,7 @@ func TestWhichBodiesAreReceivedFirst(t *testing.T) {
 		{"without a time-out", Config{BodyTimeout: -1}, 1, 0, true},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {
-			v := new(valve)
+			v := new(testrig.Limiter)
 			tt.cfg.Limiter = v
 			s := newSite(t, tt.cfg, func(w http.ResponseWriter, r *http.Request) {
 				if b, err := io.ReadAll(r.Body); err != nil || len(b) != tt.length {
@@ -127,13 +128,13 @@ func TestWhichBodiesAreReceivedFirst(t *testing.T) {
 				}
 			})
 			s.buffered.Store(tt.taken)
-			l := serve(t, s.handler).line()
+			l := newLine(t, serve(t, s.handler))
 			l.say(post(tt.length, ""))
 			held := 1
 			if tt.want {
 				held = 0
 			}
-			v.holds(t, held, "before the body has come")
+			v.WantHeld(t, held, "before the body has come")
 			l.say(strings.Repeat("x", tt.length))
 			if status, _, _ := l.hear(); status != 200 {
 				t.Errorf("%d", status)
@@ -151,7 +152,7 @@ func TestWithoutALimiterABodyIsTheHandlersBusiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := allow(t, "q", 3)
 		s := newSite(t, Config{Rules: []Rule{q.Rule}}, echoLength)
-		l := serve(t, s.handler).line()
+		l := newLine(t, serve(t, s.handler))
 		l.say(post(5, "1"))
 		s.ran(1)
 		time.Sleep(time.Hour)
@@ -179,7 +180,7 @@ func TestABodyThatTricklesGivesItsUnitBack(t *testing.T) {
 		{"with a length", post(1<<20, ""), "x", 10010 * time.Millisecond, "11 true"},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {
-			v := new(valve)
+			v := new(testrig.Limiter)
 			began := time.Now()
 			var took time.Duration
 			var read string
@@ -187,7 +188,7 @@ func TestABodyThatTricklesGivesItsUnitBack(t *testing.T) {
 				n, err := io.Copy(io.Discard, r.Body)
 				took, read = time.Since(began), fmt.Sprint(n, " ", errors.Is(err, os.ErrDeadlineExceeded))
 			})
-			l := serve(t, s.handler).line()
+			l := newLine(t, serve(t, s.handler))
 			l.say(tt.head)
 			for range 25 {
 				if tt.part != "" {
@@ -196,7 +197,7 @@ func TestABodyThatTricklesGivesItsUnitBack(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			synctest.Wait()
-			v.ended(t, weir.Ignored)
+			v.WantEnded(t, weir.Ignored)
 			if took.Round(10*time.Millisecond) != tt.want || read != tt.read {
 				t.Errorf("%s after %v: want %s after %v", read, took, tt.read, tt.want)
 			}
@@ -208,20 +209,20 @@ func TestABodyThatTricklesGivesItsUnitBack(t *testing.T) {
 // nothing.
 func TestABodyThatFlowsPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v, BodyTimeout: 10 * time.Second}, echoLength)
-		l := serve(t, s.handler).line()
+		l := newLine(t, serve(t, s.handler))
 		l.say(chunked)
 		for range 1000 {
 			l.say(chunk(1024))
 			time.Sleep(time.Second)
 		}
-		v.holds(t, 1, "while it comes")
+		v.WantHeld(t, 1, "while it comes")
 		l.say("0\r\n\r\n")
 		if status, _, body := l.hear(); status != 200 || body != "1024000 false" {
 			t.Errorf("%d %q", status, body)
 		}
-		v.ended(t, weir.Ignored)
+		v.WantEnded(t, weir.Ignored)
 	})
 }
 
@@ -237,13 +238,13 @@ func TestABodyWithoutATimeout(t *testing.T) {
 		{"the server's, which is longer", time.Second, time.Minute, time.Minute},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {
-			v := new(valve)
+			v := new(testrig.Limiter)
 			s := newSite(t, Config{Limiter: v, BodyTimeout: tt.timeout}, echoLength)
-			l := serve(t, s.handler, func(srv *http.Server) { srv.ReadTimeout = tt.server }).line()
+			l := newLine(t, testrig.Serve(t, &http.Server{Handler: s.handler, ReadTimeout: tt.server}))
 			l.say(chunked)
 			time.Sleep(tt.want - 1)
 			synctest.Wait()
-			v.holds(t, 1, "for as long as there is time")
+			v.WantHeld(t, 1, "for as long as there is time")
 			l.say("0\r\n\r\n")
 			if status, _, body := l.hear(); status != 200 || body != "0 false" {
 				t.Errorf("%d %q", status, body)

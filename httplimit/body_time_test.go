@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // The deadline of a body is none of the handler's: when the body is there, or is
@@ -91,7 +92,7 @@ func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 	} {
 		for _, version := range []int{1, 2} {
 			bubble(t, fmt.Sprint(tt.rule, ", HTTP/", version), func(t *testing.T) {
-				v := new(valve)
+				v := new(testrig.Limiter)
 				s := newSite(t, Config{Limiter: v, BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 					r = r.WithContext(context.WithValue(r.Context(), writerKey{}, w))
 					if err := tt.run(r); err != nil {
@@ -101,7 +102,7 @@ func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 						t.Error("context:", err)
 					}
 				})
-				client := serve(t, s.handler).client(version)
+				client := serve(t, s.handler).Client(t, version)
 				for n := range 2 {
 					reused := false
 					ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
@@ -121,7 +122,7 @@ func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 						t.Errorf("request %d: %d, on a connection that was used before: %v", n, resp.StatusCode, reused)
 					}
 				}
-				v.ended(t, weir.Success, weir.Success)
+				v.WantEnded(t, weir.Success, weir.Success)
 			})
 		}
 	}
@@ -152,14 +153,14 @@ func TestAnUnreadBodyGivesItsUnitBack(t *testing.T) {
 		{"the body is closed", func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() }},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {
-			v := new(valve)
+			v := new(testrig.Limiter)
 			s := newSite(t, Config{Limiter: v, BodyTimeout: time.Second}, tt.run)
-			l := serve(t, s.handler).line()
+			l := newLine(t, serve(t, s.handler))
 			l.say(chunked + "5\r\nhel")
-			v.holds(t, 1, "while it may come")
+			v.WantHeld(t, 1, "while it may come")
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			v.holds(t, 0, "after an hour in which nothing has come")
+			v.WantHeld(t, 0, "after an hour in which nothing has come")
 			if status, _, _ := l.hear(); status != 200 {
 				t.Errorf("%d", status)
 			}
@@ -176,7 +177,7 @@ func TestAnUnreadBodyGivesItsUnitBack(t *testing.T) {
 func TestTheTimeOfAStreamIsNotTheHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const large = 10 << 20 // does not fit into a stream's window
-		s := newSite(t, Config{Limiter: new(valve), BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+		s := newSite(t, Config{Limiter: new(testrig.Limiter), BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/answer" {
 				w.(http.Flusher).Flush()
 			} else if _, err := io.ReadFull(r.Body, make([]byte, 1)); err != nil {
@@ -186,7 +187,7 @@ func TestTheTimeOfAStreamIsNotTheHandlers(t *testing.T) {
 			n, err := io.Copy(io.Discard, r.Body)
 			fmt.Fprint(w, n > large-2, err)
 		})
-		client := serve(t, s.handler).client(2)
+		client := serve(t, s.handler).Client(t, 2)
 		for _, path := range []string{"/answer", "/read"} {
 			resp, err := client.Post("http://a"+path, "", strings.NewReader(strings.Repeat("x", large)))
 			if err != nil {
@@ -204,13 +205,13 @@ func TestTheTimeOfAStreamIsNotTheHandlers(t *testing.T) {
 // nothing of that is left for the next.
 func TestASlowStreamIsTheClientsFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v, BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
 				w.WriteHeader(503)
 			}
 		})
-		client := serve(t, s.handler).client(2)
+		client := serve(t, s.handler).Client(t, 2)
 		var want []weir.Outcome
 		for range 5 {
 			body, stop := io.Pipe()
@@ -222,6 +223,6 @@ func TestASlowStreamIsTheClientsFault(t *testing.T) {
 			s.get(200, "/")
 			want = append(want, weir.Ignored, weir.Success)
 		}
-		v.ended(t, want...)
+		v.WantEnded(t, want...)
 	})
 }

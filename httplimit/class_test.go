@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/rate"
 )
 
@@ -24,7 +25,7 @@ func (g *register) limiter(class string) weir.Limiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.made = append(g.made, class)
-	return new(valve)
+	return new(testrig.Limiter)
 }
 
 func (g *register) are(t *testing.T, want ...string) {
@@ -79,7 +80,7 @@ func TestTheClassIsTheRoutesPattern(t *testing.T) {
 		m := middleware(t, Config{PerClass: g.limiter})
 		s := &site{Middleware: m, t: t, handler: m.Handler(routes(func(h http.Handler) http.Handler { return h }))}
 		for _, v := range visits {
-			if w := s.do(request(v.method, v.url)); w.Code != 200 {
+			if w := s.do(testrig.Request(v.method, v.url)); w.Code != 200 {
 				t.Errorf("%v: %d", v, w.Code)
 			}
 		}
@@ -87,7 +88,7 @@ func TestTheClassIsTheRoutesPattern(t *testing.T) {
 		check(t, m)
 		s.get(404, "/unknown/1")
 		s.get(404, "/unknown/2")
-		s.do(request("PUT", "/item/1")) // 405
+		s.do(testrig.Request("PUT", "/item/1")) // 405
 		if n := s.counts(""); n.admitted != 3 {
 			t.Errorf("what has no route is one class: %+v", n)
 		}
@@ -97,7 +98,7 @@ func TestTheClassIsTheRoutesPattern(t *testing.T) {
 		m := middleware(t, Config{PerClass: g.limiter})
 		s := &site{Middleware: m, t: t, handler: routes(m.Handler)}
 		for _, v := range visits {
-			s.do(request(v.method, v.url))
+			s.do(testrig.Request(v.method, v.url))
 		}
 		g.are(t, "GET /item/{id}", "POST /item/{id}", "/dir/", "other.example/")
 		check(t, m)
@@ -133,10 +134,10 @@ func TestWhenThereAreClasses(t *testing.T) {
 		{"nothing is configured", Config{}, ""},
 		{"a limiter for each class", Config{PerClass: Auto}, "GET /x"},
 		{"a rule only", Config{Rules: []Rule{rule}}, ""},
-		{"a limiter for all", Config{Limiter: new(valve)}, ""},
+		{"a limiter for all", Config{Limiter: new(testrig.Limiter)}, ""},
 		{"a rule and a limiter for each class", Config{Rules: []Rule{rule}, PerClass: Auto}, "GET /x"},
 		{"classes of one's own", Config{Rules: []Rule{rule}, Class: byURL}, "/x"},
-		{"classes of one's own, one limiter", Config{Limiter: new(valve), Class: byURL}, "/x"},
+		{"classes of one's own, one limiter", Config{Limiter: new(testrig.Limiter), Class: byURL}, "/x"},
 	} {
 		m := middleware(t, tt.cfg)
 		mux := http.NewServeMux()
@@ -158,7 +159,7 @@ func TestALimiterIsMadeOnceForEachClass(t *testing.T) {
 	for range 16 {
 		all.Go(func() {
 			for n := range 500 {
-				s.do(request("GET", fmt.Sprintf("/%d", n%5)))
+				s.do(testrig.Request("GET", fmt.Sprintf("/%d", n%5)))
 			}
 		})
 	}
@@ -213,7 +214,7 @@ func TestHugeNamesOfClasses(t *testing.T) {
 	var g register
 	s := newSite(t, Config{PerClass: g.limiter, Class: func(r *http.Request) string { return r.Header.Get("Class") }}, nil)
 	huge := strings.Repeat("\xff\x00", 1<<20)
-	r := request("GET", "/")
+	r := testrig.Request("GET", "/")
 	r.Header.Set("Class", huge)
 	s.do(r)
 	r.Header.Set("Class", huge+"!")
@@ -222,15 +223,15 @@ func TestHugeNamesOfClasses(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	v := new(valve)
+	v := new(testrig.Limiter)
 	s := newSite(t, Config{Limiter: v, Units: byHeader}, func(_ http.ResponseWriter, r *http.Request) {
-		v.holds(t, byHeader(r), "in the handler")
+		v.WantHeld(t, byHeader(r), "in the handler")
 	})
 	for _, n := range []string{"1", "3", "0"} {
 		s.get(200, "/", "Cost: "+n)
 	}
 	s.ran(3)
-	v.holds(t, 0, "at the end")
+	v.WantHeld(t, 0, "at the end")
 }
 
 // A class that has no limiter is limited by nothing, but counted.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 func TestCriticality(t *testing.T) {
@@ -34,7 +35,7 @@ func TestCriticality(t *testing.T) {
 		{"rubbish", "10.0.0.1:80", []string{"critical-plus"}, weir.Critical},
 		{"nothing", "10.0.0.1:80", []string{""}, weir.Critical},
 	} {
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v, Criticality: "x-criticality", Trusted: proxies}, func(_ http.ResponseWriter, r *http.Request) {
 			if got := weir.ClassOf(r.Context()); got.Priority != tt.want || got.Tenant != "ada" {
 				t.Errorf("%s: the handler is of %+v: want %d, of ada", tt.rule, got, tt.want)
@@ -44,7 +45,7 @@ func TestCriticality(t *testing.T) {
 		r.Header["X-Criticality"] = tt.values
 		s.do(r.WithContext(weir.WithClass(r.Context(), weir.Class{Tenant: "ada"})))
 		s.ran(1)
-		if got := v.asked[0].Priority; got != tt.want {
+		if got := v.Asked()[0].Priority; got != tt.want {
 			t.Errorf("%s: the limiter is asked with %d: want %d", tt.rule, got, tt.want)
 		}
 	}
@@ -52,15 +53,15 @@ func TestCriticality(t *testing.T) {
 
 // Headers that are not configured have no effect.
 func TestHeadersThatAreNotConfigured(t *testing.T) {
-	v := new(valve)
+	v := new(testrig.Limiter)
 	s := newSite(t, Config{Limiter: v}, func(_ http.ResponseWriter, r *http.Request) {
 		if _, ok := r.Context().Deadline(); ok {
 			t.Error("there is a deadline")
 		}
 	})
 	s.get(200, "/", ": sheddable", "Criticality: sheddable", "Deadline: 1", "X-Deadline: 1")
-	if v.asked[0] != (weir.Class{}) {
-		t.Errorf("%+v", v.asked[0])
+	if v.Asked()[0] != (weir.Class{}) {
+		t.Errorf("%+v", v.Asked()[0])
 	}
 }
 
@@ -85,7 +86,7 @@ func TestDeadline(t *testing.T) {
 		{"1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1", 0},
 	} {
 		bubble(t, tt.value, func(t *testing.T) {
-			v := new(valve)
+			v := new(testrig.Limiter)
 			began := time.Now()
 			var inside context.Context
 			s := newSite(t, Config{Limiter: v, Deadline: "x-deadline"}, func(_ http.ResponseWriter, r *http.Request) {
@@ -107,7 +108,7 @@ func TestDeadline(t *testing.T) {
 // nearer one of the server's own stays.
 func TestDeadlineOfWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v, Deadline: "D"}, func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			time.Sleep(time.Second)
@@ -119,11 +120,11 @@ func TestDeadlineOfWork(t *testing.T) {
 		}
 		near, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		s.do(request("GET", "/", "D: 1h").WithContext(near))
+		s.do(testrig.Request("GET", "/", "D: 1h").WithContext(near))
 		if d := time.Since(began); d != 6*time.Second {
 			t.Errorf("the server's own deadline was forgotten: %v", d)
 		}
-		v.ended(t, outcome.Late, outcome.Late)
+		v.WantEnded(t, outcome.Late, outcome.Late)
 	})
 }
 
@@ -173,12 +174,12 @@ func TestExempt(t *testing.T) {
 		{Config{Exempt: []string{"/"}}, "GET", "/anything", true},
 		{Config{Exempt: []string{"/"}}, "GET", "/a/../b", false},
 	} {
-		v := &valve{err: refusedByValve}
+		v := testrig.Rejecting(refusedByLimiter, 0)
 		q := allow(t, "q", 1)
 		tt.cfg.Limiter, tt.cfg.Rules = v, []Rule{q.Rule}
 		s := newSite(t, tt.cfg, nil)
-		w := s.do(request(tt.method, tt.url))
-		if (w.Code == 200) != tt.want || (s.Stats().Exempt == 1) != tt.want || (len(v.asked) == 0) != tt.want {
+		w := s.do(testrig.Request(tt.method, tt.url))
+		if (w.Code == 200) != tt.want || (s.Stats().Exempt == 1) != tt.want || (len(v.Asked()) == 0) != tt.want {
 			t.Errorf("%s %s, exempt %q: %d, %+v: want exempt %v", tt.method, tt.url, tt.cfg.Exempt, w.Code, s.Stats(), tt.want)
 		}
 		if tt.want && len(w.Header()) > 0 {
@@ -190,7 +191,7 @@ func TestExempt(t *testing.T) {
 func TestConfigsThatMakeNoSense(t *testing.T) {
 	q := allow(t, "q", 1)
 	for want, cfg := range map[string]Config{
-		"httplimit: PerClass: must be nil, since Limiter is not":                                         {Limiter: new(valve), PerClass: Auto},
+		"httplimit: PerClass: must be nil, since Limiter is not":                                         {Limiter: new(testrig.Limiter), PerClass: Auto},
 		"httplimit: Fields = 16: must be made of FieldsDraft, FieldsDelta, FieldsUnix and FieldsNone":    {Fields: 16},
 		"httplimit: Fields = 9: FieldsNone stands alone, and FieldsDelta excludes FieldsUnix":            {Fields: FieldsDraft | FieldsNone},
 		"httplimit: Fields = 6: FieldsNone stands alone, and FieldsDelta excludes FieldsUnix":            {Fields: FieldsDelta | FieldsUnix},

@@ -15,23 +15,24 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // The unit is there for as long as the handler runs, and no longer; and it is
 // given back once, however the handler ends.
 func TestAUnitIsHeldUntilTheHandlerHasEnded(t *testing.T) {
-	inside := func(t *testing.T, v *valve) { v.holds(t, 1, "in the handler") }
+	inside := func(t *testing.T, v *testrig.Limiter) { v.WantHeld(t, 1, "in the handler") }
 	for _, tt := range []struct {
 		rule string
-		run  func(t *testing.T, v *valve, w http.ResponseWriter)
+		run  func(t *testing.T, v *testrig.Limiter, w http.ResponseWriter)
 		want weir.Outcome
 	}{
-		{"without an answer", func(*testing.T, *valve, http.ResponseWriter) {}, weir.Success},
-		{"after an answer", func(t *testing.T, v *valve, w http.ResponseWriter) {
+		{"without an answer", func(*testing.T, *testrig.Limiter, http.ResponseWriter) {}, weir.Success},
+		{"after an answer", func(t *testing.T, v *testrig.Limiter, w http.ResponseWriter) {
 			io.WriteString(w, "hello")
 			inside(t, v)
 		}, weir.Success},
-		{"after a part of an answer", func(t *testing.T, v *valve, w http.ResponseWriter) {
+		{"after a part of an answer", func(t *testing.T, v *testrig.Limiter, w http.ResponseWriter) {
 			for range 3 {
 				io.WriteString(w, "part")
 				w.(http.Flusher).Flush()
@@ -39,17 +40,17 @@ func TestAUnitIsHeldUntilTheHandlerHasEnded(t *testing.T) {
 				inside(t, v)
 			}
 		}, weir.Success},
-		{"panic", func(*testing.T, *valve, http.ResponseWriter) { panic("a bug") }, weir.Ignored},
-		{"panic after an answer", func(_ *testing.T, _ *valve, w http.ResponseWriter) {
+		{"panic", func(*testing.T, *testrig.Limiter, http.ResponseWriter) { panic("a bug") }, weir.Ignored},
+		{"panic after an answer", func(_ *testing.T, _ *testrig.Limiter, w http.ResponseWriter) {
 			w.WriteHeader(503)
 			panic("a bug")
 		}, weir.Ignored},
-		{"http.ErrAbortHandler", func(*testing.T, *valve, http.ResponseWriter) { panic(http.ErrAbortHandler) }, weir.Ignored},
-		{"a panic of nil", func(*testing.T, *valve, http.ResponseWriter) { panic(nil) }, weir.Ignored},
-		{"runtime.Goexit", func(*testing.T, *valve, http.ResponseWriter) { runtime.Goexit() }, weir.Ignored},
+		{"http.ErrAbortHandler", func(*testing.T, *testrig.Limiter, http.ResponseWriter) { panic(http.ErrAbortHandler) }, weir.Ignored},
+		{"a panic of nil", func(*testing.T, *testrig.Limiter, http.ResponseWriter) { panic(nil) }, weir.Ignored},
+		{"runtime.Goexit", func(*testing.T, *testrig.Limiter, http.ResponseWriter) { runtime.Goexit() }, weir.Ignored},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {
-			v := new(valve)
+			v := new(testrig.Limiter)
 			s := newSite(t, Config{Limiter: v}, func(w http.ResponseWriter, _ *http.Request) {
 				inside(t, v)
 				tt.run(t, v, w)
@@ -58,17 +59,16 @@ func TestAUnitIsHeldUntilTheHandlerHasEnded(t *testing.T) {
 			go func() {
 				defer close(done)
 				defer func() { _ = recover() }()
-				s.do(request("GET", "/"))
+				s.do(testrig.Request("GET", "/"))
 			}()
 			<-done
-			v.ended(t, tt.want)
+			v.WantEnded(t, tt.want)
 			if n := s.counts(""); n.admitted != 1 || n.outcomes[tt.want] != 1 || total(n.outcomes) != 1 {
 				t.Errorf("%+v", n)
 			}
-			v.ends = nil
 			s.handler = s.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			s.get(200, "/") // what is left of the first is not in the way
-			v.ended(t, weir.Success)
+			v.WantEnded(t, tt.want, weir.Success)
 		})
 	}
 }
@@ -85,14 +85,14 @@ func TestOutcomes(t *testing.T) {
 		case status < 400:
 			want = weir.Success
 		}
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v}, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(103) // is no answer
 			w.WriteHeader(status)
 			w.WriteHeader(500) // is too late
 		})
-		s.do(request("GET", "/"))
-		v.ended(t, want)
+		s.do(testrig.Request("GET", "/"))
+		v.WantEnded(t, want)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestOutcomesByContext(t *testing.T) {
 		{"the client has left, and the handler could not go on", leavesIn(time.Second / 2), 503, weir.Ignored},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {
-			v := new(valve)
+			v := new(testrig.Limiter)
 			s := newSite(t, Config{Limiter: v}, func(w http.ResponseWriter, _ *http.Request) {
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -120,8 +120,8 @@ func TestOutcomesByContext(t *testing.T) {
 			})
 			ctx, cancel := tt.ctx(t.Context())
 			defer cancel()
-			s.do(request("GET", "/").WithContext(ctx))
-			v.ended(t, tt.want)
+			s.do(testrig.Request("GET", "/").WithContext(ctx))
+			v.WantEnded(t, tt.want)
 		})
 	}
 }
@@ -141,7 +141,7 @@ func leavesIn(d time.Duration) func(context.Context) (context.Context, context.C
 // A connection that was taken over is no work in flight, and says nothing about
 // load.
 func TestAHijackedConnectionHoldsNoUnit(t *testing.T) {
-	v, hijacked, finish, done := new(valve), make(chan bool), make(chan bool), make(chan bool)
+	v, hijacked, finish, done := new(testrig.Limiter), make(chan bool), make(chan bool), make(chan bool)
 	s := newSite(t, Config{Limiter: v}, func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -166,7 +166,7 @@ func TestAHijackedConnectionHoldsNoUnit(t *testing.T) {
 		done <- true
 	}))
 	defer srv.Close()
-	resp := fetchFrom(t, srv, request("GET", "/", "Connection: Upgrade", "Upgrade: echo"))
+	resp := fetchFrom(t, srv, testrig.Request("GET", "/", "Connection: Upgrade", "Upgrade: echo"))
 	<-hijacked
 	conn := resp.Body.(io.ReadWriteCloser)
 	io.WriteString(conn, "hello\n")
@@ -174,7 +174,7 @@ func TestAHijackedConnectionHoldsNoUnit(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 	conn.Close()
-	v.holds(t, 0, "while the handler runs")
+	v.WantHeld(t, 0, "while the handler runs")
 	if n := s.Stats().LongLived; n != 1 {
 		t.Errorf("%d long-lived requests: want one", n)
 	}
@@ -183,7 +183,7 @@ func TestAHijackedConnectionHoldsNoUnit(t *testing.T) {
 	if n := s.Stats().LongLived; n != 0 {
 		t.Errorf("%d long-lived requests: want none", n)
 	}
-	v.ended(t, weir.Ignored)
+	v.WantEnded(t, weir.Ignored)
 }
 
 // unwrapper is the ResponseWriter of a middleware in front, with Unwrap alone.
@@ -197,23 +197,23 @@ func (u unwrapper) Unwrap() http.ResponseWriter { return u.inner }
 // A middleware in front does not hide that a connection was hijacked.
 func TestAHijackBehindAMiddlewareHoldsNoUnit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v}, func(w http.ResponseWriter, r *http.Request) {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			v.holds(t, 0, "after Hijack")
+			v.WantHeld(t, 0, "after Hijack")
 			conn.Close()
 		})
-		l := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l := newLine(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.handler.ServeHTTP(unwrapper{w}, r)
-		})).line()
+		})))
 		l.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		l.hear()
 		synctest.Wait()
-		v.ended(t, weir.Ignored)
+		v.WantEnded(t, weir.Ignored)
 	})
 }
 

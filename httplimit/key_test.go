@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 func from(remote string, headers ...string) *http.Request {
-	r := request("GET", "/", headers...)
+	r := testrig.Request("GET", "/", headers...)
 	r.RemoteAddr = remote
 	return r
 }
@@ -105,7 +107,7 @@ func TestHeader(t *testing.T) {
 		{"as long as may be", "X-Api-Key", []string{"X-Api-Key: " + long}, long, true},
 		{"Host is no header", "host", []string{"Host: other"}, "example.com", true},
 	} {
-		if got, ok := Header(tt.name)(request("GET", "/", tt.headers...)); got != tt.want || ok != tt.ok {
+		if got, ok := Header(tt.name)(testrig.Request("GET", "/", tt.headers...)); got != tt.want || ok != tt.ok {
 			t.Errorf("%s: %q %v: want %q %v", tt.rule, got, ok, tt.want, tt.ok)
 		}
 	}
@@ -114,14 +116,14 @@ func TestHeader(t *testing.T) {
 // A key of unbounded size is hashed: it is short, and still unique.
 func TestHugeKeysAreHashed(t *testing.T) {
 	huge := strings.Repeat("x", 10<<20)
-	header := func(v string) *http.Request { return request("GET", "/", "X-Api-Key: "+v) }
+	header := func(v string) *http.Request { return testrig.Request("GET", "/", "X-Api-Key: "+v) }
 	for name, kind := range map[string]struct {
 		key func(*http.Request) (string, bool)
 		r   func(string) *http.Request
 	}{
 		"header": {Header("X-Api-Key"), header},
 		"host": {Header("Host"), func(v string) *http.Request {
-			r := request("GET", "/")
+			r := testrig.Request("GET", "/")
 			r.Host = v
 			return r
 		}},
@@ -149,16 +151,16 @@ func TestHugeKeysAreHashed(t *testing.T) {
 // The scheme of Authorization has no case.
 func TestAuthorization(t *testing.T) {
 	key := Header("Authorization")
-	bearer, _ := key(request("GET", "/", "Authorization: Bearer t"))
+	bearer, _ := key(testrig.Request("GET", "/", "Authorization: Bearer t"))
 	for _, same := range []string{"bearer t", "BEARER  t", " Bearer t "} {
-		if k, ok := key(request("GET", "/", "Authorization: "+same)); k != bearer || !ok {
+		if k, ok := key(testrig.Request("GET", "/", "Authorization: "+same)); k != bearer || !ok {
 			t.Errorf("%q: %q: want %q", same, k, bearer)
 		}
 	}
-	if k, _ := key(request("GET", "/", "Authorization: Bearer T")); k == bearer {
+	if k, _ := key(testrig.Request("GET", "/", "Authorization: Bearer T")); k == bearer {
 		t.Error("credentials have a case")
 	}
-	if k, ok := key(request("GET", "/")); ok {
+	if k, ok := key(testrig.Request("GET", "/")); ok {
 		t.Errorf("%q without a header", k)
 	}
 }

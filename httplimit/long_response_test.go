@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -63,7 +64,7 @@ func TestALongResponseLeavesTheLimit(t *testing.T) {
 				}
 			})
 			s.get(200, "/")
-			go s.do(request("GET", "/long"))
+			go s.do(testrig.Request("GET", "/long"))
 			time.Sleep(ordinary)
 			synctest.Wait()
 			if tt.after > 0 {
@@ -99,22 +100,22 @@ func TestALongResponseLeavesTheLimit(t *testing.T) {
 // There are as many as may be. Others keep their units.
 func TestLongResponsesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v, LongLived: 2}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			w.WriteHeader(200)
 			time.Sleep(time.Hour)
 		})
 		for range 5 {
-			go s.do(request("GET", "/"))
+			go s.do(testrig.Request("GET", "/"))
 		}
 		synctest.Wait()
-		v.holds(t, 3, "beyond the bound")
+		v.WantHeld(t, 3, "beyond the bound")
 		if n := s.Stats().LongLived; n != 2 {
 			t.Errorf("%d long-lived: want two", n)
 		}
 		time.Sleep(2 * time.Hour)
-		v.ended(t, weir.Success, weir.Success, weir.Success, weir.Success, weir.Success)
+		v.WantEnded(t, weir.Success, weir.Success, weir.Success, weir.Success, weir.Success)
 		if n := s.Stats().LongLived; n != 0 {
 			t.Errorf("%d long-lived: want none", n)
 		}
@@ -125,7 +126,7 @@ func TestLongResponsesAreBounded(t *testing.T) {
 // visit.
 func TestAFlushAfterAPanic(t *testing.T) {
 	var kept http.ResponseWriter
-	v := new(valve)
+	v := new(testrig.Limiter)
 	s := newSite(t, Config{Limiter: v}, func(w http.ResponseWriter, _ *http.Request) {
 		kept = w
 		panic(http.ErrAbortHandler)
@@ -135,5 +136,5 @@ func TestAFlushAfterAPanic(t *testing.T) {
 		s.get(200, "/")
 	}()
 	kept.(http.Flusher).Flush()
-	v.holds(t, 0, "after the panic")
+	v.WantHeld(t, 0, "after the panic")
 }

@@ -33,7 +33,7 @@ func TestASlowUploadLeavesTheLimit(t *testing.T) {
 				time.Sleep(<-works)
 			}
 		})
-		l := serve(t, s.handler).line()
+		l := newLine(t, serve(t, s.handler))
 		l.say(chunked)
 		for range 3 {
 			synctest.Wait()
@@ -80,9 +80,9 @@ func TestSlowUploadsAreBounded(t *testing.T) {
 		})
 		server := serve(t, s.handler)
 		for range 2 {
-			server.line().say(chunked)
+			newLine(t, server).say(chunked)
 		}
-		quick := server.line()
+		quick := newLine(t, server)
 		quick.say(chunked)
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/shape"
 )
@@ -42,7 +43,7 @@ func TestDownloadIsPaced(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			lim := bytesASecond(t)
-			s := newSite(t, Config{Limiter: new(valve), Bandwidth: func(r *http.Request) (up, down shape.Limiter) { return nil, perClient(lim, r) }}, func(w http.ResponseWriter, _ *http.Request) {
+			s := newSite(t, Config{Limiter: new(testrig.Limiter), Bandwidth: func(r *http.Request) (up, down shape.Limiter) { return nil, perClient(lim, r) }}, func(w http.ResponseWriter, _ *http.Request) {
 				if n, err := write(w); n != size || err != nil {
 					t.Errorf("%d, %v", n, err)
 				}
@@ -62,7 +63,7 @@ func TestUploadIsPaced(t *testing.T) {
 	for _, length := range []int64{5 << 10, -1} { // known, so that it is received first, or not
 		bubble(t, fmt.Sprint("length ", length), func(t *testing.T) {
 			lim, closed := bytesASecond(t), 0
-			s := newSite(t, Config{Limiter: new(valve), Bandwidth: func(r *http.Request) (up, down shape.Limiter) { return perClient(lim, r), nil }}, func(_ http.ResponseWriter, r *http.Request) {
+			s := newSite(t, Config{Limiter: new(testrig.Limiter), Bandwidth: func(r *http.Request) (up, down shape.Limiter) { return perClient(lim, r), nil }}, func(_ http.ResponseWriter, r *http.Request) {
 				if n, err := io.Copy(io.Discard, r.Body); n != 5<<10 || err != nil {
 					t.Errorf("%d, %v", n, err)
 				}

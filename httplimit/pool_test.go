@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -25,7 +26,7 @@ import (
 func TestVisitsShareNothing(t *testing.T) {
 	const each, sorts, clients = 100, 8, 8
 	many := allowAt(t, "many", gcra.Per(1, time.Hour, 1<<20))
-	v := new(valve)
+	v := new(testrig.Limiter)
 	s := newSite(t, Config{Rules: []Rule{many.Cost(byHeader)}, Limiter: v}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch r.URL.Path {
@@ -61,7 +62,7 @@ func TestVisitsShareNothing(t *testing.T) {
 		})
 	}
 	all.Wait()
-	v.holds(t, 0, "at the end")
+	v.WantHeld(t, 0, "at the end")
 	const sent = each * clients
 	n := s.counts("")
 	if n.admitted != sorts*sent || n.refused != 0 || n.outcomes[weir.Ignored] != 2*sent ||
@@ -76,7 +77,7 @@ func TestVisitsShareNothing(t *testing.T) {
 
 // visitOnce sends a request of a sort, and checks its answer.
 func visitOnce(t *testing.T, s *site, path, client, text string) {
-	r := request("POST", path, "X-Client: "+client)
+	r := testrig.Request("POST", path, "X-Client: "+client)
 	if path != "/silent" {
 		r = httptest.NewRequest("POST", path, strings.NewReader(text))
 		r.Header.Set("X-Client", client)
@@ -127,7 +128,7 @@ func TestNoUnitIsGivenBackTwice(t *testing.T) {
 			for range 1000 {
 				func() {
 					defer func() { _ = recover() }()
-					s.do(request("GET", [2]string{"/", "/panic"}[n%2]))
+					s.do(testrig.Request("GET", [2]string{"/", "/panic"}[n%2]))
 				}()
 			}
 		})

@@ -1,13 +1,9 @@
 package httplimit
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/keyed"
 )
 
@@ -38,16 +35,6 @@ func newSite(t testing.TB, cfg Config, h http.HandlerFunc) *site {
 	return s
 }
 
-// request returns a request with headers given as "Name: value".
-func request(method, url string, headers ...string) *http.Request {
-	r := httptest.NewRequest(method, url, nil)
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Add(name, value)
-	}
-	return r
-}
-
 func (s *site) do(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, r)
@@ -57,7 +44,7 @@ func (s *site) do(r *http.Request) *httptest.ResponseRecorder {
 // get sends a GET, and fails the test if the status is another.
 func (s *site) get(status int, url string, headers ...string) *httptest.ResponseRecorder {
 	s.t.Helper()
-	w := s.do(request("GET", url, headers...))
+	w := s.do(testrig.Request("GET", url, headers...))
 	if w.Code != status {
 		s.t.Errorf("GET %s %q: %d: want %d", url, headers, w.Code, status)
 	}
@@ -96,53 +83,6 @@ func total[K comparable](counts map[K]uint64) (sum uint64) {
 	return sum
 }
 
-// A valve is a limiter that refuses while it has an error, and takes notes.
-type valve struct {
-	mu    sync.Mutex
-	err   error
-	asked []weir.Class
-	held  int
-	ends  []weir.Outcome
-}
-
-func (v *valve) Acquire(ctx context.Context, n int) (weir.Permit, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.asked = append(v.asked, weir.ClassOf(ctx))
-	if v.err != nil {
-		return weir.Permit{}, v.err
-	}
-	v.held += n
-	return weir.NewPermit(func(o weir.Outcome) { v.release(n, o) }), nil
-}
-
-func (v *valve) release(n int, o weir.Outcome) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.held -= n
-	v.ends = append(v.ends, o)
-}
-
-// holds fails the test unless n units are held.
-func (v *valve) holds(t testing.TB, want int, when string) {
-	t.Helper()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.held != want {
-		t.Errorf("%s: %d units are held: want %d", when, v.held, want)
-	}
-}
-
-// ended fails the test if the permits were not released so.
-func (v *valve) ended(t testing.TB, want ...weir.Outcome) {
-	t.Helper()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if fmt.Sprint(v.ends) != fmt.Sprint(want) || v.held != 0 {
-		t.Errorf("outcomes %v, %d units held: want %v, and none", v.ends, v.held, want)
-	}
-}
-
 // An allowance is a Rule for each client that X-Client names, and what is behind it.
 type allowance struct {
 	Rule
@@ -177,7 +117,7 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-var refusedByValve = weir.Reject(weir.QueueFull, time.Second)
+var refusedByLimiter = weir.Reject(weir.QueueFull, time.Second)
 
 // perKeyOnce is a Rule that lets each key in once.
 func perKeyOnce[K comparable](t testing.TB, key func(*http.Request) (K, bool)) Rule {

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -41,7 +42,7 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 			for range each {
 				cost := rand.IntN(4)
 				path := []string{"/a", "/b", "/panic", "/healthz"}[rand.IntN(4)]
-				r := request("GET", path, fmt.Sprint("X-Client: ", n), fmt.Sprint("Cost: ", cost))
+				r := testrig.Request("GET", path, fmt.Sprint("X-Client: ", n), fmt.Sprint("Cost: ", cost))
 				let := false
 				func() {
 					defer func() { let = recover() != nil || let }()

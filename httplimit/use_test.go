@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/keyed"
 )
 
@@ -169,26 +170,26 @@ func TestUseOfLessThanNothingPanics(t *testing.T) {
 func TestShadow(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
-		cfg  func(q allowance, v *valve) Config
+		cfg  func(q allowance, v *testrig.Limiter) Config
 		want int // the status of a client over its quota
 	}{
-		{"all of it", func(q allowance, v *valve) Config {
+		{"all of it", func(q allowance, v *testrig.Limiter) Config {
 			return Config{Rules: []Rule{q.Wait(time.Hour)}, Limiter: v, Shadow: true}
 		}, 200},
-		{"a rule", func(q allowance, v *valve) Config {
+		{"a rule", func(q allowance, v *testrig.Limiter) Config {
 			return Config{Rules: []Rule{q.Wait(time.Hour).Shadow()}}
 		}, 200},
-		{"a rule, but not the limiter", func(q allowance, v *valve) Config {
+		{"a rule, but not the limiter", func(q allowance, v *testrig.Limiter) Config {
 			return Config{Rules: []Rule{q.Shadow()}, Limiter: v}
 		}, 503},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {
-			q, v := allow(t, "q", 1), new(valve)
+			q, v := allow(t, "q", 1), new(testrig.Limiter)
 			cfg := tt.cfg(q, v)
 			s := newSite(t, cfg, func(w http.ResponseWriter, _ *http.Request) { Use(w, 1) })
 			began := time.Now()
 			s.get(200, "/", "X-Client: ada")
-			v.err = refusedByValve
+			v.Reject(refusedByLimiter)
 			for range 3 {
 				s.get(tt.want, "/", "X-Client: ada")
 			}
@@ -206,7 +207,7 @@ func TestShadow(t *testing.T) {
 			if cfg.Shadow && n.shadowed != 3 {
 				t.Errorf("the limit would have refused %d: want 3", n.shadowed)
 			}
-			v.holds(t, 0, "at the end")
+			v.WantHeld(t, 0, "at the end")
 		})
 	}
 }
@@ -214,16 +215,14 @@ func TestShadow(t *testing.T) {
 // A request that a shadow lets in holds a unit if there was one, and none if
 // not.
 func TestShadowHoldsUnits(t *testing.T) {
-	v := new(valve)
-	s := newSite(t, Config{Limiter: v, Shadow: true}, func(_ http.ResponseWriter, r *http.Request) {
-		if v.err == nil {
-			v.holds(t, 1, "in the handler")
-		} else {
-			v.holds(t, 0, "in the handler of who would have been refused")
-		}
+	v := new(testrig.Limiter)
+	held := 1
+	s := newSite(t, Config{Limiter: v, Shadow: true}, func(http.ResponseWriter, *http.Request) {
+		v.WantHeld(t, held, "in the handler")
 	})
 	s.get(200, "/")
-	v.err = refusedByValve
+	v.Reject(refusedByLimiter)
+	held = 0
 	s.get(200, "/")
 	s.ran(2)
 	if n := s.counts(""); n.outcomes[1] != 2 {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // A rule takes tokens of the requests to which it applies, and of no others. It keeps its
@@ -28,13 +30,13 @@ func TestWhen(t *testing.T) {
 		posts.left(t, "ada", 2, "after a GET")
 		all.left(t, "ada", 3, "after a GET that cost two")
 
-		post := s.do(request("POST", "/", "X-Client: ada", "Cost: II"))
+		post := s.do(testrig.Request("POST", "/", "X-Client: ada", "Cost: II"))
 		if got := fields(post.Header()); !strings.Contains(got, `"posts";r=1`) || !strings.HasSuffix(got, "| 2") {
 			t.Errorf("POST tells %s: want both rules, and the least left", got)
 		}
 		posts.left(t, "ada", 0, "after a POST that cost two")
 
-		if w := s.do(request("POST", "/", "X-Client: ada")); w.Code != 429 || !strings.Contains(w.Body.String(), "posts") {
+		if w := s.do(testrig.Request("POST", "/", "X-Client: ada")); w.Code != 429 || !strings.Contains(w.Body.String(), "posts") {
 			t.Errorf("POST: %d, %s: want 429 by the rule posts", w.Code, w.Body)
 		}
 		all.left(t, "ada", 1, "after a POST was denied")

@@ -8,55 +8,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
-// A wire is a server with pipes as connections, so that it runs in a bubble.
-type wire struct {
-	*pipenet.Listener
-	t *testing.T
-}
-
 // serve serves in a bubble, until the test ends.
-func serve(t *testing.T, h http.Handler, change ...func(*http.Server)) *wire {
-	w := &wire{pipenet.Listen(), t}
-	srv := &http.Server{Handler: h, Protocols: new(http.Protocols)}
-	srv.Protocols.SetHTTP1(true)
-	srv.Protocols.SetUnencryptedHTTP2(true)
-	for _, c := range change {
-		c(srv)
-	}
-	go srv.Serve(w)
-	t.Cleanup(func() {
-		srv.Close()
-		time.Sleep(time.Minute) // the server lingers
-	})
-	return w
-}
-
-// dial returns a connection to the server.
-func (w *wire) dial() net.Conn {
-	client, err := w.Dial(w.t.Context(), "", "")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { client.Close() })
-	return client
-}
-
-// client returns a Client of the server, of HTTP/1 or HTTP/2.
-func (w *wire) client(version int) *http.Client {
-	tr := &http.Transport{
-		DialContext:        w.Dial,
-		DisableCompression: true,
-		Protocols:          new(http.Protocols),
-	}
-	tr.Protocols.SetHTTP1(version == 1)
-	tr.Protocols.SetUnencryptedHTTP2(version == 2)
-	w.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr}
+func serve(t *testing.T, h http.Handler) *testrig.Network {
+	return testrig.Serve(t, &http.Server{Handler: h})
 }
 
 // A line is a connection on which a client speaks HTTP/1 by hand. What is not
@@ -68,9 +26,9 @@ type line struct {
 	in   *bufio.Reader
 }
 
-func (w *wire) line() *line {
-	conn, heard := w.dial(), make(inbox, 1000)
-	l := &line{w.t, conn, make(chan string, 10000), bufio.NewReader(&reading{from: heard})}
+func newLine(t *testing.T, n *testrig.Network) *line {
+	conn, heard := n.Conn(t), make(inbox, 1000)
+	l := &line{t, conn, make(chan string, 10000), bufio.NewReader(&reading{from: heard})}
 	go func() {
 		for text := range l.out {
 			io.WriteString(conn, text)
@@ -87,7 +45,7 @@ func (w *wire) line() *line {
 			heard <- b[:n]
 		}
 	}()
-	w.t.Cleanup(func() { close(l.out) })
+	t.Cleanup(func() { close(l.out) })
 	return l
 }
 

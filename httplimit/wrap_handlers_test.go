@@ -16,28 +16,29 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 func TestTimeoutHandlers(t *testing.T) {
 	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	bubble(t, "inside", func(t *testing.T) {
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v}, http.TimeoutHandler(hangs, time.Second, "slow").ServeHTTP)
 		if w := s.get(503, "/"); w.Body.String() != "slow" {
 			t.Errorf("%q", w.Body)
 		}
-		v.ended(t, weir.Dropped)
+		v.WantEnded(t, weir.Dropped)
 	})
 	bubble(t, "outside", func(t *testing.T) {
-		v := new(valve)
+		v := new(testrig.Limiter)
 		s := newSite(t, Config{Limiter: v}, hangs)
 		w := httptest.NewRecorder()
-		http.TimeoutHandler(s.handler, time.Second, "slow").ServeHTTP(w, request("GET", "/"))
+		http.TimeoutHandler(s.handler, time.Second, "slow").ServeHTTP(w, testrig.Request("GET", "/"))
 		time.Sleep(time.Second)
 		if w.Code != 503 || w.Body.String() != "slow" {
 			t.Errorf("%d %q", w.Code, w.Body)
 		}
-		v.ended(t, outcome.Late)
+		v.WantEnded(t, outcome.Late)
 	})
 }
 
@@ -48,7 +49,7 @@ func TestMaxBytesReader(t *testing.T) {
 			t.Error(err)
 		}
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
-	}, func(t *testing.T, _ int, srv *httptest.Server, v *valve) {
+	}, func(t *testing.T, _ int, srv *httptest.Server, v *testrig.Limiter) {
 		r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("hello")))
 		r.ContentLength = -1
 		if resp := fetchFrom(t, srv, r); resp.StatusCode != 413 {
@@ -84,7 +85,7 @@ func TestAReverseProxy(t *testing.T) {
 	defer origin.Close()
 	to, _ := url.Parse(origin.URL)
 	proxy := httputil.NewSingleHostReverseProxy(to)
-	over(t, proxy.ServeHTTP, func(t *testing.T, version int, srv *httptest.Server, _ *valve) {
+	over(t, proxy.ServeHTTP, func(t *testing.T, version int, srv *httptest.Server, _ *testrig.Limiter) {
 		hints := 0
 		body := strings.Repeat("x", 1<<20)
 		out, _ := http.NewRequest("POST", srv.URL, io.MultiReader(strings.NewReader(body)))
@@ -99,7 +100,7 @@ func TestAReverseProxy(t *testing.T) {
 			t.Errorf("a body of %d, hints %d, trailer %v", len(got), hints, resp.Trailer)
 		}
 		if version == 1 {
-			resp := fetchFrom(t, srv, request("GET", "/", "Connection: Upgrade", "Upgrade: echo"))
+			resp := fetchFrom(t, srv, testrig.Request("GET", "/", "Connection: Upgrade", "Upgrade: echo"))
 			conn, ok := resp.Body.(io.ReadWriteCloser)
 			if !ok {
 				t.Fatalf("%d", resp.StatusCode)

@@ -14,14 +14,16 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // over serves a handler, behind a Middleware, by HTTP/1 and HTTP/2.
-func over(t *testing.T, h http.HandlerFunc, test func(t *testing.T, version int, srv *httptest.Server, v *valve)) {
+func over(t *testing.T, h http.HandlerFunc, test func(t *testing.T, version int, srv *httptest.Server, v *testrig.Limiter)) {
 	t.Helper()
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprint("HTTP/", version), func(t *testing.T) {
-			v := new(valve)
+			v := new(testrig.Limiter)
 			s := newSite(t, Config{Limiter: v}, h)
 			var running sync.WaitGroup
 			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +36,7 @@ func over(t *testing.T, h http.HandlerFunc, test func(t *testing.T, version int,
 			defer srv.Close()
 			test(t, version, srv, v)
 			running.Wait()
-			v.holds(t, 0, "at the end")
+			v.WantHeld(t, 0, "at the end")
 		})
 	}
 }
@@ -63,8 +65,8 @@ func TestTheWriterIsAsCapableAsTheServers(t *testing.T) {
 				t.Errorf("Hijack over HTTP/2: %v", err)
 			}
 		}
-	}, func(t *testing.T, _ int, srv *httptest.Server, _ *valve) {
-		if body := read(t, fetchFrom(t, srv, request("GET", "/"))); body != "hello" {
+	}, func(t *testing.T, _ int, srv *httptest.Server, _ *testrig.Limiter) {
+		if body := read(t, fetchFrom(t, srv, testrig.Request("GET", "/"))); body != "hello" {
 			t.Errorf("%q", body)
 		}
 	})
@@ -79,14 +81,14 @@ func TestStreaming(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-next
 		}
-	}, func(t *testing.T, _ int, srv *httptest.Server, v *valve) {
-		resp := fetchFrom(t, srv, request("GET", "/"))
+	}, func(t *testing.T, _ int, srv *httptest.Server, v *testrig.Limiter) {
+		resp := fetchFrom(t, srv, testrig.Request("GET", "/"))
 		for n := range 3 {
 			b := make([]byte, 1)
 			if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != fmt.Sprint(n) {
 				t.Errorf("%q, %v", b, err)
 			}
-			v.holds(t, 1, "while it streams")
+			v.WantHeld(t, 1, "while it streams")
 			next <- true
 		}
 		read(t, resp)
@@ -120,7 +122,7 @@ func TestResponsesOfAllKinds(t *testing.T) {
 			b, err := io.ReadAll(r.Body)
 			fmt.Fprint(w, string(b), err)
 		}
-	}, func(t *testing.T, _ int, srv *httptest.Server, _ *valve) {
+	}, func(t *testing.T, _ int, srv *httptest.Server, _ *testrig.Limiter) {
 		for _, path := range []string{"/304", "/204", "/trailers", "/hints", "/length", "/nothing", "/continue"} {
 			hints := 0
 			out, _ := http.NewRequest("GET", srv.URL+path, nil)
@@ -148,7 +150,7 @@ func TestResponsesOfAllKinds(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"/length", "/nothing"} {
-			resp := fetchFrom(t, srv, request("HEAD", path))
+			resp := fetchFrom(t, srv, testrig.Request("HEAD", path))
 			if body := read(t, resp); resp.StatusCode != 200 || body != "" {
 				t.Errorf("HEAD %s: %d %q", path, resp.StatusCode, body)
 			}
@@ -158,7 +160,7 @@ func TestResponsesOfAllKinds(t *testing.T) {
 
 // A rule's refusal asks for no body.
 func TestARefusalAsksForNoBody(t *testing.T) {
-	s := newSite(t, Config{Rules: []Rule{allow(t, "q", 0).Rule}, Limiter: new(valve)}, nil)
+	s := newSite(t, Config{Rules: []Rule{allow(t, "q", 0).Rule}, Limiter: new(testrig.Limiter)}, nil)
 	srv := httptest.NewServer(s.handler)
 	defer srv.Close()
 	asked := false
@@ -206,14 +208,14 @@ func TestFilesAreCopiedByTheServer(t *testing.T) {
 			t.Error(n, err)
 		}
 	}
-	s := newSite(t, Config{Limiter: new(valve)}, copies)
+	s := newSite(t, Config{Limiter: new(testrig.Limiter)}, copies)
 	w := &readingRecorder{ResponseRecorder: httptest.NewRecorder()}
-	s.handler.ServeHTTP(w, request("GET", "/"))
+	s.handler.ServeHTTP(w, testrig.Request("GET", "/"))
 	if len(w.from) != 1 || !strings.Contains(w.from[0], "fileWithoutWriteTo") || w.Body.String() != "hello" {
 		t.Errorf("ReadFrom of %q: want one of a file; %q", w.from, w.Body)
 	}
-	over(t, copies, func(t *testing.T, _ int, srv *httptest.Server, _ *valve) {
-		if body := read(t, fetchFrom(t, srv, request("GET", "/"))); body != "hello" {
+	over(t, copies, func(t *testing.T, _ int, srv *httptest.Server, _ *testrig.Limiter) {
+		if body := read(t, fetchFrom(t, srv, testrig.Request("GET", "/"))); body != "hello" {
 			t.Errorf("%q", body)
 		}
 	})
