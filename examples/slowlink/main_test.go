@@ -3,44 +3,21 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/pipenet"
 )
-
-// pipes is a listener without a network, so that time can be virtual.
-type pipes struct {
-	conns  chan net.Conn
-	closed context.Context
-	close  context.CancelFunc
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed.Done():
-		return nil, net.ErrClosed
-	}
-}
-
-func (p pipes) Close() error   { p.close(); return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestSlowLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		closed, closeAll := context.WithCancel(t.Context())
-		p := pipes{make(chan net.Conn), closed, closeAll}
+		p := pipenet.Listen()
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- serve(ctx, newLink(p)) }()
-		client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			p.conns <- theirs
-			return ours, nil
-		}}}
+		client := http.Client{Transport: &http.Transport{DialContext: p.Dial}}
 		get := func(path string) (int, time.Duration) {
 			began := time.Now()
 			resp, err := client.Get("http://link" + path)

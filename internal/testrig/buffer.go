@@ -11,7 +11,7 @@ type Buffer struct {
 	text bytes.Buffer
 }
 
-// Write is that of io.Writer. It never fails.
+// Write implements io.Writer. It never fails.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,7 +25,7 @@ type Limiter struct {
 // them.
 func Rejecting(err error, after int) *Limiter { return &Limiter{err: err, spared: after} }
 
-// Acquire is that of weir.Limiter.
+// Acquire implements weir.Limiter.
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -45,36 +45,36 @@ func Serve(t testing.TB, srv *http.Server) *Network {
 
 // Dial returns the client's end of a new connection, when the server has accepted the other. It
 // suits http.Transport.
-func (n *Network) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	return n.connect(ctx, client, server)
+func (n *Network) Dial(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx, "") }
+
+// Conn returns the client's end of a new connection. It is closed when the test ends.
+func (n *Network) Conn(t testing.TB) net.Conn {
+	t.Helper()
+	return n.DialFrom(t, "")
 }
 
-// DialFrom returns the client's end of a new connection from an address, such as 192.0.2.1:4711.
+// DialFrom returns the client's end of a new connection from an address, such as 192.0.2.1:4711. It is
+// closed when the test ends.
 func (n *Network) DialFrom(t testing.TB, address string) net.Conn {
 	t.Helper()
-	client, server := net.Pipe()
-	conn, err := n.connect(t.Context(), client, remote{server, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))})
+	conn, err := n.dial(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
-// A remote is the server's end of a connection from an address.
-type remote struct {
-	net.Conn
-	address net.Addr
-}
-
-func (r remote) RemoteAddr() net.Addr { return r.address }
-
-func (n *Network) connect(ctx context.Context, client, server net.Conn) (net.Conn, error) {
+func (n *Network) dial(ctx context.Context, from string) (net.Conn, error) {
 	n.mu.Lock()
 	refuses := n.refuses
 	n.mu.Unlock()
 	if refuses {
 		return nil, syscall.ECONNREFUSED
+	}
+	client, server := net.Pipe()
+	if from != "" {
+		server = From(server, from)
 	}
 	if err := n.Connect(ctx, server); err != nil {
 		return nil, err
@@ -86,16 +86,17 @@ func (n *Network) connect(ctx context.Context, client, server net.Conn) (net.Con
 	return w, nil
 }
 
-// Conn returns the client's end of a new connection, which the test closes at its end.
-func (n *Network) Conn(t testing.TB) net.Conn {
-	t.Helper()
-	conn, err := n.Dial(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
+// From gives a connection a remote address, such as 192.0.2.1:4711.
+func From(conn net.Conn, address string) net.Conn {
+	return remote{conn, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}
 }
+
+type remote struct {
+	net.Conn
+	address net.Addr
+}
+
+func (r remote) RemoteAddr() net.Addr { return r.address }
 
 // Client returns a client of the server for version 1 or 2 of HTTP.
 func (n *Network) Client(t testing.TB, version int) *http.Client { return Client(t, version, n.Dial) }

@@ -53,7 +53,7 @@ func TestAllowAtMostAway(t *testing.T) {
 			c := s.client(client.Config{Away: tt.away, Instances: 2})
 			takes(t, c, "a", 1, 1) // and learns the limit
 			time.Sleep(10 * time.Minute)
-			s.cut()
+			s.network.Silence()
 			lose(t, c)
 			parts(t, c, "a", 4, tt.want...)
 		})
@@ -93,7 +93,7 @@ func TestAllowAtMostIsCharged(t *testing.T) {
 		takes(t, c, "a", 1, 1) // and learns the limit
 		time.Sleep(10 * time.Minute)
 		parts(t, c, "a", 2, 2)
-		s.cut()
+		s.network.Silence()
 		lose(t, c)
 		parts(t, c, "a", 4, 1, 0)
 	})

@@ -68,7 +68,9 @@ func TestFailureModes(t *testing.T) {
 			t.Run(fmt.Sprint(tt.mode, "/", away), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					s := newSite(t)
-					s.refuses.Store(tt.fault == nil)
+					if tt.fault == nil {
+						s.network.Refuse()
+					}
 					s.answer(tt.fault)
 					c := s.client(client.Config{Away: away, LocalQuota: gcra.Per(1, time.Hour, 5), MaxWait: time.Second})
 					got := 0

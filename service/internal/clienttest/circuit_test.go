@@ -23,7 +23,9 @@ func TestProbes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s := newSite(t, every(1000, time.Second))
-				s.refuses.Store(fault == nil)
+				if fault == nil {
+					s.network.Refuse()
+				}
 				s.answer(fault)
 				var told []string
 				c := s.client(client.Config{OnAway: func(err error) { told = append(told, fmt.Sprint(err != nil)) }})
@@ -39,7 +41,7 @@ func TestProbes(t *testing.T) {
 				if n := c.Stats().Requests - before; n < 12 || n > 40 {
 					t.Errorf("%d probes in a minute", n)
 				}
-				s.refuses.Store(false)
+				s.network.Repair()
 				s.answer(nil)
 				for start := time.Now(); c.Stats().Away; time.Sleep(time.Millisecond) {
 					takes(t, c, "a", 1, 1)
@@ -142,7 +144,7 @@ func TestADeadConnectionIsReplaced(t *testing.T) {
 		s := newSite(t, every(1000, time.Second))
 		c := s.client(client.Config{})
 		takes(t, c, "a", 1, 1)
-		s.cut()
+		s.network.Silence()
 		lose(t, c)
 		time.Sleep(100 * time.Millisecond)
 		takes(t, c, "a", 1, 1) // the probe

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
-	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -50,9 +50,9 @@ func TestFleet(t *testing.T) {
 
 // A network is weir serve behind pipes.
 type network struct {
-	t     *testing.T
-	srv   *http.Server
-	pipes *pipenet.Listener
+	*testrig.Network
+	t   *testing.T
+	srv *http.Server
 }
 
 func newNetwork(t *testing.T) *network {
@@ -68,16 +68,8 @@ func newNetwork(t *testing.T) *network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &network{t: t, srv: &http.Server{Handler: api, Protocols: http2()}, pipes: pipenet.Listen()}
-	go func() { _ = n.srv.Serve(n.pipes) }()
-	t.Cleanup(n.stop)
-	return n
-}
-
-func http2() *http.Protocols {
-	p := new(http.Protocols)
-	p.SetUnencryptedHTTP2(true)
-	return p
+	srv := &http.Server{Handler: api}
+	return &network{testrig.Serve(t, srv), t, srv}
 }
 
 func (n *network) stop() { _ = n.srv.Close() }
@@ -89,8 +81,7 @@ type worker struct {
 
 func (n *network) worker() *worker {
 	c, err := client.New(client.Config{
-		URL: "http://weir.test", Away: client.Local, Instances: 2,
-		HTTP: &http.Client{Transport: &http.Transport{Protocols: http2(), DialContext: n.pipes.Dial}},
+		URL: "http://weir.test", Away: client.Local, Instances: 2, HTTP: n.Client(n.t, 2),
 	})
 	if err != nil {
 		n.t.Fatal(err)

@@ -62,13 +62,13 @@ func TestLeavesShareALimit(t *testing.T) {
 		if allowed[3] < 230 {
 			t.Errorf("after a jump of demand: %d allowed in a second, want a share of 266", allowed[3])
 		}
-		s.refuses.Store(true)
+		s.network.Refuse()
 		s.answer(hang)
 		if n := spend(time.Minute); n > 60*limit+burst || n < 60*limit/2 {
 			t.Errorf("%d allowed in a minute without the server", n)
 		}
 		s.answer(nil)
-		s.refuses.Store(false)
+		s.network.Repair()
 		spend(10 * time.Second)
 		if n := spend(10 * time.Second); n < 10*limit*98/100 || n > 10*limit+burst {
 			t.Errorf("the server is back: %d allowed in 10 s of %d a second", n, limit)

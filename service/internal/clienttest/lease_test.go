@@ -170,7 +170,7 @@ func TestLocalLeases(t *testing.T) {
 		s := newSite(t, atOnce(10, time.Hour))
 		c := s.client(client.Config{Instances: 2})
 		held := []*client.Held{hold(t, c), hold(t, c)}
-		s.refuses.Store(true)
+		s.network.Refuse()
 		s.answer(hang)
 		lose(t, c)
 		var permits []weir.Permit

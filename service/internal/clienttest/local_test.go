@@ -25,7 +25,7 @@ func TestShareOfWhatWasLearnt(t *testing.T) {
 			takes(t, c, key, 1, 1)
 			time.Sleep(time.Second)
 		}
-		s.refuses.Store(true)
+		s.network.Refuse()
 		s.answer(hang)
 		lose(t, c)
 		takes(t, c, "few:1", 5, 50)
@@ -78,7 +78,7 @@ func TestWhatIsForbiddenStaysForbidden(t *testing.T) {
 				_, err = c.Take(t.Context(), "a", 1)
 				must(t, err)
 				time.Sleep(time.Second)
-				s.refuses.Store(true)
+				s.network.Refuse()
 				s.answer(hang)
 				lose(t, c)
 				takes(t, c, "a", tt.want, 50)
@@ -105,7 +105,7 @@ func TestLessonsAreRepeated(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		check(t, "lessons", s.requests("GET /rate/a"), 2)
-		s.refuses.Store(true)
+		s.network.Refuse()
 		s.answer(hang)
 		lose(t, c)
 		takes(t, c, "a", 20, 50)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +17,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -28,18 +27,16 @@ import (
 
 // A site is weir serve in the bubble of a test, behind a network of pipes.
 type site struct {
-	t     *testing.T
-	core  *server.Server
-	api   http.Handler
-	pipes *pipenet.Listener
+	t       *testing.T
+	core    *server.Server
+	api     http.Handler
+	network *testrig.Network
 
 	handlers sync.WaitGroup
-	refuses  atomic.Bool  // connections
 	delay    atomic.Int64 // of connections, in nanoseconds
 	mu       sync.Mutex
 	fault    http.HandlerFunc // answers instead, if not nil
 	log      []string         // method and path of each request
-	cables   []*cable
 }
 
 // newSite serves until the test ends.
@@ -49,12 +46,12 @@ func newSite(t *testing.T, of ...config.Rule) *site {
 	must(t, err)
 	api, err := httpapi.New(core, httpapi.Config{})
 	must(t, err)
-	s := &site{t: t, core: core, api: api, pipes: pipenet.Listen()}
+	s := &site{t: t, core: core, api: api, network: testrig.Listen()}
 	srv := &http.Server{Handler: s, Protocols: new(http.Protocols)}
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	srv.Protocols.SetHTTP1(true)
 	var served sync.WaitGroup
-	served.Go(func() { _ = srv.Serve(s.pipes) })
+	served.Go(func() { _ = srv.Serve(s.network) })
 	t.Cleanup(func() {
 		_ = srv.Close()
 		served.Wait()
@@ -84,42 +81,9 @@ func (s *site) configure(cfg httpapi.Config) {
 }
 
 // dial connects to the site.
-func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	if s.refuses.Load() {
-		return nil, syscall.ECONNREFUSED
-	}
+func (s *site) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	time.Sleep(time.Duration(s.delay.Load()))
-	conn, err := s.pipes.Dial(ctx, "", "")
-	if err != nil {
-		return nil, err
-	}
-	c := &cable{Conn: conn}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cables = append(s.cables, c)
-	return c, nil
-}
-
-// A cable is a connection that can be cut without a word to either end.
-type cable struct {
-	net.Conn
-	dead atomic.Bool
-}
-
-func (c *cable) Write(p []byte) (int, error) {
-	if c.dead.Load() {
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
-}
-
-// cut makes all present connections lead nowhere.
-func (s *site) cut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.cables {
-		c.dead.Store(true)
-	}
+	return s.network.Dial(ctx, network, address)
 }
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {

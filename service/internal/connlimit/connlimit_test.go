@@ -13,27 +13,15 @@ import (
 	"time"
 
 	"golang.org/x/net/nettest"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
-// A pipeListener accepts connections that are in memory.
-type pipeListener chan net.Conn
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	conn, ok := <-l
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return conn, nil
-}
-
-func (l pipeListener) Close() error   { close(l); return nil }
-func (l pipeListener) Addr() net.Addr { return nil }
-
 // dial returns both ends of a connection, once it is accepted.
-func (l pipeListener) dial(t *testing.T, limit *Listener) (client net.Conn, server *conn) {
+func dial(t *testing.T, ln *testrig.Network, limit *Listener) (client net.Conn, server *conn) {
 	t.Helper()
 	client, remote := net.Pipe()
-	go func() { l <- remote }()
+	go func() { _ = ln.Connect(t.Context(), remote) }()
 	c, err := limit.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -60,14 +48,14 @@ func TestTheLongestIdleIsReplaced(t *testing.T) {
 		{"the end of a closed connection's request", []step{{"request", 0, 0}, {"leave", 0, 0}, {"answer", 0, 0}, {"come", 3, -1}, {"come", 4, 1}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			ln := make(pipeListener)
+			ln := testrig.Listen()
 			limit := New(ln, 5)
 			defer limit.Close()
 			var clients []net.Conn
 			var conns []*conn
 			gone, replaced := map[int]bool{}, uint64(0)
 			come := func() {
-				client, c := ln.dial(t, limit)
+				client, c := dial(t, ln, limit)
 				clients, conns = append(clients, client), append(conns, c)
 			}
 			for range 3 {
@@ -110,18 +98,10 @@ func TestTheLongestIdleIsReplaced(t *testing.T) {
 	}
 }
 
-// from is a connection from an address.
-type from struct {
-	net.Conn
-	addr net.Addr
-}
-
-func (c from) RemoteAddr() net.Addr { return c.addr }
-
 // A crowd has clients at the other end of a Listener.
 type crowd struct {
 	*testing.T
-	ln       pipeListener
+	ln       *testrig.Network
 	limit    *Listener
 	accepted chan *conn
 }
@@ -130,9 +110,7 @@ type crowd struct {
 // server's; nil if the connection was refused.
 func (w *crowd) come(addr string) (net.Conn, *conn) {
 	w.Helper()
-	client, remote := net.Pipe()
-	w.Cleanup(func() { client.Close() })
-	w.ln <- from{remote, &net.TCPAddr{IP: net.ParseIP(addr), Port: 1}}
+	client := w.ln.DialFrom(w.T, net.JoinHostPort(addr, "1"))
 	synctest.Wait()
 	select {
 	case c := <-w.accepted:
@@ -154,7 +132,7 @@ func (w *crowd) busy(addr string) bool {
 // gather tests with a Listener of ten connections.
 func gather(t *testing.T, test func(*crowd)) {
 	synctest.Test(t, func(t *testing.T) {
-		ln := make(pipeListener, 100)
+		ln := testrig.Listen()
 		w := &crowd{t, ln, New(ln, 10), make(chan *conn, 100)}
 		var all []net.Conn
 		done := make(chan struct{})
@@ -291,12 +269,18 @@ func TestReplaceOthers(t *testing.T) {
 	})
 }
 
+// A backlog is a listener with a connection that it has accepted before Close.
+type backlog struct {
+	net.Listener
+	conn net.Conn
+}
+
+func (b backlog) Accept() (net.Conn, error) { return b.conn, nil }
+
 // After Close, Accept closes connections that were accepted before.
 func TestAcceptAfterClose(t *testing.T) {
-	ln := make(pipeListener, 1)
-	limit := New(ln, 1)
 	client, remote := net.Pipe()
-	ln <- remote
+	limit := New(backlog{testrig.Listen(), remote}, 1)
 	for range 2 {
 		if err := limit.Close(); err != nil {
 			t.Error(err)
@@ -312,11 +296,11 @@ func TestAcceptAfterClose(t *testing.T) {
 
 // CloseUnused spares connections that had a request.
 func TestCloseUnused(t *testing.T) {
-	ln := make(pipeListener)
+	ln := testrig.Listen()
 	limit := New(ln, 3)
 	defer limit.Close()
-	_, unused := ln.dial(t, limit)
-	_, used := ln.dial(t, limit)
+	_, unused := dial(t, ln, limit)
+	_, used := dial(t, ln, limit)
 	limit.ConnState(used, http.StateActive)
 	limit.ConnState(used, http.StateIdle)
 	limit.CloseUnused()

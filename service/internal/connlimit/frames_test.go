@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // sent returns what a client sends that has run f.
@@ -59,7 +61,7 @@ func TestAFloodOfFrames(t *testing.T) {
 	for name, conns := range map[string]int{"one connection": 1, "many": 50} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ln := make(pipeListener)
+				ln := testrig.Listen()
 				limit := New(ln, 1000)
 				defer limit.Close()
 				ping := sent(func(f *http2.Framer) { _ = f.WritePing(false, [8]byte{}) })[len(http2.ClientPreface):]
@@ -67,7 +69,7 @@ func TestAFloodOfFrames(t *testing.T) {
 				var read atomic.Int64
 				start := time.Now()
 				for range conns {
-					client, server := ln.dial(t, limit)
+					client, server := dial(t, ln, limit)
 					defer client.Close()
 					defer server.Close()
 					go func() {
@@ -91,7 +93,7 @@ func TestAFloodOfFrames(t *testing.T) {
 						}
 					}()
 				}
-				calm, server := ln.dial(t, limit)
+				calm, server := dial(t, ln, limit)
 				defer calm.Close()
 				defer server.Close()
 				go func() {
@@ -138,10 +140,10 @@ func TestAFloodOfFrames(t *testing.T) {
 // A connection that pauses ends when it is closed.
 func TestCloseEndsThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ln := make(pipeListener)
+		ln := testrig.Listen()
 		limit := New(ln, 10)
 		defer limit.Close()
-		client, server := ln.dial(t, limit)
+		client, server := dial(t, ln, limit)
 		defer client.Close()
 		start := time.Now()
 		go func() {
@@ -176,11 +178,11 @@ func TestCloseEndsThePause(t *testing.T) {
 // first bytes, also during a handshake.
 func TestHelloTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ln := make(pipeListener)
+		ln := testrig.Listen()
 		limit := New(ln, 10)
 		limit.HelloTime = 10 * time.Second
 		defer limit.Close()
-		client, server := ln.dial(t, limit)
+		client, server := dial(t, ln, limit)
 		defer client.Close()
 		defer server.Close()
 		start := time.Now()

@@ -1,50 +1,29 @@
 package daemon
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/discover"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/ring"
 )
 
-// A logText keeps the output of a logger until take is called.
-type logText struct {
-	mu  sync.Mutex // guards out
-	out bytes.Buffer
-}
-
-func (l *logText) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(b)
-}
-
-func (l *logText) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text := l.out.String()
-	l.out.Reset()
-	return text
-}
-
 // textLog returns a logger without times, and what it has logged since the last call.
 func textLog() (*slog.Logger, func() string) {
-	text := new(logText)
+	text := new(testrig.Buffer)
 	return slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
 		return a
-	}})), text.take
+	}})), text.Take
 }
 
 // A new member is logged when it is reached, or as cut off after a grace, with the reason. Later changes

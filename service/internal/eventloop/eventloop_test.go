@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/eventloop"
 )
 
@@ -87,18 +88,6 @@ func exchange(t *testing.T, c net.Conn, size int) {
 	}
 }
 
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for range 5000 {
-		if holds() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal(what)
-}
-
 // Many connections get what is theirs, and end when their clients end them.
 func TestEcho(t *testing.T) {
 	const clients = 300
@@ -115,7 +104,7 @@ func TestEcho(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "there are goroutines for connections", func() bool { return runtime.NumGoroutine() < before+clients/2 })
+	testrig.Eventually(t, "connections have no goroutines", func() bool { return runtime.NumGoroutine() < before+clients/2 })
 	late := dial()
 	exchange(t, late, 10)
 	if err := late.CloseWrite(); err != nil {
@@ -124,7 +113,7 @@ func TestEcho(t *testing.T) {
 	if b, err := io.ReadAll(late); err != nil || len(b) > 0 {
 		t.Errorf("after the client has sent everything: %q, %v", b, err)
 	}
-	eventually(t, "the end is not seen", func() bool { return ended.Load() == 1 })
+	testrig.Eventually(t, "the end is seen", func() bool { return ended.Load() == 1 })
 }
 
 // A client that does not read delays no other one, and gets everything in the end.
@@ -271,7 +260,7 @@ func TestCloseFromElsewhere(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "not all functions have seen the end", func() bool { return ended.Load() == clients })
+	testrig.Eventually(t, "all functions have seen the end", func() bool { return ended.Load() == clients })
 }
 
 // A loop that always has something to do lets goroutines run, and their connections.
@@ -336,7 +325,7 @@ func TestEnd(t *testing.T) {
 	ln.Close()
 	exchange(t, client, 100)
 	client.Close()
-	eventually(t, "loops go on", func() bool { return runtime.NumGoroutine() <= before && ended.Load() == 1 })
+	testrig.Eventually(t, "all loops have ended", func() bool { return runtime.NumGoroutine() <= before && ended.Load() == 1 })
 	if err := c.Close(); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}

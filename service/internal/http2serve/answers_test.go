@@ -192,7 +192,7 @@ func TestSettingsBetweenAnswers(t *testing.T) {
 
 // blocks returns the header blocks that a client got, each with its stream before it.
 func (c *client) blocks() (all []string) {
-	f := http2.NewFramer(nil, bytes.NewReader(c.got.bytes()))
+	f := http2.NewFramer(nil, strings.NewReader(c.got.String()))
 	for {
 		frame, err := f.ReadFrame()
 		if err != nil {

@@ -2,7 +2,6 @@ package http2serve_test
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -38,14 +37,14 @@ func ask1(t *testing.T, std bool, pause time.Duration, parts ...string) (got []s
 			closed = true
 		default:
 		}
-		got = readAnswers(c.got.bytes())
+		got = readAnswers(c.got.String())
 	})
 	return got, closed
 }
 
 // readAnswers reads answers to their end, or to the first one that is not whole.
-func readAnswers(b []byte) (got []string) {
-	all := bufio.NewReader(bytes.NewReader(b))
+func readAnswers(text string) (got []string) {
+	all := bufio.NewReader(strings.NewReader(text))
 	for {
 		if _, err := all.Peek(1); err != nil {
 			return got
@@ -226,7 +225,7 @@ func compareHalfClosed(t *testing.T, make func(tb testing.TB, std bool) service,
 				t.Fatal(err)
 			}
 			all, _ := io.ReadAll(near) // to the end of the connection
-			got[i] = readAnswers(all)
+			got[i] = readAnswers(string(all))
 			_ = ln.Close()
 			_ = srv.Close()
 		})
@@ -369,7 +368,7 @@ func TestHTTP1Shutdown(t *testing.T) {
 		default:
 			t.Error("Shutdown has left a connection open")
 		}
-		if n := strings.Count(string(c.got.bytes()), "HTTP/1.1 418"); n != 3 {
+		if n := strings.Count(c.got.String(), "HTTP/1.1 418"); n != 3 {
 			t.Errorf("%d answers", n)
 		}
 	})

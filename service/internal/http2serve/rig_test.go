@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/http2serve"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/inline"
@@ -148,28 +148,9 @@ type client struct {
 	nc      net.Conn
 	block   bytes.Buffer
 	encoder *hpack.Encoder
-	got     guarded
+	got     testrig.Buffer
 	ended   chan struct{} // closed when the server has closed the connection
 	last    uint32        // stream
-}
-
-// guarded is bytes that one goroutine writes and another reads.
-type guarded struct {
-	mu sync.Mutex // guards b
-	b  []byte
-}
-
-func (g *guarded) Write(p []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.b = append(g.b, p...)
-	return len(p), nil
-}
-
-func (g *guarded) bytes() []byte {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Clone(g.b)
 }
 
 // dial connects a client of HTTP/2 to a server, which end closes.
@@ -268,7 +249,7 @@ func (c *client) result() *result {
 		r.closed = true
 	default:
 	}
-	f := http2.NewFramer(nil, bytes.NewReader(c.got.bytes()))
+	f := http2.NewFramer(nil, strings.NewReader(c.got.String()))
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	for {
 		frame, err := f.ReadFrame()

@@ -3,8 +3,9 @@ package httpserve
 import (
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // No web site that gives its name our address is served, whatever we listen on.
@@ -35,9 +36,7 @@ func TestPrivateOrigins(t *testing.T) {
 	changed := 0
 	h := Private(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { changed++ }), true, nil)
 	for _, header := range []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: http://evil.example"} {
-		r := httptest.NewRequest("POST", "http://localhost/-/set", nil)
-		name, value, _ := strings.Cut(header, ": ")
-		r.Header.Set(name, value)
+		r := testrig.Request("POST", "http://localhost/-/set", header)
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code != 403 {
 			t.Errorf("%s: %d: want 403", header, w.Code)

@@ -53,12 +53,12 @@ func chaos(t *testing.T, seed uint64) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
 		if r.IntN(3) == 0 {
-			s.silence()
+			s.network.Silence()
 		} else {
 			s.breaks()
 			time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
 		}
-		s.repair()
+		s.network.Repair()
 	}
 	wg.Wait()
 	synctest.Wait()

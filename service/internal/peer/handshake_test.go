@@ -1,7 +1,6 @@
 package peer_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/server"
 )
@@ -21,22 +21,17 @@ import (
 // A tap records what a connection carries.
 type tap struct {
 	net.Conn
-	mu    *sync.Mutex
-	bytes *bytes.Buffer
+	text *testrig.Buffer
 }
 
 func (c tap) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.bytes.Write(b[:n])
+	_, _ = c.text.Write(b[:n])
 	return n, err
 }
 
 func (c tap) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	c.bytes.Write(b)
-	c.mu.Unlock()
+	_, _ = c.text.Write(b)
 	return c.Conn.Write(b)
 }
 
@@ -67,10 +62,10 @@ func TestSecret(t *testing.T) {
 					}
 					refused = append(refused, err.Error())
 				}})
-				var wire bytes.Buffer
+				var wire testrig.Buffer
 				c, err := peer.New(peer.Config{URL: "http://weir", Secret: row.mine, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-					conn, err := s.connect(ctx, network, address)
-					return tap{conn, &mu, &wire}, err
+					conn, err := s.network.Dial(ctx, network, address)
+					return tap{conn, &wire}, err
 				}})
 				if err != nil {
 					t.Fatal(err)
@@ -80,8 +75,8 @@ func TestSecret(t *testing.T) {
 				st, at := c.Stats(), s.Stats()
 				mu.Lock()
 				defer mu.Unlock()
-				if bytes.Contains(wire.Bytes(), secret) || bytes.Contains(wire.Bytes(), other) || wire.Len() < 300 {
-					t.Errorf("sent: %q", wire.String())
+				if sent := wire.String(); strings.Contains(sent, string(secret)) || strings.Contains(sent, string(other)) || len(sent) < 300 {
+					t.Errorf("sent: %q", sent)
 				}
 				if row.err == "" {
 					if !st.State.Up || len(refused) > 0 || st.Refused+at.Refused > 0 {
@@ -205,7 +200,7 @@ func TestOtherServer(t *testing.T) {
 func (s *site) idle(n int) {
 	s.t.Helper()
 	for range n {
-		conn, err := s.connect(s.t.Context(), "tcp", "weir")
+		conn, err := s.network.Dial(s.t.Context(), "tcp", "weir")
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -179,7 +179,7 @@ func TestBreak(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		time.Sleep(time.Minute)
-		s.repair()
+		s.network.Repair()
 		time.Sleep(3 * time.Second)
 		if v, err := decide(c, "b", 1); err != nil || !v.OK {
 			t.Errorf("%+v %v", v, err)
@@ -203,7 +203,7 @@ func TestSilence(t *testing.T) {
 		}
 		decide(c, "a", 1)
 		results := waiters(t, t.Context(), c, "a", 1)
-		s.silence()
+		s.network.Silence()
 		began := time.Now()
 		if err := <-results; !errors.Is(err, peer.ErrUnavailable) {
 			t.Error(err)
@@ -230,7 +230,7 @@ func TestOrder(t *testing.T) {
 		var mu sync.Mutex
 		var leases []int // in the order in which they are granted
 		var wg sync.WaitGroup
-		release := s.hold()
+		release := s.network.Hold()
 		for i := range places {
 			wg.Go(func() {
 				if i%2 == 0 {
@@ -389,17 +389,15 @@ func TestTwoConnections(t *testing.T) {
 		if n := s.Stats().Conns; n != 2 {
 			t.Errorf("%d connections", n)
 		}
-		s.mu.Lock()
-		s.cut = true
-		s.cables[0].Close()
-		s.mu.Unlock()
+		s.network.Refuse()
+		s.network.Conns()[0].Close()
 		synctest.Wait()
 		for range 10 {
 			if _, err := decide(c, "a", 1); err != nil {
 				t.Error(err)
 			}
 		}
-		s.repair()
+		s.network.Repair()
 		time.Sleep(3 * time.Second)
 		if n := s.Stats().Conns; n != 2 {
 			t.Errorf("%d connections", n)

@@ -2,7 +2,6 @@ package peer_test
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -10,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/server"
@@ -53,19 +52,15 @@ func newHandler(t testing.TB, cfg peer.HandlerConfig) *peer.Handler {
 // A site is an instance in the bubble of a test, behind a network of pipes.
 type site struct {
 	*peer.Handler
-	t     *testing.T
-	pipes *pipenet.Listener
-	http  *http.Server
-
-	mu     sync.Mutex // guards what follows
-	cables []*cable
-	cut    bool // no new connections
+	t       *testing.T
+	network *testrig.Network
+	http    *http.Server
 }
 
 // newSite serves until the test ends.
 func newSite(t *testing.T, cfg peer.HandlerConfig) *site {
 	t.Helper()
-	s := &site{t: t, pipes: pipenet.Listen()}
+	s := &site{t: t, network: testrig.Listen()}
 	if cfg.Decider == nil {
 		cfg.Decider = newServer(t, server.Config{}, one("all", quota(10, time.Second, config.GCRA)))
 	}
@@ -74,7 +69,7 @@ func newSite(t *testing.T, cfg peer.HandlerConfig) *site {
 	mux.Handle(peer.Path, s.Handler)
 	s.http = &http.Server{Handler: mux}
 	var served sync.WaitGroup
-	served.Go(func() { _ = s.http.Serve(s.pipes) })
+	served.Go(func() { _ = s.http.Serve(s.network) })
 	t.Cleanup(func() {
 		_ = s.http.Close()
 		served.Wait()
@@ -90,7 +85,7 @@ func newSite(t *testing.T, cfg peer.HandlerConfig) *site {
 func (s *site) dial(cfg peer.Config) *peer.Client {
 	s.t.Helper()
 	cfg.URL = "http://weir"
-	cfg.Dial = s.connect
+	cfg.Dial = s.network.Dial
 	c, err := peer.New(cfg)
 	if err != nil {
 		s.t.Fatal(err)
@@ -100,99 +95,11 @@ func (s *site) dial(cfg peer.Config) *peer.Client {
 	return c
 }
 
-// connect makes a connection.
-func (s *site) connect(ctx context.Context, network, address string) (net.Conn, error) {
-	s.mu.Lock()
-	cut := s.cut
-	s.mu.Unlock()
-	if cut {
-		return nil, net.ErrClosed
-	}
-	conn, err := s.pipes.Dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	c := &cable{Conn: conn}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cables = append(s.cables, c)
-	return c, nil
-}
-
-// A cable is the client's end of a connection, which a test can disturb.
-type cable struct {
-	net.Conn
-	mu     sync.Mutex // guards what follows
-	silent bool
-	held   chan struct{} // writes wait for its end; nil if they do not
-}
-
-// hold lets writes of the client wait until release is called.
-func (s *site) hold() (release func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	held := make(chan struct{})
-	for _, c := range s.cables {
-		c.mu.Lock()
-		c.held = held
-		c.mu.Unlock()
-	}
-	return func() { close(held) }
-}
-
-// silence loses all that is sent from now on, in both directions, without a sign.
-func (s *site) silence() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.cables {
-		c.mu.Lock()
-		c.silent = true
-		c.mu.Unlock()
-	}
-}
-
-// breaks breaks all connections, and allows no new ones.
+// breaks breaks all connections, and allows no new ones until the network is repaired.
 func (s *site) breaks() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cut = true
-	for _, c := range s.cables {
+	s.network.Refuse()
+	for _, c := range s.network.Conns() {
 		_ = c.Close()
-	}
-}
-
-// repair allows new connections.
-func (s *site) repair() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cut = false
-}
-
-func (c *cable) isSilent() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.silent
-}
-
-func (c *cable) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	held := c.held
-	c.mu.Unlock()
-	if held != nil {
-		<-held
-	}
-	if c.isSilent() {
-		return len(b), nil
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *cable) Read(b []byte) (int, error) {
-	for {
-		n, err := c.Conn.Read(b)
-		if err != nil || !c.isSilent() {
-			return n, err
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -12,26 +13,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// A remote is the server's end of a connection from an address.
-type remote struct {
-	net.Conn
-	addr *net.TCPAddr
-}
-
-func (r remote) RemoteAddr() net.Addr { return r.addr }
-
 // site is a proxy behind a listener that tells addresses apart, in virtual time.
 type site struct {
 	*proxy.Proxy
-	conns chan net.Conn
+	t       *testing.T
+	network *testrig.Network
 }
 
 func newSite(t *testing.T, cfg proxy.Config) site {
-	p, ln := newProxy(t, cfg), newPipes()
+	p, ln := newProxy(t, cfg), testrig.Listen()
 	conns := connlimit.New(ln, 20_000)
 	srv := &http.Server{Handler: p, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	srv.ConnState, srv.ConnContext = conns.ConnState, conns.ConnContext
@@ -42,14 +37,12 @@ func newSite(t *testing.T, cfg proxy.Config) site {
 		want(t, p, 0, 0)
 		long(t, p, 0)
 	})
-	return site{p, ln.conns}
+	return site{p, t, ln}
 }
 
 // dial connects from an address, 192.0.2.0 and the number.
 func (s site) dial(from byte) net.Conn {
-	client, server := net.Pipe()
-	s.conns <- remote{server, &net.TCPAddr{IP: net.IPv4(192, 0, 2, from), Port: 4000}}
-	return client
+	return s.network.DialFrom(s.t, fmt.Sprintf("192.0.2.%d:4000", from))
 }
 
 // get returns the status of a request on a new connection; 0 if there is no answer.

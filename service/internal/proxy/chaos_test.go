@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
@@ -82,7 +83,7 @@ func chaos(t *testing.T, l proxy.Limit, own bool) {
 
 	client := &http.Transport{DialContext: dial, MaxIdleConnsPerHost: chaosClients}
 	storm(t, p, client)
-	eventually(t, "nothing is in flight", idle(p))
+	testrig.Eventually(t, "nothing is in flight", idle(p))
 	st := p.Stats()
 	if sum := st.Admitted + st.Rejected[weir.OverLimit] + st.Rejected[weir.QueueFull] + st.Rejected[weir.Overdue] + st.Rejected[weir.TooLate] + st.Cancelled; sum > uint64(served.Load()) || sum < uint64(served.Load())*9/10 {
 		t.Errorf("%+v: %d decisions on %d requests", st, sum, served.Load())
@@ -266,7 +267,7 @@ func admitsExactly(t *testing.T, p *proxy.Proxy, dial func(context.Context, stri
 			resp.Body.Close()
 		})
 	}
-	eventually(t, "the limit is reached", func() bool { return p.Stats().Inflight == fullLimit })
+	testrig.Eventually(t, "the limit is reached", func() bool { return p.Stats().Inflight == fullLimit })
 	resp, err := client.Get("http://proxy.test/")
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +278,7 @@ func admitsExactly(t *testing.T, p *proxy.Proxy, dial func(context.Context, stri
 	}
 	close(open)
 	all.Wait()
-	eventually(t, "all have left", idle(p))
+	testrig.Eventually(t, "all have left", idle(p))
 	if n := p.Stats().Admitted - before.Admitted; n != fullLimit {
 		t.Errorf("%d admitted: want %d", n, fullLimit)
 	}

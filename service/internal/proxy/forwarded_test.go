@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -53,12 +54,8 @@ func TestForwarded(t *testing.T) {
 					return answer(200), nil
 				}),
 			})
-			r := httptest.NewRequestWithContext(t.Context(), "GET", "http://shop.example/", nil)
+			r := testrig.Request("GET", "http://shop.example/", tt.sends...)
 			r.RemoteAddr = tt.peer
-			for _, h := range tt.sends {
-				name, value, _ := strings.Cut(h, ": ")
-				r.Header.Add(name, value)
-			}
 			p.ServeHTTP(httptest.NewRecorder(), r)
 			if got != tt.want {
 				t.Errorf("the origin gets %s: want %s", got, tt.want)

@@ -1,16 +1,15 @@
 package proxy_test
 
 import (
-	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
@@ -19,18 +18,13 @@ import (
 // one connection.
 func overHTTP2(t *testing.T, cfg proxy.Config, f func(*proxy.Proxy, *http.Client)) {
 	synctest.Test(t, func(t *testing.T) {
-		p, ln := newProxy(t, cfg), newPipes()
+		p, ln := newProxy(t, cfg), testrig.Listen()
 		srv := httpserve.New(p, slog.New(slog.DiscardHandler))
 		httpserve.SpeakHTTP2(srv, time.Hour)
 		go func() { _ = srv.Serve(p.Listener(ln)) }()
-		tr := &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) {
-			client, server := net.Pipe()
-			ln.conns <- server
-			return client, nil
-		}}
-		tr.Protocols.SetUnencryptedHTTP2(true)
-		f(p, &http.Client{Transport: tr})
-		tr.CloseIdleConnections()
+		client := ln.Client(t, 2)
+		f(p, client)
+		client.CloseIdleConnections()
 		srv.Close()
 		time.Sleep(time.Hour)
 		want(t, p, 0, 0)

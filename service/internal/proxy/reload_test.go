@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -182,7 +183,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		}
 	})
 	all.Wait()
-	eventually(t, "everything has ended", func() bool { st := p.Stats(); return st.Inflight == 0 && st.Waiting == 0 && st.Abandoned == 0 })
+	testrig.Eventually(t, "everything has ended", func() bool { st := p.Stats(); return st.Inflight == 0 && st.Waiting == 0 && st.Abandoned == 0 })
 	r := p.Report()
 	st := p.Stats()
 	var rejected uint64

@@ -10,11 +10,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
@@ -95,33 +95,6 @@ func long(t testing.TB, p *proxy.Proxy, n int) {
 	}
 }
 
-// pipes is a listener in memory, so that a real http.Server runs in virtual
-// time.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "192.0.2.1:80" }
-
 // A wire is a client's connection to a proxy, spoken by hand.
 type wire struct {
 	t    *testing.T
@@ -157,11 +130,10 @@ func overWire(t *testing.T, cfg proxy.Config, f func(*testing.T, *proxy.Proxy, w
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := newProxy(t, cfg)
-		ln := newPipes()
+		ln := testrig.Listen()
 		srv := &http.Server{Handler: p, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		go func() { _ = srv.Serve(p.Listener(ln)) }()
-		client, server := net.Pipe()
-		ln.conns <- server
+		client := ln.Conn(t)
 		f(t, p, wire{t, client, bufio.NewReader(client)})
 		client.Close()
 		srv.Close()

@@ -10,9 +10,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -30,17 +30,6 @@ func inFront(t *testing.T, h http.Handler, cfg proxy.Config) (*proxy.Proxy, *htt
 	front.Start()
 	t.Cleanup(front.Close)
 	return p, front
-}
-
-// eventually waits for what happens on other goroutines.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 func idle(p *proxy.Proxy) func() bool {
@@ -80,7 +69,7 @@ func TestStream(t *testing.T) {
 	if _, err := io.Copy(io.Discard, lines); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the permit is free", idle(p))
+	testrig.Eventually(t, "the permit is free", idle(p))
 	if st := p.Stats(); st.Outcomes[weir.Success] != 1 {
 		t.Errorf("%+v: want a success", st)
 	}
@@ -109,7 +98,7 @@ func TestClientLeavesStream(t *testing.T) {
 	want(t, p, 1, 0)
 	leave()
 	<-ended
-	eventually(t, "the permit is free", idle(p))
+	testrig.Eventually(t, "the permit is free", idle(p))
 }
 
 // An upgraded connection is no work in flight.
@@ -156,7 +145,7 @@ func TestUpgrade(t *testing.T) {
 				}
 				conn.Close()
 			}
-			eventually(t, "the permit is free", idle(p))
+			testrig.Eventually(t, "the permit is free", idle(p))
 		})
 	}
 }

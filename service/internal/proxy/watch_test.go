@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -9,33 +8,19 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// A journal is a log as text.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-// messages returns those of the lines, in order.
-func (j *journal) messages() (all []string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for line := range strings.Lines(j.text.String()) {
+// messages returns those of the lines of a log, in order.
+func messages(log *testrig.Buffer) (all []string) {
+	for line := range strings.Lines(log.String()) {
 		var l struct{ Msg string }
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			panic(err)
@@ -78,7 +63,7 @@ func TestStatus(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var bad atomic.Bool
 				var count atomic.Int64
-				j := &journal{}
+				j := new(testrig.Buffer)
 				p := newProxy(t, proxy.Config{
 					Limit: proxy.FixedLimit(10), Logger: slog.New(slog.NewJSONHandler(j, nil)),
 					Transport: origin(func(*http.Request) (*http.Response, error) {
@@ -112,7 +97,7 @@ func TestStatus(t *testing.T) {
 					want = nil
 				}
 				// The first look may see a moment before.
-				got := strings.Join(j.messages(), "; ")
+				got := strings.Join(messages(j), "; ")
 				if w := strings.Join(want, "; "); plain(got) != plain(w) {
 					t.Errorf("the log says %q: want %q", got, w)
 				}
@@ -216,7 +201,7 @@ func TestWellWithoutTraffic(t *testing.T) {
 // However often the condition changes, there are few lines.
 func TestTheLogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &journal{}
+		j := new(testrig.Buffer)
 		p := newProxy(t, proxy.Config{
 			Limit: proxy.FixedLimit(10), Logger: slog.New(slog.NewJSONHandler(j, nil)),
 			Transport: origin(func(*http.Request) (*http.Response, error) {
@@ -233,7 +218,7 @@ func TestTheLogIsBounded(t *testing.T) {
 		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); {
 			ask(t.Context(), p)
 		}
-		if n := len(j.messages()); n < 5 || n > 30 {
+		if n := len(messages(j)); n < 5 || n > 30 {
 			t.Errorf("%d lines in five minutes: want at most one in ten seconds", n)
 		}
 	})

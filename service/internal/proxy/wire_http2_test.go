@@ -166,7 +166,7 @@ func judgeStream(t testing.TB, f *front, s stream) string {
 	}()
 	time.Sleep(2 * time.Second)
 	synctest.Wait()
-	return a.String() + "\norigin:\n" + f.origin.received()
+	return a.String() + "\norigin:\n" + f.origin.got.String()
 }
 
 // writeFields writes a header or a trailer of stream 1.

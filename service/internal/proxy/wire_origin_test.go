@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/httpserve"
 )
 
@@ -18,9 +19,9 @@ import (
 // the script for its path, or 200.
 type scripted struct {
 	setting
-	mu   sync.Mutex
-	got  bytes.Buffer // on any connection: this proxy has two kinds
+	got  testrig.Buffer // on any connection: this proxy has two kinds
 	real *http.Server
+	mu   sync.Mutex // guards all
 	all  []net.Conn
 }
 
@@ -57,15 +58,12 @@ func (o *scripted) transport(s setting) *http.Transport {
 // A tap records what is read.
 type tap struct {
 	net.Conn
-	mu  *sync.Mutex
-	got *bytes.Buffer
+	got *testrig.Buffer
 }
 
 func (c tap) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.got.Write(b[:n])
+	_, _ = c.got.Write(b[:n])
 	return n, err
 }
 
@@ -73,11 +71,11 @@ func (o *scripted) dial(context.Context, string, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c := tap{ours, &o.mu, &o.got}
+	c := tap{ours, &o.got}
 	o.all = append(o.all, ours)
 	if o.real != nil {
-		ln := newPipes()
-		go func() { ln.conns <- c }()
+		ln := pipenet.Listen()
+		go func() { _ = ln.Connect(context.Background(), c) }()
 		go func() { _ = o.real.Serve(ln) }()
 	} else {
 		go o.serve(c)
@@ -156,11 +154,4 @@ func (o *scripted) serve(c net.Conn) {
 			return
 		}
 	}
-}
-
-// received returns what the origin got, connection by connection.
-func (o *scripted) received() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.got.String()
 }

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,11 +15,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/proxy"
@@ -33,7 +33,8 @@ import (
 
 // A front is a proxy with its clients and its origin.
 type front struct {
-	clients chan net.Conn
+	t       testing.TB
+	network *testrig.Network // of its clients
 	origin  *scripted
 	stop    func()
 }
@@ -47,29 +48,27 @@ type setting struct {
 
 // newWeir returns this proxy, served as weir proxy does.
 func newWeir(t testing.TB, s setting) *front {
-	f := &front{origin: newScripted(s)}
+	f := &front{t: t, network: testrig.Listen(), origin: newScripted(s)}
 	cfg := proxy.Config{Origins: []string{"http://origin.test"}, Dial: f.origin.dial, Limit: proxy.FixedLimit(50)}
 	if s.http2Origin {
 		cfg.Origins = []string{"h2c://origin.test"}
 	}
 	p := newProxy(t, cfg)
-	ln := newPipes()
-	conns := connlimit.New(ln, 100)
+	conns := connlimit.New(f.network, 100)
 	conns.TLS = s.tls
 	srv := httpserve.New(p, slog.New(slog.DiscardHandler))
 	srv.DisableGeneralOptionsHandler = true
 	httpserve.SpeakHTTP2(srv, 30*time.Second)
 	srv.ConnState, srv.ConnContext = conns.ConnState, conns.ConnContext
 	go func() { _ = srv.Serve(p.Listener(conns)) }()
-	f.clients = ln.conns
 	f.stop = func() { srv.Close(); f.origin.stop() }
 	return f
 }
 
 // newBare returns the proxy of net/http. It answers 502 for a status that HTTP does not have: without
 // ModifyResponse, it panics.
-func newBare(_ testing.TB, s setting) *front {
-	f := &front{origin: newScripted(s)}
+func newBare(t testing.TB, s setting) *front {
+	f := &front{t: t, network: testrig.Listen(), origin: newScripted(s)}
 	target := &url.URL{Scheme: "http", Host: "origin.test"}
 	rp := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -88,25 +87,19 @@ func newBare(_ testing.TB, s setting) *front {
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	srv := httpserve.New(rp, slog.New(slog.DiscardHandler))
-	ln := newPipes()
 	httpserve.SpeakHTTP2(srv, 30*time.Second)
 	if s.tls != nil {
 		srv.TLSConfig, srv.Protocols = s.tls.Clone(), nil
-		go func() { _ = srv.ServeTLS(ln, "", "") }()
+		go func() { _ = srv.ServeTLS(f.network, "", "") }()
 	} else {
-		go func() { _ = srv.Serve(ln) }()
+		go func() { _ = srv.Serve(f.network) }()
 	}
-	f.clients = ln.conns
 	f.stop = func() { srv.Close(); f.origin.stop() }
 	return f
 }
 
 // dial opens a connection of a client.
-func (f *front) dial() net.Conn {
-	client, server := net.Pipe()
-	f.clients <- remote{server, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711}}
-	return client
-}
+func (f *front) dial() net.Conn { return f.network.DialFrom(f.t, "192.0.2.1:4711") }
 
 // dialer returns a function that dials, for an http.Transport.
 func (f *front) dialer() func(context.Context, string, string) (net.Conn, error) {
@@ -130,34 +123,22 @@ func (v verdict) String() string {
 func judge(t testing.TB, f *front, sends string) verdict {
 	c := f.dial()
 	defer c.Close()
-	var mu sync.Mutex
-	var got bytes.Buffer
-	closed := false
+	var got testrig.Buffer
+	var closed atomic.Bool
 	go func() {
-		b := make([]byte, 4096)
-		for {
-			n, err := c.Read(b)
-			mu.Lock()
-			got.Write(b[:n])
-			closed = closed || err == io.EOF
-			mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
+		_, err := io.Copy(&got, c)
+		closed.Store(err == nil)
 	}()
 	go func() { _, _ = io.WriteString(c, sends) }()
 	synctest.Wait()
 	time.Sleep(2 * time.Second) // over the time-out for 100 Continue
 	synctest.Wait()
-	mu.Lock()
-	defer mu.Unlock()
-	return verdict{answersIn(got.Bytes(), sends), f.origin.received(), closed}
+	return verdict{answersIn(got.String(), sends), f.origin.got.String(), closed.Load()}
 }
 
 // answersIn parses the answers that a client got to its requests, as far as they are HTTP.
-func answersIn(got []byte, sends string) (all []string) {
-	r := bufio.NewReader(bytes.NewReader(got))
+func answersIn(got, sends string) (all []string) {
+	r := bufio.NewReader(strings.NewReader(got))
 	for {
 		if _, err := r.Peek(1); err != nil {
 			return all

@@ -10,42 +10,32 @@ import (
 	"time"
 
 	"github.com/pires/go-proxyproto"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
-type pipes chan net.Conn
+// A network has an error instead of a connection that is nil.
+type network struct{ *testrig.Network }
 
-func (p pipes) Accept() (net.Conn, error) {
-	c, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	if c == nil {
+func (n network) Accept() (net.Conn, error) {
+	c, err := n.Network.Accept()
+	if c == nil && err == nil {
 		return nil, errors.New("too many open files")
 	}
-	return c, nil
+	return c, err
 }
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-// remote is the server's end of a connection from an address.
-type remote struct {
-	net.Conn
-	from net.Addr
-}
-
-func (r remote) RemoteAddr() net.Addr { return r.from }
 
 // A door is a Listener that trusts 10.0.0.0/8, with what it has accepted and refused.
 type door struct {
 	t        *testing.T
-	in       pipes
+	in       network
 	accepted chan net.Conn
 	failures chan error
 }
 
 func open(t *testing.T, test func(door)) {
 	synctest.Test(t, func(t *testing.T) {
-		d := door{t, make(pipes), make(chan net.Conn, 2000), make(chan error, 2000)}
+		d := door{t, network{testrig.Listen()}, make(chan net.Conn, 2000), make(chan error, 2000)}
 		trusted := netip.MustParsePrefix("10.0.0.0/8")
 		l := New(d.in, Config{Trusted: trusted.Contains, Timeout: 10 * time.Second, Failed: func(_ net.Addr, err error) { d.failures <- err }})
 		ended := make(chan struct{})
@@ -69,8 +59,7 @@ func open(t *testing.T, test func(door)) {
 
 // come opens a connection and sends bytes.
 func (d door) come(from, sends string) net.Conn {
-	client, server := net.Pipe()
-	d.in <- remote{server, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}
+	client := d.in.DialFrom(d.t, from)
 	go func() { _, _ = io.WriteString(client, sends) }()
 	synctest.Wait()
 	return client
@@ -212,7 +201,7 @@ func TestPending(t *testing.T) {
 // An error of Accept goes to the server, which decides what to do, and ends nothing.
 func TestAcceptError(t *testing.T) {
 	open(t, func(d door) {
-		d.in <- nil
+		_ = d.in.Connect(d.t.Context(), nil)
 		defer d.come("192.0.2.1:5", get).Close()
 		d.gets("192.0.2.1:5", get)
 	})
@@ -229,7 +218,7 @@ func FuzzHeader(f *testing.F) {
 			_, _ = client.Write(sends)
 			client.Close()
 		}()
-		c, err := readHeader(remote{server, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 5}})
+		c, err := readHeader(testrig.From(server, "10.0.0.1:5"))
 		if err != nil {
 			server.Close()
 			return

@@ -3,39 +3,20 @@ package origin_test
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/lab/origin"
 )
 
-// pipes are a network in memory, for net/http in a bubble.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	if c, ok := <-p; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
-
-func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
-	here, there := net.Pipe()
-	p <- there
-	return here, nil
-}
-
 // online plays a story with an origin behind net/http.
-func online(t *testing.T, cfg origin.Config, story func(t *testing.T, s *scene, network pipes)) {
+func online(t *testing.T, cfg origin.Config, story func(t *testing.T, s *scene, network *pipenet.Listener)) {
 	t.Helper()
 	play(t, cfg, func(t *testing.T, s *scene) {
-		network := make(pipes)
+		network := pipenet.Listen()
 		srv := &http.Server{Handler: s.Origin}
 		go func() { _ = srv.Serve(network) }()
 		defer srv.Close()
@@ -43,8 +24,8 @@ func online(t *testing.T, cfg origin.Config, story func(t *testing.T, s *scene, 
 	})
 }
 
-func post(ctx context.Context, network pipes, body string) (status int, err error) {
-	client := &http.Client{Transport: &http.Transport{DialContext: network.dial, DisableKeepAlives: true}}
+func post(ctx context.Context, network *pipenet.Listener, body string) (status int, err error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: network.Dial, DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://origin/", strings.NewReader(body))
 	if err != nil {
 		return 0, err
@@ -68,7 +49,7 @@ func TestClientHangsUp(t *testing.T) {
 		{true, origin.Done{End: 1 * second, Status: 499, Abandoned: true}},
 	} {
 		cfg := origin.Config{Workers: 1, ServiceTime: every(2 * second), CancelAbandoned: tt.cancel}
-		online(t, cfg, func(t *testing.T, s *scene, network pipes) {
+		online(t, cfg, func(t *testing.T, s *scene, network *pipenet.Listener) {
 			ctx, cancel := context.WithTimeout(t.Context(), second)
 			defer cancel()
 			if status, err := post(ctx, network, "a body"); err == nil {
@@ -81,7 +62,7 @@ func TestClientHangsUp(t *testing.T) {
 
 func TestClientStays(t *testing.T) {
 	cfg := origin.Config{Workers: 1, ServiceTime: every(40 * second), CancelAbandoned: true}
-	online(t, cfg, func(t *testing.T, s *scene, network pipes) {
+	online(t, cfg, func(t *testing.T, s *scene, network *pipenet.Listener) {
 		if status, err := post(t.Context(), network, "a body"); status != 200 || err != nil {
 			t.Errorf("%d, %v: want 200", status, err)
 		}
@@ -100,8 +81,8 @@ func TestSlowBody(t *testing.T) {
 		{31 * second, origin.Done{End: 30 * second, Status: 400, Abandoned: true}},
 	} {
 		cfg := origin.Config{Workers: 1, ServiceTime: every(5 * second), CancelAbandoned: true}
-		online(t, cfg, func(t *testing.T, s *scene, network pipes) {
-			conn, _ := network.dial(t.Context(), "", "")
+		online(t, cfg, func(t *testing.T, s *scene, network *pipenet.Listener) {
+			conn, _ := network.Dial(t.Context(), "", "")
 			defer conn.Close()
 			go func() { _, _ = io.Copy(io.Discard, conn) }() // takes the answer
 			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: origin\r\nContent-Length: 4\r\n\r\nab")

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
@@ -290,7 +291,7 @@ func TestNonsenseWithABodyThatDoesNotCome(t *testing.T) {
 		t.Run(fmt.Sprintf("%.60q", r.request), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := serve(t, newSite(t, httpapi.Config{}, allKeys(1, time.Hour, config.Fixed)))
-				conn := w.dial()
+				conn := w.Conn(t)
 				defer conn.Close()
 				start := time.Now()
 				go io.WriteString(conn, first+host+"Content-Length: 10\r\n"+rest)
@@ -320,7 +321,7 @@ func (r raw) test(t *testing.T) {
 	var words strings.Builder
 	w := serve(t, site, log.New(&words, "", 0))
 	r.check(t, w)
-	if a := fetch(t, w.client(1), "POST", "/rate/somebody-else", ""); a.status != 200 {
+	if a := fetch(t, w.Client(t, 1), "POST", "/rate/somebody-else", ""); a.status != 200 {
 		t.Errorf("afterwards %d %s", a.status, a.body)
 	}
 	if words.Len() > 0 {
@@ -328,9 +329,9 @@ func (r raw) test(t *testing.T) {
 	}
 }
 
-func (r raw) check(t *testing.T, w *wire) {
+func (r raw) check(t *testing.T, w *testrig.Network) {
 	t.Helper()
-	conn := w.dial()
+	conn := w.Conn(t)
 	defer conn.Close()
 	go io.WriteString(conn, r.request)
 	method, _, _ := strings.Cut(r.request, " ")

@@ -151,7 +151,7 @@ func TestBodiesAtATime(t *testing.T) {
 		half := strings.Repeat(" ", 2000<<10)
 		answers := make(chan int, 40)
 		for range 40 {
-			conn := w.client(version)
+			conn := w.Client(t, version)
 			go func() {
 				stalled, _ := io.Pipe() // it never goes on
 				r, _ := http.NewRequest("POST", "http://weir/rate", struct {
@@ -176,7 +176,7 @@ func TestBodiesAtATime(t *testing.T) {
 		if busy := counts[503] + counts[0]; busy < 20 || counts[408] < 7 || counts[408]+busy != 40 {
 			t.Errorf("%v", counts)
 		}
-		if a := fetch(t, w.client(version), "POST", "/rate", `[{"key":"a"}]`); a.status != 200 {
+		if a := fetch(t, w.Client(t, version), "POST", "/rate", `[{"key":"a"}]`); a.status != 200 {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	})

@@ -139,7 +139,7 @@ func TestCheckDoesNotReadBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wire := serve(t, threeADay(t, httpapi.Config{}))
 		for _, want := range []string{"200 OK", "200 OK", "200 OK", "429 Too Many Requests"} {
-			conn := wire.dial()
+			conn := wire.Conn(t)
 			fmt.Fprint(conn, "POST /check/a HTTP/1.1\r\nHost: weir\r\nWeir-Key: a\r\nContent-Length: 1000000\r\n\r\n")
 			began := time.Now()
 			head := make([]byte, 64)

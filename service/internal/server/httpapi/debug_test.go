@@ -83,7 +83,7 @@ func TestDebugThatTakesLong(t *testing.T) {
 		}
 		w := serve(t, api)
 		for version := 1; version <= 2; version++ {
-			resp, err := w.client(version).Get("http://weir/debug")
+			resp, err := w.Client(t, version).Get("http://weir/debug")
 			if err != nil {
 				t.Errorf("HTTP/%d: %v", version, err)
 				continue

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
@@ -41,7 +42,7 @@ func overBoth(t *testing.T, cfg httpapi.Config, window time.Duration, limit, que
 			srv.Protocols.SetUnencryptedHTTP2(true)
 			go srv.Serve(ln)
 			t.Cleanup(func() { srv.Close() })
-			test(t, &gocc{t, site, "http://" + ln.Addr().String(), newClient(t, version, nil)})
+			test(t, &gocc{t, site, "http://" + ln.Addr().String(), testrig.Client(t, version, nil)})
 		})
 	}
 }

@@ -1,18 +1,16 @@
 package httpapi_test
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -79,10 +77,7 @@ func newRequest(method, url, body string, headers ...string) *http.Request {
 	if body == "" {
 		r.Body, r.ContentLength = http.NoBody, 0
 	}
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Add(name, value)
-	}
+	testrig.AddHeader(r.Header, headers...)
 	return r
 }
 
@@ -100,49 +95,11 @@ func read(t testing.TB, r *http.Request, resp *http.Response) *answer {
 	return a
 }
 
-// A wire is a server over pipes, so that it runs in virtual time.
-type wire struct {
-	*pipenet.Listener
-	t *testing.T
-}
-
-// serve serves in a bubble, until the test ends. It repeats the server of httplimit's tests,
-// because what both could import would have package testing outside of tests.
-func serve(t *testing.T, h http.Handler, words ...*log.Logger) *wire {
-	w := &wire{pipenet.Listen(), t}
-	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), DisableGeneralOptionsHandler: true, WriteTimeout: httpapi.DefaultAnswerTimeout}
+// serve serves in a bubble, until the test ends.
+func serve(t *testing.T, h http.Handler, words ...*log.Logger) *testrig.Network {
+	srv := &http.Server{Handler: h, DisableGeneralOptionsHandler: true, WriteTimeout: httpapi.DefaultAnswerTimeout}
 	for _, l := range words {
 		srv.ErrorLog = l
 	}
-	srv.Protocols.SetHTTP1(true)
-	srv.Protocols.SetUnencryptedHTTP2(true)
-	go srv.Serve(w)
-	t.Cleanup(func() {
-		srv.Close()
-		time.Sleep(time.Minute) // the server lingers
-	})
-	return w
-}
-
-// dial returns a connection to the server.
-func (w *wire) dial() net.Conn {
-	client, err := w.Dial(w.t.Context(), "", "")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { client.Close() })
-	return client
-}
-
-// client returns a Client of the server, of HTTP/1 or HTTP/2.
-func (w *wire) client(version int) *http.Client {
-	return newClient(w.t, version, w.Dial)
-}
-
-func newClient(t testing.TB, version int, dial func(context.Context, string, string) (net.Conn, error)) *http.Client {
-	tr := &http.Transport{DialContext: dial, DisableCompression: true, Protocols: new(http.Protocols)}
-	tr.Protocols.SetHTTP1(version == 1)
-	tr.Protocols.SetUnencryptedHTTP2(version == 2)
-	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr}
+	return testrig.Serve(t, srv)
 }

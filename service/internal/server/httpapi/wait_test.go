@@ -44,7 +44,7 @@ func fetch(t *testing.T, c *http.Client, method, path, body string) *answer {
 func TestFirstComeFirstServed(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		s := newSite(t, httpapi.Config{}, allKeys(1, time.Second, config.Fixed))
-		c := serve(t, s).client(version)
+		c := serve(t, s).Client(t, version)
 		start := time.Now()
 		fetch(t, c, "POST", "/rate/a", "")
 		var wg sync.WaitGroup
@@ -79,7 +79,7 @@ func testLeave(t *testing.T, version int, what, body string) {
 	one := allKeys(1, 10*s, config.Fixed)
 	one.Concurrency = &config.Concurrency{Limit: 1, TTL: 10 * s}
 	s := newSite(t, httpapi.Config{}, one)
-	c := serve(t, s).client(version)
+	c := serve(t, s).Client(t, version)
 	fetch(t, c, "POST", "/"+what+"/a", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
@@ -145,7 +145,7 @@ func TestTimeout(t *testing.T) {
 		none := allKeys(1, time.Hour, config.Fixed)
 		none.Concurrency = &config.Concurrency{Limit: 1, TTL: time.Hour, MaxTTL: time.Hour}
 		site := newSite(t, httpapi.Config{}, none)
-		c := serve(t, site).client(version)
+		c := serve(t, site).Client(t, version)
 		fetch(t, c, "POST", "/lease/a", "")
 		start := time.Now()
 		a := fetch(t, c, "POST", "/lease/a?canWait=true&timeout=1500ms", "")
@@ -163,7 +163,7 @@ func TestTimeout(t *testing.T) {
 func TestTimeoutUnderOtherRules(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		site := newSite(t, httpapi.Config{}, allKeys(1, s, ""))
-		c := serve(t, site).client(version)
+		c := serve(t, site).Client(t, version)
 		fetch(t, c, "POST", "/rate/a", "")
 		time.AfterFunc(100*ms, func() {
 			if err := site.server.Reload(&config.Rules{Rules: []config.Rule{allKeys(1, time.Hour, "")}}); err != nil {
@@ -192,7 +192,7 @@ func TestBodyOfAWaiter(t *testing.T) {
 			{strings.NewReader(strings.Repeat("x", 64<<10+1)), 413},
 			{io.LimitReader(&sent, 1<<30), 413}, // of a length that is not said
 		} {
-			c := w.client(version)
+			c := w.Client(t, version)
 			r, _ := http.NewRequest("POST", "http://weir/rate/a", tt.body)
 			resp, err := c.Do(r)
 			if err != nil { // the server has closed the connection before all was sent
@@ -223,7 +223,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 func TestSlowBody(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		site := newSite(t, httpapi.Config{BodyTimeout: 3 * s}, allKeys(1, time.Hour, config.Fixed))
-		c := serve(t, site).client(version)
+		c := serve(t, site).Client(t, version)
 		for _, path := range []string{"/rate/a", "/rate"} {
 			slow, stop := io.Pipe()
 			r, _ := http.NewRequest("POST", "http://weir"+path, slow)
@@ -247,7 +247,7 @@ func TestSlowBody(t *testing.T) {
 func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		site := newSite(t, httpapi.Config{BodyTimeout: s}, allKeys(1, time.Minute, config.Fixed))
-		c := serve(t, site).client(version)
+		c := serve(t, site).Client(t, version)
 		fetch(t, c, "POST", "/rate/a", "body")
 		if a := fetch(t, c, "POST", "/rate/a?canWait=true", "body"); a.status != 200 || a.json["waited_ms"] != 60000.0 {
 			t.Errorf("%d %s", a.status, a.body)

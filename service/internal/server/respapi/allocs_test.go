@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/respapi"
 )
@@ -50,19 +51,6 @@ func (l *loop) Close() error {
 	return nil
 }
 
-// once is a listener of one connection.
-type once struct{ conns chan net.Conn }
-
-func (o once) Accept() (net.Conn, error) {
-	if c, ok := <-o.conns; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (o once) Close() error   { return nil }
-func (o once) Addr() net.Addr { return nil }
-
 // The way of a command through the API allocates nothing.
 func TestCommandsAllocateNothing(t *testing.T) {
 	s, err := server.New(server.Config{OwnQuotas: true})
@@ -82,12 +70,14 @@ func TestCommandsAllocateNothing(t *testing.T) {
 				client, other := net.Pipe()
 				defer other.Close()
 				defer client.Close()
-				conns := make(chan net.Conn, 1)
 				l := &loop{Conn: client, in: []byte(strings.Repeat(command, 8)), times: times, ended: make(chan struct{}), loops: loops}
-				conns <- l
-				close(conns)
-				_ = api.Serve(once{conns})
-				<-l.ended
+				ln := pipenet.Listen()
+				go func() {
+					_ = ln.Connect(t.Context(), l)
+					<-l.ended
+					_ = ln.Close()
+				}()
+				_ = api.Serve(ln)
 			})
 		}
 		if more := run(most) - run(1); more > most/100 {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/eventloop"
 	"github.com/weir-go/weir/service/internal/server/respapi"
@@ -77,7 +78,7 @@ func TestIdleOverTCP(t *testing.T) {
 		peers = append(peers, p)
 	}
 	few := func() bool { return serving() < clients/2 }
-	eventually(t, "idle connections have goroutines", few)
+	testrig.Eventually(t, "idle connections have no goroutines", few)
 	for _, p := range peers {
 		_, _ = io.WriteString(p, "*1\r\n$4\r\nPI")
 	}
@@ -90,14 +91,14 @@ func TestIdleOverTCP(t *testing.T) {
 			p.send(encode("PING"))
 		}
 	}
-	eventually(t, "connections that have sent a part of a command have goroutines ever after", few)
+	testrig.Eventually(t, "connections that have sent a part of a command have no goroutines", few)
 }
 
 // If decisions may block, each connection has a goroutine.
 func TestBlockingOverTCP(t *testing.T) {
 	const clients = 20
 	_, dial := overTCP(t, respapi.Config{Blocking: true}, looped)
-	eventually(t, "connections of other tests have goroutines", func() bool { return serving() == 0 })
+	testrig.Eventually(t, "connections of other tests have no goroutines", func() bool { return serving() == 0 })
 	for range clients {
 		dial().wants("PING", "PONG")
 	}
@@ -110,18 +111,6 @@ func TestBlockingOverTCP(t *testing.T) {
 func serving() int {
 	stacks := make([]byte, 1<<22)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "respapi.(*conn).serve(")
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for range 5000 {
-		if holds() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal(what)
 }
 
 // Connections of an event loop can wait, send a part of a command, and not take their replies.
@@ -147,7 +136,7 @@ func TestBlockOverTCP(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "clients that do not read are not cut off", func() bool { return s.Stats().Ended["slow_reader"] == uint64(n) })
+	testrig.Eventually(t, "clients that do not read are cut off", func() bool { return s.Stats().Ended["slow_reader"] == uint64(n) })
 	for i := 0; i < len(late); i += 3 {
 		if got := late[i].read(); got != errorReply("ERR the command was not received in time") {
 			t.Error(got)
@@ -178,7 +167,7 @@ func TestLimitOverTCP(t *testing.T) {
 	if a, b := first.do("PING"), second.do("PING"); (a == "PONG") == (b == "PONG") {
 		t.Errorf("not one of both has been closed: %v, %v", a, b)
 	}
-	eventually(t, "the connection that was closed has not ended", func() bool {
+	testrig.Eventually(t, "the connection that was closed has ended", func() bool {
 		return strings.Contains(fmt.Sprint(third.do("INFO")), "connected_clients:2\r\n")
 	})
 	if n := limit.Count(); n.Open != 2 || n.Shed != 1 {
@@ -198,7 +187,7 @@ func TestShutdownOverTCP(t *testing.T) {
 	waits := dial()
 	waits.do("WEIR.TAKE a")
 	waits.send(encode("WEIR.WAIT", "a"))
-	eventually(t, "the command does not wait", func() bool { return s.server.Waiting() == 1 })
+	testrig.Eventually(t, "the command waits", func() bool { return s.server.Waiting() == 1 })
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(context.Background()) }()
 	for _, p := range idle {

@@ -19,9 +19,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/rlqsapi"
@@ -35,41 +36,18 @@ type rig struct {
 	t   *testing.T
 	api *rlqsapi.API
 	srv *server.Server
-	ln  listener
+	ln  *pipenet.Listener
 	cl  rlqs.RateLimitQuotaServiceClient // at address
 }
 
 const address = "192.0.2.1:1"
 
-// A listener gives each connection the address that its dialer has sent.
-type listener struct {
-	*bufconn.Listener
-	from chan string
-}
-
-type addressed struct {
-	net.Conn
-	from string
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return addressed{c, <-l.from}, nil
-}
-
-func (c addressed) RemoteAddr() net.Addr { return c }
-func (c addressed) Network() string      { return "tcp" }
-func (c addressed) String() string       { return c.from }
-
 // client returns a client at an address.
 func (r *rig) client(from string) (rlqs.RateLimitQuotaServiceClient, *grpc.ClientConn) {
 	conn, err := grpc.NewClient("passthrough:memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			r.ln.from <- from
-			return r.ln.DialContext(ctx)
+			client, server := net.Pipe()
+			return client, r.ln.Connect(ctx, testrig.From(server, from))
 		}))
 	if err != nil {
 		r.t.Fatal(err)
@@ -83,7 +61,7 @@ func run(t *testing.T, cfg rlqsapi.Config, rules []config.Rule, f func(r *rig)) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &rig{t: t, api: rlqsapi.New(srv, cfg), srv: srv, ln: listener{bufconn.Listen(1 << 20), make(chan string, 1)}}
+		r := &rig{t: t, api: rlqsapi.New(srv, cfg), srv: srv, ln: pipenet.Listen()}
 		g := grpc.NewServer()
 		r.api.Register(g)
 		go g.Serve(r.ln)
