@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/filedoc"
 	"github.com/weir-go/weir/service/internal/filedoc/filedoctest"
 )
 
@@ -42,18 +41,7 @@ func TestReferenceIsWhole(t *testing.T) {
 		}
 	}
 	keys(reflect.TypeFor[config.Rules](), "")
-	for _, f := range config.Reference {
-		if !want[f.Path] {
-			t.Errorf("%s: there is no such key, or it is there twice", f.Path)
-		}
-		delete(want, f.Path)
-		if f.Text == "" || f.Kind != filedoc.List && f.Example == "" {
-			t.Errorf("%s: must have a text and an example", f.Path)
-		}
-	}
-	for path := range want {
-		t.Errorf("%s: is not in the reference", path)
-	}
+	filedoctest.Paths(t, config.Reference, want)
 }
 
 // withField returns a file in which a field has a value, among what it needs.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/service/internal/filedoc"
 	"github.com/weir-go/weir/service/internal/filedoc/filedoctest"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
@@ -39,18 +38,7 @@ func TestReferenceIsWhole(t *testing.T) {
 	keys(reflect.TypeFor[proxyrule.Rules](), "")
 	delete(want, "default.name")
 	delete(want, "default.routes")
-	for _, f := range proxyrule.Reference {
-		if !want[f.Path] {
-			t.Errorf("%s: there is no such key, or it is there twice", f.Path)
-		}
-		delete(want, f.Path)
-		if f.Text == "" || f.Kind != filedoc.List && f.Example == "" {
-			t.Errorf("%s: must have a text and an example", f.Path)
-		}
-	}
-	for path := range want {
-		t.Errorf("%s: is not in the reference", path)
-	}
+	filedoctest.Paths(t, proxyrule.Reference, want)
 }
 
 // withField returns a file in which a field has a value, among what it needs.

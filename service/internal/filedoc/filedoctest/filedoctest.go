@@ -67,6 +67,24 @@ var values = map[filedoc.Kind]map[string]bool{
 	},
 }
 
+// Paths checks that a reference has each path of a file once, with a text and an example. It empties
+// paths.
+func Paths(t *testing.T, reference []filedoc.Field, paths map[string]bool) {
+	t.Helper()
+	for _, f := range reference {
+		if !paths[f.Path] {
+			t.Errorf("%s: there is no such key, or it is there twice", f.Path)
+		}
+		delete(paths, f.Path)
+		if f.Text == "" || f.Kind != filedoc.List && f.Example == "" {
+			t.Errorf("%s: must have a text and an example", f.Path)
+		}
+	}
+	for path := range paths {
+		t.Errorf("%s: is not in the reference", path)
+	}
+}
+
 // Fields checks that the reader and the schema agree with the examples, the bounds and the kinds of
 // fields. The function file returns a file in which a field has a value, among what it needs.
 func Fields(t *testing.T, fields []filedoc.Field, schema Schema, parse func(text []byte) error, file func(path, value string) string) {
