@@ -1,3 +1,5 @@
+//go:build !race
+
 package keyed_test
 
 import (
@@ -44,19 +46,6 @@ func TestFloodStaysInMemory(t *testing.T) {
 		t.Errorf("%d allowed: want about one or two for each of %d places", allowed, places)
 	}
 	runtime.KeepAlive(l)
-}
-
-// A flood is many keys that come once each.
-type flood struct {
-	l    *keyed.Limiter[int]
-	next int
-}
-
-func (f *flood) come(n int) {
-	for range n {
-		f.next++
-		f.l.Allow(-f.next)
-	}
 }
 
 // No key gets more by being forgotten: a key that asks whenever it can gets at

@@ -780,3 +780,16 @@ func TestStorm(t *testing.T) {
 		t.Errorf("%+v: something is left", s)
 	}
 }
+
+// A flood is many keys that come once each.
+type flood struct {
+	l    *keyed.Limiter[int]
+	next int
+}
+
+func (f *flood) come(n int) {
+	for range n {
+		f.next++
+		f.l.Allow(-f.next)
+	}
+}

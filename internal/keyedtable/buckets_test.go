@@ -144,3 +144,16 @@ func TestTakeUnder(t *testing.T) {
 		}
 	})
 }
+
+func newBuckets(t *testing.T, q gcra.Quota) bucketed {
+	t.Helper()
+	b, err := keyedtable.NewBuckets[string](q, keyedtable.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bucketed{b}
+}
+
+type bucketed struct{ *keyedtable.Buckets[string] }
+
+func (b bucketed) take(key string, n int) int { return b.Take(key, n).Remaining }

@@ -1,3 +1,5 @@
+//go:build !race
+
 package keyedtable_test
 
 import (
@@ -70,22 +72,9 @@ type streamed interface {
 	Stats() keyedtable.Stats
 }
 
-type bucketed struct{ *keyedtable.Buckets[string] }
-
-func (b bucketed) take(key string, n int) int { return b.Take(key, n).Remaining }
-
 type windowed struct{ *keyedtable.Windows[string] }
 
 func (w windowed) take(key string, n int) int { return w.Take(key, n, 0).Remaining }
-
-func newBuckets(t *testing.T, q gcra.Quota) bucketed {
-	t.Helper()
-	b, err := keyedtable.NewBuckets[string](q, keyedtable.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bucketed{b}
-}
 
 // While a snapshot is written, to a disk that may not answer, quotas and the memory change
 // as at any time. Each part of the snapshot says under which quota it was written.

@@ -1,3 +1,5 @@
+//go:build !race
+
 package keyedtable_test
 
 import (
@@ -52,15 +54,6 @@ func TestFloodStaysInMemory(t *testing.T) {
 		t.Errorf("%d allowed: want about one or two for each of %d places", allowed, places)
 	}
 	runtime.KeepAlive(l)
-}
-
-// heap returns the bytes in use, without garbage.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // No key gets more by being forgotten: keys that ask whenever they can get what

@@ -1,3 +1,5 @@
+//go:build !race
+
 package waitq_test
 
 import (
