@@ -24,7 +24,7 @@ func TestFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		first, second := n.worker(), n.worker()
-		time.Sleep(time.Second) // the burst
+		time.Sleep(time.Second + 50*time.Millisecond) // the burst; then between two permits
 		first.sent.Store(0)
 		second.sent.Store(0)
 		time.Sleep(10 * time.Second)

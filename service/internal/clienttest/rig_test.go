@@ -201,6 +201,7 @@ func lose(t *testing.T, c *client.Client) {
 		}
 		_, err := c.Take(t.Context(), "lost", 1)
 		must(t, err)
+		synctest.Wait() // the request behind the call has failed too
 	}
 	t.Fatal("ten failures, and the server is not away")
 }
