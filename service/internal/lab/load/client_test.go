@@ -126,6 +126,20 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A request ends with a timeout if an earlier request has started to connect, and that
+// attempt times out before the request does.
+func TestConnectTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := run(t, t.Context(), load.Config{
+			Target: "grpc://h:1/d?k=v", Profile: pace.Constant(8), Duration: s, Timeout: 2 * s,
+			Dial: listen(t, func(net.Conn) { <-t.Context().Done() }),
+		})
+		if r.ByStatus["timeout"] != 8 || r.Requests != 8 {
+			t.Errorf("%v: want eight timeouts", r.ByStatus)
+		}
+	})
+}
+
 // The end of the run ends writes that the target does not read.
 func TestInterruptBlockedWrites(t *testing.T) {
 	for _, protocol := range []load.Config{

@@ -36,6 +36,7 @@ type rlsClient struct {
 type rlsConn struct {
 	*grpc.ClientConn
 	connectError atomic.Pointer[error]
+	attempt      atomic.Pointer[context.Context] // of the latest attempt to connect; gRPC ends it with the attempt
 }
 
 // reconnect bounds how long a target that is up again is still reported as down.
@@ -75,6 +76,7 @@ func newRLSConn(cfg Config, u *url.URL) (_ *rlsConn, err error) {
 	}
 	options := []grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			c.attempt.Store(&ctx)
 			conn, err := cfg.Dial(ctx, "tcp", addr)
 			if err != nil {
 				c.connectError.Store(&err)
@@ -152,6 +154,9 @@ func (r *rlsConn) failure(err error, answered bool) (reason string, _ error) {
 	}
 	if connect := r.connectError.Load(); connect != nil && *connect != nil {
 		return "", *connect
+	}
+	if attempt := r.attempt.Load(); attempt != nil && (*attempt).Err() == context.DeadlineExceeded {
+		return "", context.DeadlineExceeded // the target has accepted the connection, but does not read or answer
 	}
 	return "", io.ErrUnexpectedEOF
 }
