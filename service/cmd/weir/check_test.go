@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -11,13 +13,6 @@ import (
 
 	"github.com/weir-go/weir/service/internal/rulecheck"
 )
-
-const checkRules = `
-apply: all
-rules:
-  - {name: logins, glob: "login:*", rate: 5/m, burst: 10, queue: 20, max_wait: 10s, candidate: {rate: 1/m, algorithm: sliding}}
-  - {name: jobs, regex: "^(job|login):", concurrency: {limit: 2}, per: rule, mode: shadow}
-`
 
 func TestCheck(t *testing.T) {
 	code, stdout, stderr := weir(t, "check", file(t, "rules.yaml", checkRules), "login:a", " job:1 ", "x")

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -14,18 +16,9 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/weir-go/weir/internal/redistest"
 )
-
-// lintMetrics checks metrics in the text format with the linter of promtool check metrics.
-func lintMetrics(t *testing.T, text string) {
-	t.Helper()
-	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
-		t.Errorf("%v, %v in\n%s", err, problems, text)
-	}
-}
 
 // scraped returns the metrics of a server after every kind of event.
 func scraped(t *testing.T) string {
@@ -68,9 +61,6 @@ func scrapedStore(t *testing.T) string {
 	s.end()
 	return text
 }
-
-// nowhere is the URL of an instance that does not exist.
-const nowhere = "http://127.0.0.1:1"
 
 // scrapedPeers returns the metrics of a server that does not reach its only peer.
 func scrapedPeers(t *testing.T) string {
@@ -234,45 +224,6 @@ func TestDashboard(t *testing.T) {
 	metricsExist(t, append(queries, variables...))
 }
 
-// dashboard returns the queries of the panels of the dashboard, and those of its variables. It checks that each
-// panel has an id of its own, and a query unless it is a row.
-func dashboard(t *testing.T) (queries, variables []string) {
-	t.Helper()
-	type panel struct {
-		ID          int
-		Type, Title string
-		Targets     []struct{ Expr string }
-	}
-	var file struct {
-		Panels []struct {
-			panel
-			Panels []panel // of a row that is collapsed
-		}
-		Templating struct {
-			List []struct{ Definition string }
-		}
-	}
-	fatal(t, json.Unmarshal([]byte(deployed(t, "grafana/dashboard.json")), &file))
-	ids := map[int]bool{}
-	var panels []panel
-	for _, p := range file.Panels {
-		panels = append(append(panels, p.panel), p.Panels...)
-	}
-	for _, p := range panels {
-		if ids[p.ID] || len(p.Targets) == 0 && p.Type != "row" {
-			t.Errorf("panel %d, %s: want an id of its own, and something to show", p.ID, p.Title)
-		}
-		ids[p.ID] = true
-		for _, target := range p.Targets {
-			queries = append(queries, strings.ReplaceAll(target.Expr, "$__rate_interval", "1m"))
-		}
-	}
-	for _, v := range file.Templating.List {
-		variables = append(variables, v.Definition)
-	}
-	return queries, variables
-}
-
 // metricsExist checks that every metric in the expressions exists.
 func metricsExist(t *testing.T, exprs []string) {
 	t.Helper()
@@ -303,14 +254,6 @@ func TestDeployments(t *testing.T) {
 	if code, _, stderr := weir(t, "check", "../../../deploy/rules"); code != 0 {
 		t.Error(stderr)
 	}
-}
-
-// deployed returns the text of a file of deploy.
-func deployed(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../../deploy", name))
-	fatal(t, err)
-	return string(text)
 }
 
 // commandLines returns the command lines that start weir, by file.

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -8,14 +10,6 @@ import (
 
 	"github.com/alecthomas/kong"
 )
-
-// weir runs a command line in this process.
-func weir(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, err bytes.Buffer
-	code = run(t.Context(), args, &out, &err)
-	return code, out.String(), err.String()
-}
 
 // A wrong command line prints one line, and exits with status 2.
 func TestBadFlags(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -272,3 +273,14 @@ func (s *served) lease(key string) (path string) {
 	fatal(s.t, json.Unmarshal([]byte(a.body), &l))
 	return "/lease/" + key + "/" + l.ID
 }
+
+// weir runs a command line in this process.
+func weir(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+// nowhere is the URL of an instance that does not exist.
+const nowhere = "http://127.0.0.1:1"

@@ -1,3 +1,5 @@
+//go:build !race
+
 package server_test
 
 import (
@@ -5,14 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
-
-func fleetRules(rate int) *config.Rules {
-	return &config.Rules{Rules: []config.Rule{one("all", quota(rate, time.Second, ""))}}
-}
 
 // A zoneFleet is tiers of one upstream, with a demand for one key at each.
 type zoneFleet struct {

@@ -211,3 +211,7 @@ func constant(rate float64) func() float64 { return func() float64 { return rate
 func within(got int, want, part float64) bool { return math.Abs(float64(got)-want) <= part*want }
 
 func zoneName(i int) string { return fmt.Sprintf("zone-%d", i) }
+
+func fleetRules(rate int) *config.Rules {
+	return &config.Rules{Rules: []config.Rule{one("all", quota(rate, time.Second, ""))}}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// deployed returns the text of a file of deploy.
+func deployed(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../deploy", name))
+	fatal(t, err)
+	return string(text)
+}
+
+// dashboard returns the queries of the panels of the dashboard, and those of its variables. It checks that each
+// panel has an id of its own, and a query unless it is a row.
+func dashboard(t *testing.T) (queries, variables []string) {
+	t.Helper()
+	type panel struct {
+		ID          int
+		Type, Title string
+		Targets     []struct{ Expr string }
+	}
+	var file struct {
+		Panels []struct {
+			panel
+			Panels []panel // of a row that is collapsed
+		}
+		Templating struct {
+			List []struct{ Definition string }
+		}
+	}
+	fatal(t, json.Unmarshal([]byte(deployed(t, "grafana/dashboard.json")), &file))
+	ids := map[int]bool{}
+	var panels []panel
+	for _, p := range file.Panels {
+		panels = append(append(panels, p.panel), p.Panels...)
+	}
+	for _, p := range panels {
+		if ids[p.ID] || len(p.Targets) == 0 && p.Type != "row" {
+			t.Errorf("panel %d, %s: want an id of its own, and something to show", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			queries = append(queries, strings.ReplaceAll(target.Expr, "$__rate_interval", "1m"))
+		}
+	}
+	for _, v := range file.Templating.List {
+		variables = append(variables, v.Definition)
+	}
+	return queries, variables
+}
+
+// lintMetrics checks metrics in the text format with the linter of promtool check metrics.
+func lintMetrics(t *testing.T, text string) {
+	t.Helper()
+	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v in\n%s", err, problems, text)
+	}
+}
