@@ -128,3 +128,57 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Errorf("%d, %q, %q: want no results", code, out.String(), err.String())
 	}
 }
+
+// Invalid flags and files are reported in one line, before the server listens.
+func TestServeFlags(t *testing.T) {
+	rules := file(t, "rules.yaml", "rules: []")
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--rules " + rules + " -m 5", 2, "--rules and --max-requests exclude each other: leave out --max-requests, or its environment variable"},
+		{"--rules " + rules + " -c gocc.json", 2, "--rules and --config-file exclude each other"},
+		{"--rules " + rules + " --gocc", 2, "--rules and --gocc exclude each other"},
+		{"--benchmark --store redis://b", 2, "--benchmark and --store exclude each other"},
+		{"--benchmark --benchmark-time 1ms", 2, "--benchmark-time=1ms: must be in [10ms, 1m]"},
+		{"--benchmark --rules nowhere.yaml", 1, "nowhere.yaml: no such file"},
+		{"-i http://a,b:80", 2, "--peers: "},
+		{"--peers http://a --store redis://b", 2, "--peers and --store exclude each other"},
+		{"--peers http://a --upstream http://b", 2, "--peers and --upstream exclude each other"},
+		{"--self http://a", 2, "--self needs --peers"},
+		{"--self http://d --peers http://a,http://b:81,http://c", 2, "--self=http://d is none of --peers, which all instances need the same: http://a:80, http://b:81, http://c:80"},
+		{"--peers http://a,http://b,http://A:80/", 2, `--peers: "http://A:80/" is listed twice`},
+		{"--peers dns+http://weir", 2, `--peers: "dns+http://weir" has no port`},
+		{"--peer-secret-file nowhere", 2, "--peer-secret-file needs --peers"},
+		{"--peers http://a --peer-secret-file nowhere", 2, "--peer-secret-file: open nowhere"},
+		{"--peers http://a --peer-secret-file " + file(t, "secret", "short"), 2, "the secret has 5 bytes: must be at least 16"},
+		{"--peers http://a --tokens tokens.yaml", 2, "--peers with --tokens needs --peer-secret-file or --client-ca"},
+		{"-m 0", 2, "--max-requests=0: must be >= 1"},
+		{"-w=-5", 2, "--window-millis=-5: must be >= 1"},
+		{"--max-requests-in-queue=-1", 2, "--max-requests-in-queue=-1: must be >= 0"},
+		{"-p 70000", 2, "--port=70000: must be in [0, 65535]"},
+		{"--listen here", 2, "--listen=here: want host:port"},
+		{"--algorithm leaky", 2, "--algorithm"},
+		{"--memory 1x", 2, `"1x": want a number of bytes`},
+		{"--memory 1KiB", 2, "--memory=1KiB: must be >= 65536"},
+		{"--max-connections 0", 2, "--max-connections=0: must be >= 1"},
+		{"--client-timeout 0s", 2, "--client-timeout=0s: must be >= 1ms"},
+		{"--watch-interval 0s", 2, "--watch-interval=0s: must be >= 1ms"},
+		{"--drain wait", 2, "--drain"},
+		{"--tls-cert a", 2, "--tls-cert and --tls-key: give both, or none"},
+		{"--client-ca a", 2, "--client-ca needs --tls-cert and --tls-key"},
+		{"--admin-tls", 2, "--admin-tls needs --tls-cert and --tls-key"},
+		{"--admin-auth", 2, "--admin-auth needs --tokens"},
+		{"--rules nowhere.yaml", 1, "nowhere.yaml: no such file"},
+		{"--tokens nowhere.yaml", 1, "nowhere.yaml: no such file"},
+		{"-c nowhere.json", 1, "nowhere.json: no such file"},
+		{"--tls-cert nowhere.pem --tls-key nowhere.pem", 1, "nowhere.pem: no such file"},
+		{"--state nowhere/at/all", 1, "--state: open nowhere/at/all"},
+	} {
+		code, stdout, stderr := weir(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.Fields(tt.args)...)...)
+		if code != tt.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
+			t.Errorf("weir serve %s: %d, %q, %q: want %d and one line with %q", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}

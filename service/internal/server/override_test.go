@@ -1,3 +1,5 @@
+//go:build !race
+
 package server_test
 
 import (
