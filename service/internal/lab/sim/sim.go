@@ -88,8 +88,17 @@ func Run(ctx context.Context, sc Scenario, record func(trace.Record), progress f
 
 // Until simulates up to an instant, which is clamped to [now, Duration].
 func (s *Sim) Until(at time.Duration) {
+	for !s.advance(at) {
+	}
+}
+
+// mostEvents is the number of events after which advance returns, so that Play sees the end of its context.
+const mostEvents = 10_000
+
+// advance simulates up to an instant, or for mostEvents, and reports whether it has come to the instant.
+func (s *Sim) advance(at time.Duration) bool {
 	at = min(at, s.scenario.Duration)
-	for {
+	for range mostEvents {
 		e, ok := s.agenda.pop(min(at, s.meter.next))
 		switch {
 		case ok:
@@ -100,9 +109,10 @@ func (s *Sim) Until(at time.Duration) {
 			s.sample()
 		default:
 			s.now = max(s.now, at)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // Play simulates to the end, or until ctx ends. Progress, if not nil, is called now and
@@ -110,11 +120,12 @@ func (s *Sim) Until(at time.Duration) {
 func (s *Sim) Play(ctx context.Context, progress func(time.Duration)) error {
 	step := s.scenario.Duration/1000 + 1
 	for s.now < s.scenario.Duration {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		before := s.now
-		s.Until(s.now + step)
+		for arrived := false; !arrived; arrived = s.advance(before + step) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
 		if progress != nil {
 			progress(s.now - before)
 		}

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"strconv"
 	"testing"
@@ -97,6 +98,32 @@ func TestUntilInSteps(t *testing.T) {
 	b, _ := json.Marshal(s.Result())
 	if !bytes.Equal(a, b) {
 		t.Error("a run in steps is another one")
+	}
+}
+
+// endsAfter is a context that ends when it has been asked some times.
+type endsAfter struct {
+	context.Context
+	times int
+}
+
+func (c *endsAfter) Err() error {
+	if c.times--; c.times < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A run sees the end of its context after a bounded number of events, however dense they are.
+func TestPlayIsInterrupted(t *testing.T) {
+	sc := overload(sim.Limit{Name: "fixed", N: 20})
+	sc.Clients[0].Rate = rate(1e9)
+	s, err := sim.New(sc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Play(&endsAfter{t.Context(), 3}, nil); err != context.Canceled || s.Now() == 0 || s.Now() > ms {
+		t.Errorf("%v at %v: want the end of the context within a millisecond of 1,000,000 requests", err, s.Now())
 	}
 }
 
