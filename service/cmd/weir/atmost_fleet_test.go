@@ -17,5 +17,6 @@ func TestAtMostInStore(t *testing.T) {
 
 // Requests with at_most get parts at a member that owns some of their keys.
 func TestAtMostInPeers(t *testing.T) {
+	t.Parallel()
 	expectParts(t, startPeerFleet(t, "--rules", file(t, "rules.yaml", atMostRules)).urls[0])
 }

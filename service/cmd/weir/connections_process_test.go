@@ -55,6 +55,7 @@ func TestServeManyConnections(t *testing.T) {
 
 // Idle connections to the proxy, and busy ones, keep no other client out.
 func TestProxyConnections(t *testing.T) {
+	t.Parallel()
 	arrived, finish := make(chan bool, 2), make(chan bool)
 	origin := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {

@@ -71,6 +71,7 @@ type spent struct {
 //
 //	go test -run TestCrashes ./cmd/weir -crashes 200 -timeout 30m
 func TestCrashes(t *testing.T) {
+	t.Parallel()
 	c := &crashes{
 		T: t, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 		state: filepath.Join(t.TempDir(), "state"), held: map[string][]use{}, quotas: map[string]*spent{},

@@ -16,6 +16,7 @@ import (
 
 // SIGTERM: no new connections, requests in flight are finished, exit status 0.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	arrived, finish := make(chan bool, 1), make(chan bool)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		arrived <- true
@@ -63,6 +64,7 @@ func TestDrain(t *testing.T) {
 
 // Requests that do not finish within the grace are cut off, which is an error.
 func TestGraceIsOver(t *testing.T) {
+	t.Parallel()
 	arrived := make(chan bool, 1)
 	stuck := make(chan bool)
 	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -284,6 +284,7 @@ func TestEnvoy(t *testing.T) {
 // Two real Envoys decide by assignments. The first one gets the whole rate with its burst. The
 // second one gets nothing, or half of both once the first has heard of it.
 func TestEnvoyQuotas(t *testing.T) {
+	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")

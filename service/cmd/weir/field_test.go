@@ -95,6 +95,7 @@ func TestFieldOriginDownForASecond(t *testing.T) { originDown(t, "10", time.Seco
 // originDown lets the origin be down for some time, at half load. The load is small, so
 // that a busy machine keeps up with it.
 func originDown(t *testing.T, limit string, down time.Duration) {
+	t.Parallel()
 	fieldTime(t)
 	c := newCrew(fieldWorkers/2, fieldTakes)
 	c.cv = true
@@ -126,6 +127,7 @@ func TestFieldOriginKilled(t *testing.T) { originKilled(t, "20") }
 
 // originKilled is for a proxy with this limit.
 func originKilled(t *testing.T, limit string) {
+	t.Parallel()
 	fieldTime(t)
 	name := binary(t)
 	run := func(listen string) (*exec.Cmd, string) {

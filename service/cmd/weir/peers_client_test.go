@@ -16,6 +16,7 @@ import (
 // A client that knows all members asks the owner of each key itself. When the owner dies, it
 // asks another member, without an error.
 func TestPeersClient(t *testing.T) {
+	t.Parallel()
 	f := startPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
 	keys := []string{f.ownedBy(0, "a"), f.ownedBy(1, "b"), f.ownedBy(2, "c")}
 	var before [fleetSize]int
@@ -69,6 +70,7 @@ const leafRules = `rules: [{name: all, glob: "*", rate: 200/s, burst: 40}]`
 // Leaves of a fleet have assignments of several owners: a client, and an instance that is a leaf. One of the
 // owners dies, and is replaced: the leaves go on, and all together keep to the limit.
 func TestPeersLeaves(t *testing.T) {
+	t.Parallel()
 	const rate, burst = 200, 40
 	rules := file(t, "rules.yaml", leafRules)
 	f := startPeerFleet(t, "--rules", rules, "--rlqs-ttl", "2s")

@@ -12,6 +12,7 @@ import (
 // A listed member that is another program is logged with what it answers, and so is its status. An instance
 // without a peer that lives hands nothing over, and does not say that it has.
 func TestPeerOfAnotherKind(t *testing.T) {
+	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Server", "other/1.0")
 		http.Error(w, "there is no such page", http.StatusNotFound)
@@ -38,6 +39,7 @@ func TestPeerOfAnotherKind(t *testing.T) {
 
 // A list with one URL is a fleet of one.
 func TestPeersOfOne(t *testing.T) {
+	t.Parallel()
 	f := newPeerFleet(t)
 	f.urls = f.urls[:1]
 	f.start(0)

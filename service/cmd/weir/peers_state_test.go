@@ -3,9 +3,13 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/redistest"
 )
 
 // startAll starts all members, and waits until they know each other.
@@ -18,8 +22,27 @@ func (f *peerFleet) startAll(t *testing.T) {
 	time.Sleep(time.Second) // the state of keys moves
 }
 
+// untilSaved waits until a save of a state that begins after now has ended. A save that has begun already may end first.
+func untilSaved(t *testing.T, path string) {
+	t.Helper()
+	last := time.Now()
+	for range 2 {
+		redistest.Until(t, "a save of the state", func() error {
+			info, err := os.Stat(path)
+			if err == nil && !info.ModTime().After(last) {
+				err = fmt.Errorf("%s: the last save was at %v", path, info.ModTime())
+			}
+			if err == nil {
+				last = info.ModTime()
+			}
+			return err
+		})
+	}
+}
+
 // With state files, counts outlive the end of all members, in turn or at once.
 func TestPeersState(t *testing.T) {
+	t.Parallel()
 	f := newPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules), "--state-interval", "1s")
 	for i := range fleetSize {
 		f.own[i] = []string{"--state", filepath.Join(t.TempDir(), "state")}
@@ -46,7 +69,9 @@ func TestPeersState(t *testing.T) {
 	if given := takeAll(); given != 0 {
 		t.Errorf("%d tokens after all have ended in turn, want none", given)
 	}
-	time.Sleep(1500 * time.Millisecond) // the state is saved
+	for i := range fleetSize {
+		untilSaved(t, f.own[i][1])
+	}
 	for i := range fleetSize {
 		f.processes[i].kill()
 	}

@@ -130,6 +130,7 @@ func (f *peerFleet) holdUnits(key string) (stop func() (most int)) {
 // While the members stay, requests that wait for a key get their turns in order of arrival, at
 // whichever members they arrive.
 func TestPeersOrder(t *testing.T) {
+	t.Parallel()
 	f := startPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
 	key := f.ownedBy(1, "slow")
 	f.take(0, "/rate/"+key)
@@ -157,6 +158,7 @@ func TestPeersOrder(t *testing.T) {
 
 // A member that is listed and never comes owns no keys.
 func TestPeersNeverComes(t *testing.T) {
+	t.Parallel()
 	f := newPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
 	f.start(0)
 	f.start(1)
@@ -219,6 +221,7 @@ func TestPeersGoCC(t *testing.T) {
 
 // Peers without the secret are refused.
 func TestPeersSecret(t *testing.T) {
+	t.Parallel()
 	f := newPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
 	secret, other := file(t, "secret", "0123456789abcdef\n"), file(t, "other", "0123456789abcdeX")
 	for i, path := range []string{secret, secret, other} {

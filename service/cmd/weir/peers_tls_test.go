@@ -33,6 +33,7 @@ func (f *peerFleet) useTLS(ca *authority, mutual bool) tlsFiles {
 
 // Members ask each other over TLS, with and without certificates of their own.
 func TestPeersTLS(t *testing.T) {
+	t.Parallel()
 	for name, mutual := range map[string]bool{"server": false, "mutual": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
@@ -67,6 +68,7 @@ func (f *peerFleet) untilRefused(i, other int, why string) {
 
 // A member without a certificate of the authority is refused as a server and as a client, and refuses itself.
 func TestPeersTLSOfAnotherAuthority(t *testing.T) {
+	t.Parallel()
 	f := newPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
 	ours, other := newAuthority(t, "ours"), newAuthority(t, "another")
 	f.useTLS(ours, true)

@@ -10,6 +10,7 @@ import (
 
 // With peers, the owner of the key resets it, whichever instance is asked.
 func TestResetPeers(t *testing.T) {
+	t.Parallel()
 	f := newPeerFleet(t, "--rules", file(t, "rules.yaml", `rules: [{name: user, glob: "*", rate: 3/h}]`))
 	for i := range fleetSize {
 		f.admin[i] = "127.0.0.1:" + redistest.FreePort(t)

@@ -141,6 +141,7 @@ func gives(t *testing.T, what string, pause time.Duration, rate, first float64, 
 // Two zones under one owner keep its limit together, also while one is cut off: that one goes on, and keeps to
 // its safe share. It comes back by itself. If the owner is killed, both go on.
 func TestUpstreamZones(t *testing.T) {
+	t.Parallel()
 	name, rules := binary(t), file(t, "rules.yaml", zoneRules)
 	owner := startProcess(t, name, "--rules", rules, "--rlqs-ttl", "3s")
 	way, url := forward(t, owner.public)

@@ -38,6 +38,7 @@ var fleetRules = fmt.Sprintf(`rules:
 // hold, and every request is answered except by a process that restarts. Each process settles
 // what another one has granted, also before it started.
 func TestStoreFleet(t *testing.T) {
+	t.Parallel()
 	f := startStoreFleet(t, "redis://"+redistest.Start(t, "valkey-server").Addr, fleetRules, "--store-timeout", "5s")
 	for i := range f.urls {
 		f.untilExact(i, "/rate/own:0")

@@ -140,6 +140,7 @@ func TestStorePartlyPermitted(t *testing.T) {
 // A store that cannot be used at the start does not keep the process from starting: it decides
 // by its share, and says why.
 func TestStoreAwayAtStart(t *testing.T) {
+	t.Parallel()
 	locked := redistest.Start(t, "redis-server", "--requirepass", "right")
 	for name, try := range map[string]struct{ url, why string }{
 		"wrong password": {"redis://:secret@" + locked.Addr, "WRONGPASS"},

@@ -11,6 +11,7 @@ import (
 // A lease of a rule that denies without the store is not renewed while that is away: its holder
 // would have it for longer than the store.
 func TestStoreLeaseAway(t *testing.T) {
+	t.Parallel()
 	store := redistest.Start(t, "redis-server", "--appendonly", "yes", "--appendfsync", "always")
 	rules := file(t, "rules.yaml", `rules: [{name: strict, key: strict, away: deny, concurrency: {limit: 3}}, {name: lax, key: lax, concurrency: {limit: 3}}]`)
 	s := serving(t, "--rules", rules, "--store", "redis://"+store.Addr, "--instances", "3", "--store-timeout", "2s")
