@@ -1,5 +1,6 @@
 package main
 
+// checkRules are rules of which a key can match several.
 const checkRules = `
 apply: all
 rules:
