@@ -18,9 +18,9 @@ demo: build ## watch a service collapse under load, and a proxy save it
 	@bin/weir demo
 
 # The profile for the compiler makes Go compile the service twice: release builds alone use it.
-test lint system: export GOFLAGS += -pgo=off
+test lint system: export GOFLAGS := $(shell go env GOFLAGS) -pgo=off
 
-test: lint ## lint, and all tests that need Go alone: about ten minutes on two cores
+test: lint ## lint, and all tests that need only Go and a C compiler
 	@internal/tools/suite test
 
 system: need ## install other programs, and run the tests that need them, that start processes or take real time

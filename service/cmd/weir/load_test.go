@@ -1,5 +1,3 @@
-//go:build !race
-
 package main
 
 import (
@@ -20,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 func TestLoadCommand(t *testing.T) {
@@ -309,30 +309,12 @@ func must(t *testing.T, name string) []byte {
 	return text
 }
 
-// A lockedBuffer can be read while a command writes to it.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // Metrics can be scraped during the run.
 func TestLoadMetrics(t *testing.T) {
 	var once sync.Once
 	var scraped []byte
 	var out bytes.Buffer
-	stderr := &lockedBuffer{}
+	stderr := &testrig.Buffer{}
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		once.Do(func() {
 			_, url, _ := strings.Cut(stderr.String(), "metrics: ")
