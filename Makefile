@@ -24,13 +24,13 @@ test: lint ## lint, and all tests that need only Go and a C compiler
 	@internal/tools/suite test
 
 system: need ## install other programs, and run the tests that need them, that start processes or take real time
-	@$(MAKE) --no-print-directory lint MODULES="$(OTHERS)" LIBRARY=
+	@$(MAKE) --no-print-directory lint MODULES="grpclimit redislimit service $(OTHERS)" LIBRARY= TAGS=system
 	@internal/tools/suite system
 	@echo "== what a release needs"
 	$(MAKE) release-check
 
 lint: LIBRARY = .
-lint: bin/staticcheck ## formatting, vet, staticcheck, tidy modules, plain words
+lint: bin/staticcheck ## formatting, vet, staticcheck, tidy modules, plain words; of system tests with TAGS=system
 	@echo "== gofmt"
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
 	@echo "== plain words"
@@ -38,7 +38,7 @@ lint: bin/staticcheck ## formatting, vet, staticcheck, tidy modules, plain words
 	@for m in $(LIBRARY) $(MODULES); do \
 		echo "== go mod tidy, go vet, staticcheck in $$m" && \
 		case $$m in service) internal/tools/tidy -diff service;; *) (cd $$m && GOWORK=off go mod tidy -diff);; esac && \
-		(cd $$m && go vet -tags system ./... && $(CURDIR)/bin/staticcheck -tags system ./...) || exit 1; \
+		(cd $$m && go vet -tags "$(TAGS)" ./... && $(CURDIR)/bin/staticcheck -tags "$(TAGS)" ./...) || exit 1; \
 	done
 
 bin/staticcheck: internal/tools/go.sum

@@ -120,6 +120,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 // their own. One address has half of all places: beyond that, a request that would wait is
 // decided at once, and others get 503.
 func TestBusyConnections(t *testing.T) {
+	t.Parallel()
 	s := serving(t, "--max-connections", "16", "--client-timeout", "1m", "--grace", "0s", "--drain", "refuse",
 		"--rules", file(t, "r.yaml", `rules: [{key: late, rate: 1/h, max_wait: 9h}, {key: job, concurrency: {limit: 1, ttl: 1h}}]`))
 	s.statuses("/rate/late", 1)
@@ -181,6 +182,7 @@ func (s *served) taken(bound string, n int) {
 
 // Callers that stop sending or reading are cut off.
 func TestServeSlowCallers(t *testing.T) {
+	t.Parallel()
 	s := serving(t, "--client-timeout", "200ms")
 	for text, want := range map[string]int{halfHeader: 0, halfBody: 408} {
 		c := dial(t, s.public, text)

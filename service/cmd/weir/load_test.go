@@ -94,6 +94,7 @@ func TestLoadInterrupted(t *testing.T) {
 
 // A run that fails says why, and exits with status 1.
 func TestLoadStatus(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/bad" {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -207,6 +208,7 @@ func TestLoadRequests(t *testing.T) {
 
 // HTTPS with an own authority, and HTTP/2.
 func TestLoadTLS(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
 			w.WriteHeader(http.StatusHTTPVersionNotSupported)
@@ -238,6 +240,7 @@ func TestLoadTLS(t *testing.T) {
 
 // Reports in all formats, and a comparison of two.
 func TestLoadReports(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
 	dir := t.TempDir()

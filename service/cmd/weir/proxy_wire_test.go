@@ -69,6 +69,7 @@ func echo(t *testing.T) *httptest.Server {
 
 // Clients speak HTTP/1.1 and HTTP/2 over TLS. Certificates and authorities are loaded again.
 func TestProxyTLS(t *testing.T) {
+	t.Parallel()
 	ca, other := newAuthority(t, "ours"), newAuthority(t, "another")
 	files := newTLSFiles(t, ca)
 	origin := echo(t)
@@ -136,6 +137,7 @@ func TestProxyTLS(t *testing.T) {
 // Origins are reached over HTTP/2, with TLS, an authority of our own and a certificate, or
 // without TLS.
 func TestProxyToTLS(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t, "ours")
 	files := newTLSFiles(t, ca)
 	cert, err := tls.LoadX509KeyPair(files.cert, files.key)
@@ -252,6 +254,7 @@ func TestProxyProtocol(t *testing.T) {
 }
 
 func TestProxyWireRefused(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	files := newTLSFiles(t, a)
 	for _, tt := range []struct {

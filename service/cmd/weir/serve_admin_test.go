@@ -39,6 +39,7 @@ func TestAdminAuth(t *testing.T) {
 }
 
 func TestTopWithToken(t *testing.T) {
+	t.Parallel()
 	s := serving(t, "--tokens", file(t, "tokens.yaml", operatorTokens), "--admin-auth")
 	if code, stdout, stderr := weir(t, "top", "--once", "--admin", s.admin, "--token", "secret-of-the-operator"); code != 0 || stdout == "" {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)

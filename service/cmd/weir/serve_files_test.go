@@ -109,6 +109,7 @@ func TestServeResumedSession(t *testing.T) {
 // While the certificate is replaced under load, also by halves, every handshake succeeds
 // with one that was whole.
 func TestServeCertificateStorm(t *testing.T) {
+	t.Parallel()
 	const rotations, clients, requests = 40, 4, 60
 	ca := newAuthority(t, "ours")
 	dir := t.TempDir()

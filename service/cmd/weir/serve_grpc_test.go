@@ -149,6 +149,7 @@ func TestServeRateLimitTokens(t *testing.T) {
 
 // Calls are answered while the server drains, and then clients are asked to leave.
 func TestServeRateLimitDrains(t *testing.T) {
+	t.Parallel()
 	_, file := writeRuntime(t, edgeRules)
 	s := serving(t, "--grpc-listen", "127.0.0.1:0", "--rules", file, "--drain-delay", "2s")
 	l := newLimiter(t, s.grpcAddress())

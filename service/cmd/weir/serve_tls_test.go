@@ -117,6 +117,7 @@ func (f tlsFiles) flags() []string  { return []string{"--tls-cert", f.cert, "--t
 func (f tlsFiles) mutual() []string { return append(f.flags(), "--client-ca", f.ca) }
 
 func TestServeTLS(t *testing.T) {
+	t.Parallel()
 	ca, other := newAuthority(t, "ours"), newAuthority(t, "another")
 	files := newTLSFiles(t, ca)
 	s := serving(t, append(files.mutual(), "--watch-interval", "1h")...)

@@ -27,6 +27,7 @@ func TestUpstreamItself(t *testing.T) {
 
 // What cannot work is refused at the start.
 func TestUpstreamRefused(t *testing.T) {
+	t.Parallel()
 	rules := file(t, "rules.yaml", zoneRules)
 	for _, try := range []struct {
 		want string

@@ -10,6 +10,7 @@ import (
 )
 
 func TestTopCommand(t *testing.T) {
+	t.Parallel()
 	s, err := server.New(server.Config{})
 	fatal(t, err)
 	api := adminapi.New(adminapi.Config{Server: s})

@@ -1,3 +1,5 @@
+//go:build system
+
 // Package browser drives a real Chromium in tests.
 package browser
 

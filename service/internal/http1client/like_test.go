@@ -54,6 +54,9 @@ func TestLikeTransport(t *testing.T) {
 		for _, request := range []struct{ method, body string }{
 			{"GET", ""}, {"HEAD", ""}, {"POST", ""}, {"POST", "some body"}, {"PUT", "x"}, {"DELETE", ""}, {"OPTIONS", ""},
 		} {
+			if len(texts[0]) > 1<<20 && request.method != "GET" { // too slow; the method matters after the header alone
+				continue
+			}
 			for _, pieces := range []int{1 << 30, 1, 7} {
 				if pieces < 1<<30 && (len(texts[0]) > 1<<14 || name == "more than it says") { // too slow; not seen in memory
 					continue

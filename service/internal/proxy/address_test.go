@@ -63,6 +63,8 @@ func (s site) get(from byte, path string) int {
 	return resp.StatusCode
 }
 
+var ampleBody = strings.Repeat("x", 1<<18)
+
 // ample is an origin with answers that are larger than what a connection buffers, and
 // with upgrades.
 func ample(r *http.Request) (*http.Response, error) {
@@ -72,7 +74,7 @@ func ample(r *http.Request) (*http.Response, error) {
 	}
 	switch r.URL.Path {
 	case "/ample":
-		resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat("x", 1<<18))), 1<<18
+		resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(ampleBody)), int64(len(ampleBody))
 	case "/socket":
 		origin, _ := net.Pipe()
 		resp.StatusCode, resp.Body, resp.ContentLength = http.StatusSwitchingProtocols, origin, -1

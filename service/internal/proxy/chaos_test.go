@@ -26,19 +26,21 @@ import (
 var silent = log.New(io.Discard, "", 0)
 
 const (
-	chaosRequests = 10_000
-	chaosClients  = 160
-	fullLimit     = 8
+	chaosClients = 160
+	fullLimit    = 8
 )
 
-// Ten thousand requests, of which most go wrong in one way or another. Then
+// Of thousands of requests most go wrong in one way or another. Then
 // nothing is in flight, no goroutine is left, and the limit admits exactly its
 // full number.
-func TestChaos(t *testing.T) {
+func TestChaos(t *testing.T) { chaosOf(t, 3_200) }
+
+// chaosOf sends that many requests with each kind of limit and client.
+func chaosOf(t *testing.T, requests int) {
 	for _, l := range []proxy.Limit{proxy.FixedLimit(fullLimit), {}} {
 		for _, own := range []bool{false, true} {
 			t.Run(fmt.Sprintf("limit %v, own client %v", l, own), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { chaos(t, l, own) }) // fails if a goroutine is left
+				synctest.Test(t, func(t *testing.T) { chaos(t, l, own, requests) }) // fails if a goroutine is left
 			})
 		}
 	}
@@ -52,7 +54,7 @@ func serveChaos(h http.Handler, wrap func(net.Listener) net.Listener) (srv *http
 	return srv, ln.Dial
 }
 
-func chaos(t *testing.T, l proxy.Limit, own bool) {
+func chaos(t *testing.T, l proxy.Limit, own bool, requests int) {
 	var gate atomic.Pointer[chan struct{}] // for the last check: requests that the origin holds
 	origin, dialOrigin := serveChaos(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g := gate.Load(); g != nil {
@@ -82,7 +84,7 @@ func chaos(t *testing.T, l proxy.Limit, own bool) {
 	}), p.Listener)
 
 	client := &http.Transport{DialContext: dial, MaxIdleConnsPerHost: chaosClients}
-	storm(t, p, client)
+	storm(t, p, client, requests)
 	testrig.Eventually(t, "nothing is in flight", idle(p))
 	st := p.Stats()
 	if sum := st.Admitted + st.Rejected[weir.OverLimit] + st.Rejected[weir.QueueFull] + st.Rejected[weir.Overdue] + st.Rejected[weir.TooLate] + st.Cancelled; sum > uint64(served.Load()) || sum < uint64(served.Load())*9/10 {
@@ -118,7 +120,7 @@ func tame(st proxy.Stats) string {
 }
 
 // storm sends the requests, while an operator changes the settings.
-func storm(t *testing.T, p *proxy.Proxy, transport http.RoundTripper) {
+func storm(t *testing.T, p *proxy.Proxy, transport http.RoundTripper, requests int) {
 	done := make(chan struct{})
 	var operator, clients sync.WaitGroup
 	operator.Go(func() {
@@ -137,7 +139,7 @@ func storm(t *testing.T, p *proxy.Proxy, transport http.RoundTripper) {
 	for c := range chaosClients {
 		clients.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(c), 0))
-			for range chaosRequests / chaosClients {
+			for range requests / chaosClients {
 				request(rng, transport)
 				time.Sleep(time.Duration(rng.IntN(12)) * time.Millisecond)
 			}

@@ -1,16 +1,13 @@
+//go:build !race
+
 package demo
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/weir-go/weir/internal/pipenet"
 )
 
 // The five experiments, at their own speed, in virtual time and over connections in
@@ -29,43 +26,6 @@ func TestExperiments(t *testing.T) {
 		judge(t, report)
 		time.Sleep(time.Minute) // the origin ends abandoned work
 	})
-}
-
-// memory is a network of pipes, in which what is sent arrives after a moment.
-func memory() network {
-	var mu sync.Mutex
-	servers := make(map[string]server)
-	return network{
-		listen: func() (net.Listener, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			s := server{pipenet.Listen(), len(servers) + 1}
-			servers[s.Addr().String()] = s
-			return s, nil
-		},
-		dial: func(ctx context.Context, _, address string) (net.Conn, error) {
-			mu.Lock()
-			s := servers[address]
-			mu.Unlock()
-			near, far := net.Pipe()
-			return late{near}, s.Connect(ctx, late{far})
-		},
-	}
-}
-
-// A server has a port, so that there may be several.
-type server struct {
-	*pipenet.Listener
-	port int
-}
-
-func (s server) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: s.port} }
-
-type late struct{ net.Conn }
-
-func (l late) Write(p []byte) (int, error) {
-	time.Sleep(500 * time.Microsecond)
-	return l.Conn.Write(p)
 }
 
 // judge checks the results against their bounds.

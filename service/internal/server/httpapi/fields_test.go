@@ -14,8 +14,14 @@ import (
 
 // Fields show the policies in force, and the cache of policies is bounded.
 func TestPoliciesAreThoseInForce(t *testing.T) {
-	rules := func(n int) *config.Rules {
-		return &config.Rules{Rules: []config.Rule{{Name: "r", Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: n, Period: time.Hour}, Algorithm: config.Fixed}}}}
+	const each = 100 // rules of a version
+	rules := func(first int) *config.Rules {
+		r := new(config.Rules)
+		for n := first; n < first+each; n++ {
+			name := fmt.Sprint("r", n-first)
+			r.Rules = append(r.Rules, config.Rule{Name: name, Glob: name, Quota: config.Quota{Rate: config.Rate{Count: n, Period: time.Hour}, Algorithm: config.Fixed}})
+		}
+		return r
 	}
 	s, err := server.New(server.Config{Rules: rules(10)})
 	if err != nil {
@@ -25,14 +31,15 @@ func TestPoliciesAreThoseInForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := 10; n < maxPolicies+20; n++ {
-		if err := s.Reload(rules(n)); err != nil {
+	for first := 10; first < maxPolicies+2*each; first += each {
+		if err := s.Reload(rules(first)); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
+		for i := range 2 * each {
+			name := fmt.Sprint("r", i/2)
 			w := httptest.NewRecorder()
-			a.ServeHTTP(w, httptest.NewRequest("POST", "/rate/a?n=0", nil))
-			if got, want := w.Header().Get("RateLimit-Policy"), fmt.Sprintf(`"r";q=%d;w=3600`, n); got != want {
+			a.ServeHTTP(w, httptest.NewRequest("POST", "/rate/"+name+"?n=0", nil))
+			if got, want := w.Header().Get("RateLimit-Policy"), fmt.Sprintf(`"%s";q=%d;w=3600`, name, first+i/2); got != want {
 				t.Errorf("%s: want %s", got, want)
 			}
 		}
