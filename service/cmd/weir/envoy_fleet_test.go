@@ -229,6 +229,7 @@ func rlqsShare(rate float64) string {
 // fair. Demand that jumps gets its new share. When the server is killed they go on by what they have,
 // and then by a safe share; when it is back, it learns.
 func TestEnvoyFleet(t *testing.T) {
+	t.Parallel()
 	const (
 		limit = 200.0
 		burst = 200

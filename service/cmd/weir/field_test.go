@@ -26,6 +26,7 @@ const fieldCapacity = fieldWorkers * float64(time.Second/fieldTakes)
 // Short requests are served beside streams, stalled bodies, slow readers, slow writers
 // and a path that hangs.
 func TestFieldLongLived(t *testing.T) {
+	t.Parallel()
 	d := fieldTime(t)
 	c := newCrew(200, fieldTakes)
 	large := make([]byte, 16<<20)

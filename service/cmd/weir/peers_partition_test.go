@@ -58,6 +58,7 @@ func (f *peerFleet) cut(a, b int, on bool) {
 // Nothing passes between two of three members for some seconds. All requests are answered, also
 // at the member that is cut off from the owner: by its share of the limit.
 func TestPeersPartition(t *testing.T) {
+	t.Parallel()
 	f := newPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
 	f.separate()
 	for i := range fleetSize {

@@ -31,6 +31,7 @@ var peerRules = fmt.Sprintf(`rules:
 // too. A key that the killed member owned gets its burst twice at most, besides the shares of the
 // other members until they have agreed; other keys get nothing more.
 func TestPeersKill(t *testing.T) {
+	t.Parallel()
 	f := startPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
 	moves, stays := f.ownedBy(2, "a"), f.ownedBy(0, "b")
 	l := f.startLoad(moves, stays)
@@ -55,6 +56,7 @@ func TestPeersKill(t *testing.T) {
 // All members are restarted in turn, under load. Every request is answered, except by a process
 // that has ended, and no key gets a burst more than its limit: its state moves.
 func TestPeersRollingRestart(t *testing.T) {
+	t.Parallel()
 	f := startPeerFleet(t, "--rules", file(t, "rules.yaml", peerRules))
 	keys := []string{f.ownedBy(0, "a"), f.ownedBy(1, "b"), f.ownedBy(2, "c")}
 	held := f.holdUnits("job:1")

@@ -169,6 +169,7 @@ func sumOf(slots []int) (n int) {
 // Twenty leaves share a limit of a real server: with a steady demand, after one leaf wants 15 times
 // as much, and while the server is dead.
 func TestTwentyLeaves(t *testing.T) {
+	t.Parallel()
 	steady, dead, least := 5*time.Second, 8*time.Second, 0.85
 	if *leavesCampaign {
 		steady, dead, least = 20*time.Second, time.Minute, 0.98

@@ -29,6 +29,7 @@ var campaignRules = fmt.Sprintf(`rules:
 //
 //	go test -tags system -run TestStoreCampaign ./cmd/weir -campaign 10m -timeout 0 -v
 func TestStoreCampaign(t *testing.T) {
+	t.Parallel()
 	store := redistest.Start(t, "redis-server", "--appendonly", "yes", "--appendfsync", "always")
 	f := startStoreFleet(t, "redis://"+store.Addr, campaignRules)
 	load := redistest.StartLoad(2*redistest.TrialInstances, 5*time.Millisecond, func(caller int) (bool, string, error) {

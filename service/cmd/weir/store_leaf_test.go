@@ -20,6 +20,7 @@ import (
 // call the store for at most one in a hundred decisions. While the store is away, they go on by what
 // they had.
 func TestStoreLeaf(t *testing.T) {
+	t.Parallel()
 	store := redistest.Start(t, "redis-server")
 	f := startStoreFleet(t, "redis://"+store.Addr, "rules: [{name: hot, glob: '*', rate: 2000/s, burst: 200}]", "--store-leaf")
 	const batch, length = 50, 5 * time.Second
