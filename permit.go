@@ -1,6 +1,9 @@
 package weir
 
-import "github.com/weir-go/weir/internal/permit"
+import (
+	"github.com/weir-go/weir/internal/neterr"
+	"github.com/weir-go/weir/internal/permit"
+)
 
 // An Outcome says how admitted work went, as far as load is concerned. Callers
 // choose between Ignored, Success and Dropped. Other values come from
@@ -76,7 +79,7 @@ func (p *Permit) Release(o Outcome) {
 func (p *Permit) Abandon(err error) {
 	o := OutcomeOf(err)
 	switch {
-	case o == late:
+	case o == late, o == Dropped && neterr.TimedOut(err):
 		o = timedOut
 	case o == Ignored && isCancelled(err):
 		o = left

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/weir-go/weir/internal/neterr"
 	"github.com/weir-go/weir/internal/permit"
 )
 
@@ -50,18 +51,27 @@ func DoValue[T any](ctx context.Context, l Limiter, fn func(context.Context) (T,
 // OutcomeOf judges work that has ended by its error:
 //
 //   - no error is Success;
+//   - an error with a method Outcome() Outcome, like those of Outcome.Wrap, has that outcome;
 //   - a rejection for lack of room further down (OverLimit, QueueFull,
 //     Overdue, TooLate) is Dropped;
 //   - any other rejection is Ignored, because it says nothing about load:
 //     OverRate and OverBurst concern one user's quota;
-//   - a missed deadline is a variant of Dropped, "late";
+//   - a missed deadline of a context is a variant of Dropped, "late";
+//   - a refused connection and a time-out of I/O are Dropped;
 //   - any other error, also of a cancelled context, is Ignored.
 //
 // See Permit.Abandon for work that may be going on.
 func OutcomeOf(err error) Outcome {
-	switch {
-	case err == nil:
+	if err == nil {
 		return Success
+	}
+	if j, ok := errors.AsType[interface {
+		error
+		Outcome() Outcome
+	}](err); ok {
+		return j.Outcome()
+	}
+	switch {
 	case errors.Is(err, ErrRejected):
 		r, ok := errors.AsType[*Rejection](err)
 		if ok && !r.Reason.load() {
@@ -70,10 +80,32 @@ func OutcomeOf(err error) Outcome {
 		return Dropped
 	case errors.Is(err, context.DeadlineExceeded):
 		return late
+	case neterr.Refused(err), neterr.TimedOut(err):
+		return Dropped
 	default:
 		return Ignored
 	}
 }
+
+// Wrap returns err with the outcome o, for errors that OutcomeOf does not know. A database
+// that has no connection left, for example, is Dropped, and a row that is not there may be
+// Success. The text stays the same, and errors.Is and errors.As find err. Without an error it
+// returns nil.
+func (o Outcome) Wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &judged{err, o}
+}
+
+// judged is an error of Outcome.Wrap.
+type judged struct {
+	error
+	outcome Outcome
+}
+
+func (j *judged) Unwrap() error    { return j.error }
+func (j *judged) Outcome() Outcome { return j.outcome }
 
 func isCancelled(err error) bool { return errors.Is(err, context.Canceled) }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +83,11 @@ func TestOutcomeOf(t *testing.T) {
 		{&weir.Rejection{Reason: weir.TooLate}, weir.Dropped, weir.Dropped},
 		{errors.Join(errors.New("one failed"), weir.ErrRejected), weir.Dropped, weir.Dropped},
 		{errors.New("no such user"), weir.Ignored, weir.Ignored},
+		{fmt.Errorf("connecting: %w", syscall.ECONNREFUSED), weir.Dropped, weir.Dropped},
+		{fmt.Errorf("reading: %w", os.ErrDeadlineExceeded), weir.Dropped, outcome.TimedOut},
+		{fmt.Errorf("query: %w", weir.Dropped.Wrap(errors.New("too many connections"))), weir.Dropped, weir.Dropped},
+		{weir.Success.Wrap(errors.New("no rows")), weir.Success, weir.Success},
+		{weir.Ignored.Wrap(context.DeadlineExceeded), weir.Ignored, weir.Ignored},
 	} {
 		if got := weir.OutcomeOf(tt.err); got != tt.ended {
 			t.Errorf("%v: ended %v: want %v", tt.err, got, tt.ended)

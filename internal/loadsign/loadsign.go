@@ -1,6 +1,6 @@
 // Package loadsign is the table of what the end of a request says about the
 // load of the service that worked on it. All edges use it: the proxy, the
-// middleware and the clients of HTTP and gRPC.
+// middleware and the clients of HTTP and gRPC. weir.OutcomeOf judges errors in the same way.
 //
 //	what ended the request                            HTTP  gRPC                 outcome
 //	an answer                                         <400  OK                   Success
@@ -36,6 +36,7 @@ import (
 	"syscall"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/neterr"
 	"github.com/weir-go/weir/internal/outcome"
 )
 
@@ -47,7 +48,7 @@ const (
 	Served                  // it works
 	Unavailable             // it has no room: 503, UNAVAILABLE
 	GatewayLate             // a service behind it was too late: 504
-	Rejected                // a concurrency limit or a queue further down had no room
+	Rejected                // a concurrency limit or a queue further down had no room, or the error says Dropped
 	Refused                 // it refuses connections
 	Silent                  // it did not answer in time
 	Unreachable             // there is no way to it: no address, no route, a failed handshake
@@ -117,17 +118,18 @@ func OfStatus(code int) Sign {
 
 // OfError returns the Sign of an HTTP request without an answer.
 func OfError(err error) Sign {
-	switch {
-	case err == nil:
+	if err == nil {
 		return Served
-	case errors.Is(err, syscall.ECONNREFUSED):
+	}
+	if s, ok := judgedSign(err); ok {
+		return s
+	}
+	switch {
+	case neterr.Refused(err):
 		return Refused
-	case errors.Is(err, weir.ErrRejected):
-		return rejectionSign(err)
 	case unreachable(err):
 		return Unreachable
-	}
-	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
+	case neterr.TimedOut(err):
 		return Silent
 	}
 	return None
@@ -147,13 +149,22 @@ func unreachable(err error) bool {
 	return certificate || record || alert || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-// rejectionSign returns the Sign of an error that may be a rejection by a limiter
-// further down.
-func rejectionSign(err error) Sign {
-	if errors.Is(err, weir.ErrRejected) && weir.OutcomeOf(err) == weir.Dropped {
-		return Rejected
+// judgedSign returns the Sign of an error that says itself what it means for load: a
+// rejection by a limiter further down, or an error with an outcome (weir.Outcome.Wrap).
+func judgedSign(err error) (s Sign, ok bool) {
+	if _, ok = errors.AsType[interface {
+		error
+		Outcome() weir.Outcome
+	}](err); !ok && !errors.Is(err, weir.ErrRejected) {
+		return None, false
 	}
-	return None
+	switch weir.OutcomeOf(err) {
+	case weir.Success:
+		return Served, true
+	case weir.Dropped:
+		return Rejected, true
+	}
+	return None, true
 }
 
 // Status codes of gRPC. They are not imported, so that only users of gRPC
@@ -174,5 +185,6 @@ func OfGRPC(code uint32, err error) Sign {
 	case grpcDeadlineExceeded:
 		return Silent
 	}
-	return rejectionSign(err)
+	s, _ := judgedSign(err)
+	return s
 }

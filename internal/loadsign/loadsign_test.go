@@ -52,10 +52,16 @@ func TestError(t *testing.T) {
 		{fmt.Errorf("asking: %w", weir.Reject(weir.QueueFull, 0)), loadsign.Rejected},
 		{weir.Reject(weir.Overdue, 0), loadsign.Rejected},
 		{weir.Reject(weir.TooLate, 0), loadsign.Rejected},
+		{weir.Dropped.Wrap(errors.New("no connection left")), loadsign.Rejected},
+		{weir.Ignored.Wrap(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), loadsign.None},
+		{weir.Success.Wrap(errors.New("no rows")), loadsign.Served},
 		{errors.New("a bug"), loadsign.None},
 	} {
 		if got := loadsign.OfError(tt.err); got != tt.want {
 			t.Errorf("%v: %v: want %v", tt.err, got, tt.want)
+		}
+		if got := outcome.Plain(weir.OutcomeOf(tt.err)); got != tt.want.Outcome() {
+			t.Errorf("%v: %v for weir.Do: want %v, as at the edges", tt.err, got, tt.want.Outcome())
 		}
 	}
 }
