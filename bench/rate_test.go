@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -202,7 +203,7 @@ func soon(b *testing.B) context.Context {
 var waitContenders = []rateContender{
 	{"weir", func(b *testing.B, yes bool) call {
 		l, ctx := newWeirRate(yes), soon(b)
-		if r, ok := l.Wait(ctx).(*weir.Rejection); ok == yes || ok && r.Reason != weir.TooLate {
+		if r, ok := errors.AsType[*weir.Rejection](l.Wait(ctx)); ok == yes || ok && r.Reason != weir.TooLate {
 			b.Fatal("unexpected: ", r)
 		}
 		return func() bool { return l.Wait(ctx) == nil }

@@ -28,12 +28,14 @@ func ExampleLimiter_Wait() {
 	lim := rate.NewLimiter(rate.Every(time.Hour), 1)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for range 2 {
-		fmt.Println(lim.Wait(ctx))
-	}
+	fmt.Println(lim.Wait(ctx))
+	fmt.Println(lim.WaitN(ctx, 2))
+	err := lim.Wait(ctx) // the next turn is in an hour
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output:
 	// <nil>
-	// rejected: too_late
+	// rate: Wait(n=2) exceeds limiter's burst 1
+	// true
 }
 
 // A Rejection tells when to come back.

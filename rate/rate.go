@@ -14,8 +14,8 @@
 //   - Allow, Take, and a Reserve that need not wait, are lock-free, and a denial
 //     writes no memory that others read.
 //   - Take also returns the remaining tokens, and when to retry.
-//   - Errors of Wait are values: a *weir.Rejection with a Reason, or the
-//     context's own error. A refusal allocates nothing.
+//   - Errors of Wait wrap a *weir.Rejection with a Reason and a RetryAfter, or are the
+//     context's own error, bare. A refusal of Acquire allocates nothing.
 //   - Calls that wait are served first come, first served. When one leaves, or a
 //     Reservation is cancelled, or the limit changes, the calls behind it move.
 //   - The number of waiting calls is bounded, and so is the debt that Settle can

@@ -23,7 +23,7 @@ func TestErrors(t *testing.T) {
 			ctx   context.Context
 			n     int
 			want  weir.Reason
-			least time.Duration // RetryAfter, which is rounded up by a quarter at most
+			after time.Duration
 		}{
 			"over the burst":              {rate.Config{}, t.Context(), 3, weir.OverBurst, weir.Never},
 			"over the burst, ended":       {rate.Config{}, ended, 3, weir.OverBurst, weir.Never},
@@ -40,8 +40,8 @@ func TestErrors(t *testing.T) {
 			asked := time.Now()
 			err := l.WaitN(tt.ctx, tt.n)
 			r, ok := errors.AsType[*weir.Rejection](err)
-			if !ok || r.Reason != tt.want || r.RetryAfter < tt.least || r.RetryAfter/5*4 > tt.least {
-				t.Errorf("%s: %+v: want %v, %v", name, err, tt.want, tt.least)
+			if !ok || r.Reason != tt.want || r.RetryAfter != tt.after {
+				t.Errorf("%s: %+v: want %v, %v", name, err, tt.want, tt.after)
 			}
 			if !errors.Is(err, weir.ErrRejected) || errors.Is(err, context.DeadlineExceeded) != (tt.want == weir.TooLate) {
 				t.Errorf("%s: %v is of the wrong kind", name, err)
@@ -65,6 +65,39 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%v: want the context's own error, bare", err)
 		}
 		tokens(t, l, 0.5)
+	})
+}
+
+// The texts of refusals have their figures.
+func TestErrorTexts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		soon, stop := context.WithTimeout(t.Context(), tick)
+		defer stop()
+		for _, tt := range []struct {
+			quota gcra.Quota
+			cfg   rate.Config
+			ctx   context.Context
+			n     int
+			want  string
+		}{
+			{gcra.Per(10, time.Second, 1), rate.Config{}, soon, 2, "rate: Wait(n=2) exceeds limiter's burst 1"},
+			{gcra.Per(1, time.Second, 1), rate.Config{}, soon, 1, "rate: Wait(n=1) would exceed context deadline: its turn comes in 1s"},
+			{gcra.Per(0, time.Second, 1), rate.Config{}, soon, 1, "rate: Wait(n=1) would exceed context deadline: its turn never comes"},
+			{gcra.Per(1, time.Second, 1), rate.Config{MaxWait: tick}, t.Context(), 1, "rate: Wait(n=1) would have to wait for too long: its turn comes in 1s"},
+			{gcra.Per(1, time.Second, 1), rate.Config{Queue: -1}, soon, 1, "rate: Wait(n=1) would have to wait for too long: its turn comes in 1s"},
+		} {
+			l := rate.New(tt.quota, tt.cfg)
+			l.Allow()
+			if err := l.WaitN(tt.ctx, tt.n); err == nil || err.Error() != tt.want {
+				t.Errorf("%v: want %s", err, tt.want)
+			}
+		}
+		l := rate.New(gcra.Per(1, time.Second, 1), rate.Config{Queue: 1})
+		l.Allow()
+		defer wait(t, l)()
+		if err, want := l.Wait(t.Context()), "rate: Wait(n=1) finds the queue full: its turn comes in 2s"; err == nil || err.Error() != want {
+			t.Errorf("%v: want %s", err, want)
+		}
 	})
 }
 

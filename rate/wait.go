@@ -15,7 +15,7 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN waits, behind the calls that came before, until n events may happen, and
 // counts them. If ctx ends first, the error is the context's own, and nothing is
-// counted. Otherwise the error is a *weir.Rejection, at once, of the Reason
+// counted. Otherwise the error wraps a *weir.Rejection, at once, of the Reason
 //
 //   - OverBurst if n exceeds the burst,
 //   - TooLate if its turn would come after the deadline of ctx,
@@ -25,18 +25,35 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // If a lower limit puts the turn of a waiting call off beyond its deadline, the
 // call is refused at once. With a Limit of zero it waits for another Limit. It
 // panics if n < 0.
+//
+// The text of the error begins as that of golang.org/x/time/rate, and has n, the burst and
+// the time of the turn.
 func (l *Limiter) WaitN(ctx context.Context, n int) error {
-	w, err := l.enter(ctx, n)
-	if w == nil {
-		return err
+	w, refused, err := l.enter(ctx, n)
+	if w != nil {
+		err = l.await(ctx, w)
+		if rejection, ok := err.(*weir.Rejection); ok {
+			refused = *rejection
+		}
 	}
-	return waitq.AwaitTokens(ctx, w, l.leave, func(n int) { l.settle(n, 0) })
+	if refused.Reason != 0 {
+		return &refusal{refused, n, l.Burst()}
+	}
+	return err
 }
 
-// Acquire waits as WaitN does. The Permit holds nothing in flight: releasing
-// it does nothing, but Use settles a cost that differs from n, as Settle does.
+// Acquire waits as WaitN does. A refusal allocates nothing: the error is a *weir.Rejection
+// itself, and its RetryAfter is rounded up by less than a quarter. The Permit holds nothing in
+// flight: releasing it does nothing, but Use settles a cost that differs from n, as Settle does.
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
-	if err := l.WaitN(ctx, n); err != nil {
+	w, refused, err := l.enter(ctx, n)
+	switch {
+	case w != nil:
+		err = l.await(ctx, w)
+	case refused.Reason != 0:
+		err = weir.Reject(refused.Reason, refused.RetryAfter)
+	}
+	if err != nil {
 		return weir.Permit{}, err
 	}
 	s := l.load()
@@ -49,6 +66,11 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	return weir.OwnedPermit(&s.owner, permit.Grant{N: n}), nil
 }
 
+// await waits for the turn of a waiter.
+func (l *Limiter) await(ctx context.Context, w *waitq.TokenWaiter) error {
+	return waitq.AwaitTokens(ctx, w, l.leave, func(n int) { l.settle(n, 0) })
+}
+
 // owner keeps Use and Release, which a Permit calls, out of Limiter's methods.
 type owner Limiter
 
@@ -56,22 +78,22 @@ func (o *owner) Use(g permit.Grant, n int) int { return (*Limiter)(o).settle(g.N
 
 func (o *owner) Release(permit.Grant, weir.Outcome) {}
 
-// enter lets n events happen (nil, nil), refuses them (an error) or queues a
-// waiter for them.
-func (l *Limiter) enter(ctx context.Context, n int) (*waitq.TokenWaiter, error) {
+// enter lets n events happen, or queues a waiter for them, or refuses them, with a Reason. The
+// error is that of ctx.
+func (l *Limiter) enter(ctx context.Context, n int) (w *waitq.TokenWaiter, refused weir.Rejection, err error) {
 	if n < 0 {
 		panic("rate: negative cost")
 	}
 	s := l.load()
 	if n > s.burst && s.quota != gcra.Unlimited() {
-		return nil, weir.Reject(weir.OverBurst, weir.Never)
+		return nil, weir.Rejection{Reason: weir.OverBurst, RetryAfter: weir.Never}, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, refused, err
 	}
 	now := s.now()
 	if l.allow(s, now, n) {
-		return nil, nil
+		return nil, refused, nil
 	}
 	deadline, why := waitq.Within(ctx, s.epoch, now, l.cfg.MaxWait)
 
@@ -80,7 +102,7 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waitq.TokenWaiter, error) 
 	s = l.load()
 	now = max(now, s.since)
 	if n > s.quota.Burst() {
-		return nil, weir.Reject(weir.OverBurst, weir.Never)
+		return nil, weir.Rejection{Reason: weir.OverBurst, RetryAfter: weir.Never}, nil
 	}
 	l.queue.Serve(&s.quota, now)
 	most := waitq.Bound(l.cfg.Queue)
@@ -90,16 +112,16 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waitq.TokenWaiter, error) 
 	b, wait, ok := s.reserve(now, n, waitq.Left(deadline, now))
 	switch {
 	case !ok && most == 0:
-		return nil, weir.Reject(weir.OverRate, wait)
+		return nil, weir.Rejection{Reason: weir.OverRate, RetryAfter: wait}, nil
 	case !ok:
-		return nil, weir.Reject(why, wait)
+		return nil, weir.Rejection{Reason: why, RetryAfter: wait}, nil
 	case wait == 0:
-		return nil, nil
+		return nil, refused, nil
 	}
 	l.queue.Wake = l.wake
-	w := l.queue.Join(&s.quota, b, n, deadline, why)
+	w = l.queue.Join(&s.quota, b, n, deadline, why)
 	l.queue.Serve(&s.quota, now)
-	return w, nil
+	return w, refused, nil
 }
 
 func (l *Limiter) leave(w *waitq.TokenWaiter, expired bool) bool {
