@@ -20,7 +20,7 @@ demo: build ## watch a service collapse under load, and a proxy save it
 # The profile for the compiler makes Go compile the service twice: release builds alone use it.
 test lint system: export GOFLAGS := $(shell go env GOFLAGS) -pgo=off
 
-test: lint ## lint, and all tests that need only Go and a C compiler
+test: lint ## lint, and the tests of the library, its modules and the service that need only Go and a C compiler
 	@internal/tools/suite test
 
 system: need ## install other programs, and run the tests that need them, that start processes or take real time
@@ -55,7 +55,7 @@ profile: build ## profile weir serve under load, for the compiler
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: # what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, Node, httpx, redis-cli, redis-py, ioredis
+need: ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, Node, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need ip iproute2
@@ -82,4 +82,4 @@ need: # what make system needs beside Go and a C compiler: promtool, Envoy, ngin
 	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15

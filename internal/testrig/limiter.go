@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A Limiter is a weir.Limiter that records its requests. It admits all of them until Reject is
-// called.
+// A Limiter is a weir.Limiter that records its requests. The zero Limiter admits all of them, until
+// Reject is called.
 type Limiter struct {
 	mu       sync.Mutex // guards what follows
 	err      error

@@ -123,8 +123,8 @@ func (n *Network) setRefuses(refuses bool) {
 	n.refuses = refuses
 }
 
-// Conns returns the clients' ends of all connections so far, in the order in which the server
-// accepted them.
+// Conns returns the clients' ends of all connections so far, in the order in which Dial returned
+// them.
 func (n *Network) Conns() []net.Conn {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -69,7 +69,7 @@ type spent struct {
 // lost, no fencing token that does not increase, no key that gets more than its quota and
 // what it had used since the last save, and no request without an answer. All rounds:
 //
-//	go test -run TestCrashes ./cmd/weir -crashes 200 -timeout 30m
+//	go test -tags system -run TestCrashes ./cmd/weir -crashes 200 -timeout 30m
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	c := &crashes{

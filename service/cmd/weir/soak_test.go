@@ -51,7 +51,7 @@ type soak struct {
 // absent readers. In between, limits hold; in the end, goroutines, descriptors and
 // the heap are back at their start. Half an hour of it:
 //
-//	go test -race -run TestSoak ./cmd/weir -soak 30m -timeout 40m
+//	go test -race -tags system -run TestSoak ./cmd/weir -soak 30m -timeout 40m
 func TestSoak(t *testing.T) {
 	s := &soak{T: t, rules: &mountedRules{dir: t.TempDir()}, h1: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	cleartext2 := &http.Transport{Protocols: new(http.Protocols)}

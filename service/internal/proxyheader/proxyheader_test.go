@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/internal/testrig"
 )
 
-// A network has an error instead of a connection that is nil.
+// A network returns an error from Accept if its connection is nil.
 type network struct{ *testrig.Network }
 
 func (n network) Accept() (net.Conn, error) {

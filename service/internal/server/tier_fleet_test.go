@@ -3,66 +3,12 @@
 package server_test
 
 import (
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
-
-// A zoneFleet is tiers of one upstream, with a demand for one key at each.
-type zoneFleet struct {
-	t     *testing.T
-	limit int
-	zones []*zone
-	all   sync.WaitGroup
-	stop  chan struct{}
-}
-
-// newZoneFleet returns a zoneFleet, whose demands are called for each request.
-func newZoneFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig, demands ...func() float64) *zoneFleet {
-	f := &zoneFleet{t: t, limit: limit, stop: make(chan struct{})}
-	for i, rate := range demands {
-		f.zones = append(f.zones, newZone(t, up, zoneName(i), fleetRules(limit), cfg))
-		f.zones[i].load("hot", rate, f.stop, &f.all)
-	}
-	return f
-}
-
-// end ends the demand.
-func (f *zoneFleet) end() {
-	close(f.stop)
-	f.all.Wait()
-}
-
-// cut cuts all zones off, or connects them to an upstream.
-func (f *zoneFleet) cut(up decider.Decider) {
-	for _, z := range f.zones {
-		if up != nil {
-			z.wire.Decider = up
-		}
-		z.wire.cut.Store(up == nil)
-	}
-}
-
-// keeps checks the most that all gave in any 10 seconds from an instant on.
-func (f *zoneFleet) keeps(from time.Duration, limit int) {
-	f.t.Helper()
-	if n, at := most(from, 10*time.Second, f.zones...); n > limit {
-		f.t.Errorf("%d in the 10 s from %v, want at most %d", n, at, limit)
-	}
-}
-
-// gives checks what each zone gave each second in a span, within a part.
-func (f *zoneFleet) gives(from, to time.Duration, part float64, want ...float64) {
-	f.t.Helper()
-	for i, z := range f.zones {
-		if n := z.given(from, to); !within(n, want[i]*(to-from).Seconds(), part) {
-			f.t.Errorf("%s: %d from %v to %v, want %v each second", zoneName(i), n, from, to, want[i])
-		}
-	}
-}
 
 // Steady skewed demand: tiers use the limit, no more, and share it max-min fairly.
 func TestTierSkewedDemand(t *testing.T) {

@@ -66,39 +66,6 @@ func TestTierLeafAloneGetsTheLimit(t *testing.T) {
 	}
 }
 
-// Leaves behind two tiers use the limit together.
-func TestTierLeavesOfTwoTiers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		const limit = 1000
-		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
-		f := &zoneFleet{t: t, limit: limit}
-		var all sync.WaitGroup
-		stop := make(chan struct{})
-		for _, name := range []string{"one", "two"} {
-			owned := newZone(t, up.Server, name, fleetRules(limit), server.TierConfig{})
-			f.zones = append(f.zones, newZone(t, owned.Tier, name+"-leaf", fleetRules(limit), server.TierConfig{}))
-		}
-		time.Sleep(server.DefaultAssignmentTTL + time.Second)
-		from := time.Since(f.zones[0].began)
-		for _, z := range f.zones {
-			z.load("hot", constant(900), stop, &all)
-		}
-		time.Sleep(26 * time.Second)
-		close(stop)
-		all.Wait()
-		var each []int
-		for at := from; at < from+26*time.Second; at += time.Second {
-			each = append(each, f.zones[0].given(at, at+time.Second)+f.zones[1].given(at, at+time.Second))
-		}
-		t.Log(each)
-		if n := f.zones[0].given(from+6*time.Second, from+26*time.Second) + f.zones[1].given(from+6*time.Second, from+26*time.Second); n < 20*limit*98/100 {
-			t.Errorf("%d in 20 s after 6 s: %v", n, each)
-		}
-		f.keeps(0, 11*limit)
-		f.keeps(from+time.Second, 10*limit+2)
-	})
-}
-
 // Leaves are told the limit of the upstream and the number of leaves that share it: their safe shares and that of the tier
 // itself are together the safe share of the tier, also while it is cut off.
 func TestTierTellsTheLimit(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/internal/pipenet"
@@ -44,4 +46,15 @@ type late struct{ net.Conn }
 func (l late) Write(p []byte) (int, error) {
 	time.Sleep(500 * time.Microsecond)
 	return l.Conn.Write(p)
+}
+
+// The experiments run beside each other, as TestExperiments judges over a longer time.
+func TestExperimentsBesideEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, err := runAll(t.Context(), memory(), 1, 20*time.Second)
+		if err != nil || len(report.Experiments) != 5 {
+			t.Errorf("%d experiments, %v: want 5", len(report.Experiments), err)
+		}
+		time.Sleep(time.Minute) // the origin ends abandoned work
+	})
 }

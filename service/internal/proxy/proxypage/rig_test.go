@@ -1,3 +1,5 @@
+//go:build system
+
 package proxypage_test
 
 import (
