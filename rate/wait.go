@@ -78,8 +78,8 @@ func (o *owner) Use(g permit.Grant, n int) int { return (*Limiter)(o).settle(g.N
 
 func (o *owner) Release(permit.Grant, weir.Outcome) {}
 
-// enter lets n events happen, or queues a waiter for them, or refuses them, with a Reason. The
-// error is that of ctx.
+// enter lets n events happen, or queues a waiter for them, or refuses them, with a Reason. If ctx
+// has ended, it returns the error of ctx.
 func (l *Limiter) enter(ctx context.Context, n int) (w *waitq.TokenWaiter, refused weir.Rejection, err error) {
 	if n < 0 {
 		panic("rate: negative cost")
