@@ -194,7 +194,8 @@ func stop(t *testing.T, all []*process) {
 	}
 }
 
-// freePorts returns addresses on loopback at which nothing listens.
+// freePorts returns addresses on loopback at which nothing listens. Until the test ends, no other call
+// returns them, nor does redistest.FreePort: the ports of UDP are taken meanwhile.
 func freePorts(t *testing.T, n int) (free []string) {
 	t.Helper()
 	for range 100 * n {
@@ -202,10 +203,16 @@ func freePorts(t *testing.T, n int) (free []string) {
 			break
 		}
 		// Below the ports that the system gives to listeners without one, such as --admin here.
-		ln, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10000+rand.N(20000)))
+		address := fmt.Sprint("127.0.0.1:", 10000+rand.N(20000))
+		claim, err := net.ListenPacket("udp", address)
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = claim.Close() })
+		ln, err := net.Listen("tcp", address)
 		if err == nil {
 			defer ln.Close()
-			free = append(free, ln.Addr().String())
+			free = append(free, address)
 		}
 	}
 	if len(free) < n {

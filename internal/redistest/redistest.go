@@ -168,13 +168,21 @@ func program(t testing.TB, engine string) string {
 
 // FreePort returns a port that no server uses. It is below the ports that systems give to
 // outgoing connections: otherwise a client of a server that is away could get the server's port.
+// Until the test ends, no other call returns it, in this process or another one: the port of UDP
+// is taken meanwhile.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		ln, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10000+rand.N(20000)))
+		address := fmt.Sprint("127.0.0.1:", 10000+rand.N(20000))
+		claim, err := net.ListenPacket("udp", address)
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = claim.Close() })
+		ln, err := net.Listen("tcp", address)
 		if err == nil {
-			_, port, _ := net.SplitHostPort(ln.Addr().String())
 			_ = ln.Close()
+			_, port, _ := net.SplitHostPort(address)
 			return port
 		}
 	}
