@@ -115,20 +115,6 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// add1 is ask without the checks, which take long in a large cache.
-func (p *policy[K, V]) add1(h *held, key int) {
-	if e := h.byKey[key]; e != nil {
-		e.touch()
-		return
-	}
-	e := newEntry(key, 1)
-	h.byKey[key] = e
-	h.p.add(e)
-	for e := h.p.evict(); e != nil; e = h.p.evict() {
-		delete(h.byKey, e.key)
-	}
-}
-
 // If all were hit, an eviction looks at a few of them only.
 func TestBoundedWork(t *testing.T) {
 	h := hold(t, 10_000)
@@ -396,14 +382,6 @@ func FuzzPolicy(f *testing.F) {
 			}
 		}
 	})
-}
-
-// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): a hash.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // Values that take a large part of the bound, and are asked for once, push out

@@ -363,6 +363,7 @@ func TestHTTP1Shutdown(t *testing.T) {
 		if err := srv.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait() // the client reads the end
 		select {
 		case <-c.ended:
 		default:
