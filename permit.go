@@ -72,10 +72,10 @@ func (p *Permit) Release(o Outcome) {
 }
 
 // Abandon is Release for a call that returned with an error while the service
-// that was called may go on working, because the deadline was missed or the
-// context was cancelled. A concurrency limiter then keeps the units in flight
-// until the work could have ended. With any other error, or none, it is
-// Release(OutcomeOf(err)).
+// that was called may go on working, because a deadline was missed, of the
+// context or of I/O, or the context was cancelled. A concurrency limiter then
+// keeps the units in flight until the work could have ended. With any other
+// error, or none, it is Release(OutcomeOf(err)).
 func (p *Permit) Abandon(err error) {
 	o := OutcomeOf(err)
 	switch {

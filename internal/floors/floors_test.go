@@ -162,7 +162,7 @@ func TestEachRuleBites(t *testing.T) {
 }
 
 // The packages that make test runs without the race detector start no goroutines, and neither do their tests,
-// except for tests that run side by side (Parallel), each with values of its own.
+// except for tests that run side by side (Parallel) and share no value.
 func TestPackagesWithoutRaceDetector(t *testing.T) {
 	suite, err := os.ReadFile("../tools/suite")
 	if errors.Is(err, fs.ErrNotExist) {

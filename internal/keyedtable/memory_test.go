@@ -15,8 +15,8 @@ import (
 )
 
 // A million keys take 40 bytes each, whatever they are counted in, and hardly any of
-// them is forgotten: the hash is random, and in about one of a hundred such tables a page
-// has more keys than fit.
+// them is forgotten: the hash is random, and a page has more keys than fit in one of some
+// fifty such tables.
 func TestMemoryOfAMillionKeys(t *testing.T) {
 	const keys = 1_000_000
 	for _, q := range []keyedtable.Window{{Limit: 10, Period: time.Hour}, {Limit: 10, Period: time.Hour, Sliding: true}} {
