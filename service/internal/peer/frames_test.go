@@ -280,7 +280,9 @@ func randomVerdict(r *rand.Rand, rules []*config.Rule) decider.Verdict {
 }
 
 // Verdicts arrive as they were sent, and unknown fields at their end do no harm.
-func TestVerdicts(t *testing.T) {
+func TestVerdicts(t *testing.T) { verdicts(t, 3000) }
+
+func verdicts(t *testing.T, rounds int) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var list []*config.Rule
 	numbers := new(ruleNumbers)
@@ -288,7 +290,7 @@ func TestVerdicts(t *testing.T) {
 		list = append(list, new(config.Rule))
 		numbers.describe(list[len(list)-1])
 	}
-	for range 20_000 {
+	for range rounds {
 		want := randomVerdict(r, list)
 		now := want.At + time.Duration(r.Int64N(1<<40))
 		b := appendVerdict(nil, &outgoing{Verdict: &want, id: []byte(want.Grant.ID), now: now}, numbers)

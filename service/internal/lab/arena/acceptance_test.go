@@ -11,8 +11,10 @@ import (
 
 // What weir promises of Auto, in some million calls. What runs at once in the
 // arena is tested by TestSameSeedsSameBytes, under the race detector too.
-func TestAcceptance(t *testing.T) {
-	r := matrix(t, 3, nil, nil)
+func TestAcceptance(t *testing.T) { acceptance(t, 1) }
+
+func acceptance(t *testing.T, seeds int) {
+	r := matrix(t, seeds, nil, nil)
 	auto := r.column("auto")
 	if leader := r.leader(); leader != auto {
 		t.Errorf("%s has the best mean score", r.policies[leader].Name)
@@ -44,7 +46,9 @@ func TestAcceptance(t *testing.T) {
 // TestAcceptanceProduction checks what weir promises of Auto in production: faults that
 // are not load, outages, a service with a queue, and several
 // instances.
-func TestAcceptanceProduction(t *testing.T) {
+func TestAcceptanceProduction(t *testing.T) { acceptanceProduction(t, 1) }
+
+func acceptanceProduction(t *testing.T, seeds int) {
 	all, err := Rows(Production)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +63,7 @@ func TestAcceptanceProduction(t *testing.T) {
 		{regexp.MustCompile(`^instances/(lognormal|exponential)/500ms/8$`), 0.95},
 	}
 	var wants []float64
-	cfg := Config{Seeds: 3}
+	cfg := Config{Seeds: seeds}
 	for _, row := range all {
 		for _, p := range promises {
 			if p.rows.MatchString(row.Name) {
