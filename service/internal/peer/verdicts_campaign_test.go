@@ -1,0 +1,8 @@
+//go:build system
+
+package peer
+
+import "testing"
+
+// TestVerdictsCampaign is TestVerdicts with more verdicts.
+func TestVerdictsCampaign(t *testing.T) { verdicts(t, 20_000) }
