@@ -19,9 +19,10 @@ const (
 	timedOut // Dropped: the caller's time ran out, and the work may be going on
 	left     // Ignored: the caller left, and the work may be going on
 	late     // Dropped: the work ended after the caller's time had run out
+	gone     // Ignored: the work ended after the caller had left
 )
 
-var outcomes = [...]string{"ignored", "success", "dropped", "timed_out", "left", "late"}
+var outcomes = [...]string{"ignored", "success", "dropped", "timed_out", "left", "late", "gone"}
 
 // String returns the outcome as metrics and logs spell it.
 func (o Outcome) String() string {

@@ -30,7 +30,7 @@ func Do(ctx context.Context, l Limiter, fn func(context.Context) error) error {
 	}
 	defer p.Release(Ignored)
 	err = fn(ctx)
-	p.Release(OutcomeOf(err))
+	p.Release(ended(ctx, err))
 	return err
 }
 
@@ -44,8 +44,17 @@ func DoValue[T any](ctx context.Context, l Limiter, fn func(context.Context) (T,
 	}
 	defer p.Release(Ignored)
 	v, err := fn(ctx)
-	p.Release(OutcomeOf(err))
+	p.Release(ended(ctx, err))
 	return v, err
+}
+
+// ended judges work that has ended under the context of its caller.
+func ended(ctx context.Context, err error) Outcome {
+	o := OutcomeOf(err)
+	if o == Ignored && isCancelled(err) && ctx.Err() != nil {
+		return gone
+	}
+	return o
 }
 
 // OutcomeOf judges work that has ended by its error:

@@ -25,6 +25,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/patient"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -115,9 +116,7 @@ func (l *lock) acquire(ctx context.Context, priority weir.Priority) error {
 	}
 	p, ok := l.limiter.TryAcquire(ctx, 1)
 	if !ok {
-		if _, dated := ctx.Deadline(); dated {
-			ctx = undated{ctx}
-		}
+		ctx = patient.Context(ctx) // unlike inflight, the original rejects no caller because of its deadline
 		if weir.ClassOf(ctx).Priority != priority {
 			ctx = weir.WithClass(ctx, weir.Class{Priority: priority})
 		}
@@ -148,9 +147,3 @@ func (l *lock) Release() {
 	l.mu.Unlock()
 	p.Release(weir.Success)
 }
-
-// An undated context is one without its deadline: unlike inflight, the original
-// rejects no caller because of its deadline.
-type undated struct{ context.Context }
-
-func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }

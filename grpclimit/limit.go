@@ -142,11 +142,10 @@ func (c Config) door() admission.Config[Request] {
 const Streams = "(streams)"
 
 // Auto is a Config.PerClass. For the class Streams it returns nil, no limit. For
-// others it returns a limiter that finds by itself how many calls may be in flight
-// (limit.NewAuto). Three times as many calls may wait, in order of arrival, so that a
-// wait takes about three times as long as the work; or as many as are served in
-// 100 ms, if that is more. A call waits for at most three seconds. Further calls are
-// refused at once.
+// others it returns a limiter with the defaults of package inflight: it finds by itself
+// how many calls may be in flight, and up to a thousand wait for up to half a second. It
+// learns how long clients wait: a call that would end after its client has left is
+// refused.
 func Auto(class string) weir.Limiter {
 	if class == Streams {
 		return nil

@@ -457,8 +457,8 @@ func TestOutcomes(t *testing.T) {
 		{t.Context(), status.Error(codes.ResourceExhausted, "gRPC message exceeds maximum size 4: 5"), weir.Ignored},
 		// The deadline has passed.
 		{over, nil, outcome.Late},
-		{left, nil, weir.Ignored},
-		{left, status.Error(codes.Unavailable, ""), weir.Ignored},
+		{left, nil, outcome.Gone},
+		{left, status.Error(codes.Unavailable, ""), outcome.Gone},
 	} {
 		i := interceptor(t, grpclimit.Config{Rules: []grpclimit.Rule{grpclimit.Overall("all", rate.NewLimiter(rate.Inf, 1))}})
 		_, _ = i.Unary()(tt.ctx, nil, &grpc.UnaryServerInfo{FullMethod: emptyCall}, func(context.Context, any) (any, error) { return nil, tt.err })

@@ -108,8 +108,8 @@ func TestOutcomesByContext(t *testing.T) {
 		{"at the deadline", deadlineIn(time.Second), 200, outcome.Late},
 		{"after the deadline, with an error of its own", deadlineIn(time.Second / 2), 500, outcome.Late},
 		{"after the deadline, with a sign of overload", deadlineIn(time.Second / 2), 503, outcome.Late},
-		{"the client has left", leavesIn(time.Second / 2), 200, weir.Ignored},
-		{"the client has left, and the handler could not go on", leavesIn(time.Second / 2), 503, weir.Ignored},
+		{"the client has left", leavesIn(time.Second / 2), 200, outcome.Gone},
+		{"the client has left, and the handler could not go on", leavesIn(time.Second / 2), 503, outcome.Gone},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {
 			v := new(testrig.Limiter)

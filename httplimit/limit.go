@@ -66,11 +66,10 @@ import (
 	"github.com/weir-go/weir/internal/problem"
 )
 
-// Auto returns a limiter that finds by itself how many requests may be in flight
-// (limit.NewAuto). Three times as many requests
-// may wait, in order of arrival, so that a wait takes about three times as long as
-// the work; or as many as are served in 100 ms, if that is more. A request waits
-// for at most three seconds. Further requests are refused at once.
+// Auto returns a limiter with the defaults of package inflight: it finds by itself how
+// many requests may be in flight, and up to a thousand wait for up to half a second. It
+// learns how long clients wait: a request that would end after its client has left is
+// refused.
 func Auto(class string) weir.Limiter { return admission.NewAuto(class) }
 
 // Handler returns next behind a Middleware that limits the concurrency of each route

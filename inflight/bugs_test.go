@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -106,7 +105,7 @@ func TestCallerCancelCountedAsADrop(t *testing.T) {
 				t.Errorf("%v: want canceled", err)
 			}
 		}
-		held.Release(outcome.Left)
+		held.Release(weir.Ignored)
 		for range 50 { // admitted, and then the caller leaves
 			p := acquire(t, l, 1)
 			p.Release(weir.OutcomeOf(context.Canceled))

@@ -46,8 +46,18 @@ func TestPriorityIsInTheContext(t *testing.T) {
 }
 
 func TestTenantsAreServedInTurn(t *testing.T) {
+	for _, fair := range []int{0, 64} {
+		t.Run(fmt.Sprint(fair), func(t *testing.T) {
+			tenants(t, fair, "a0 admit 0s", "b0 admit 1s", "b1 admit 2s", "a1 admit 3s", "b2 admit 4s", "b3 admit 5s", "a2 admit 6s", "a3 admit 7s")
+		})
+	}
+	tenants(t, 1, "a0 admit 0s", "a1 admit 1s", "a2 admit 2s", "a3 admit 3s", "b0 admit 4s", "b1 admit 5s", "b2 admit 6s", "b3 admit 7s")
+}
+
+func tenants(t *testing.T, fair int, want ...string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := fixed(t, 1, inflight.Config{MaxWait: -1, FairQueues: 64, Weights: map[string]int{"b": 2}})
+		l := fixed(t, 1, inflight.Config{MaxWait: -1, Discipline: inflight.FIFO, FairQueues: fair, Weights: map[string]int{"b": 2}})
 		l.SetQueue(50, -1) // the other rules stay
 		held := acquire(t, l, 1)
 		q := newLine(t, l)
@@ -60,7 +70,7 @@ func TestTenantsAreServedInTurn(t *testing.T) {
 		}
 		held.Release(weir.Success)
 		time.Sleep(time.Minute)
-		q.expect("a0 admit 0s", "b0 admit 1s", "b1 admit 2s", "a1 admit 3s", "b2 admit 4s", "b3 admit 5s", "a2 admit 6s", "a3 admit 7s")
+		q.expect(want...)
 	})
 }
 

@@ -41,6 +41,7 @@ const (
 	DefaultDiscipline = AdaptiveLIFO
 	DefaultTarget     = 50 * time.Millisecond // of DefaultDiscipline
 	DefaultInterval   = time.Second           // of DefaultDiscipline
+	DefaultFairQueues = 256
 )
 
 // MaxFairQueues is the largest Config.FairQueues.
@@ -50,7 +51,11 @@ const MaxFairQueues = gate.MaxQueues
 // and up to a thousand requests wait for up to half a second: higher
 // priorities first, equal ones in order of arrival. When the queue does not
 // keep up, the newest request goes first, because its caller is still there
-// when it is done.
+// when it is done. Tenants share the limit fairly.
+//
+// The Limiter learns how long callers wait, from those whose context is
+// cancelled. A request without a deadline is rejected as TooLate if the usual
+// work would end after half of such callers have left.
 //
 // The rules apply in this order: a partition below its guarantee goes first;
 // then the higher priority; then, among tenants of one priority, the tenant
@@ -88,10 +93,11 @@ type Config struct {
 	// DefaultDiscipline, DefaultInterval.
 	Interval time.Duration
 
-	// FairQueues makes the tenants of waiting requests (weir.Class) share the limit
-	// fairly. It is the number of queues, per priority, over which tenants are
-	// spread: several times the number of tenants that wait at a time, at most
-	// MaxFairQueues. If zero or one, tenants do not matter.
+	// FairQueues is the number of queues, per priority, over which the tenants of
+	// waiting requests (weir.Class) are spread, so that they share the limit fairly:
+	// several times the number of tenants that wait at a time, at most
+	// MaxFairQueues. If zero, DefaultFairQueues, from the first tenant on; if one,
+	// tenants do not matter.
 	FairQueues int
 	// Weights are the shares of single tenants. Every other tenant has 1.
 	Weights map[string]int

@@ -221,7 +221,7 @@ func (c *core) live(t *testing.T, e event) {
 			c.limits = append(c.limits, c.g.Limit())
 		}
 	case "cancel":
-		if c.g.Cancel(c.tickets[e.id]) {
+		if c.g.Cancel(e.at, c.tickets[e.id]) {
 			c.verdicts[e.id] = verdict{"cancel", e.at}
 		}
 	case "limit":

@@ -54,7 +54,7 @@ type Limiter struct {
 	epoch   time.Time
 	trace   func(Event)
 	seed    maphash.Seed                 // of the tenants' hashes
-	fair    bool                         // tenants matter
+	fair    bool                         // tenants matter, if there are any
 	weights map[string]int               // of the tenants that have one
 	plain   permit.Owner[weir.Outcome]   // of permits of no partition
 	owners  []permit.Owner[weir.Outcome] // of permits of each partition; the first is of no partition
@@ -93,7 +93,7 @@ func New(cfg Config) (*Limiter, error) {
 	}
 	l := &Limiter{
 		epoch: time.Now(), trace: cfg.Trace, observe: cfg.Observe, seed: maphash.MakeSeed(),
-		fair: cfg.FairQueues > 1, weights: maps.Clone(cfg.Weights), number: map[string]int{},
+		fair: cfg.FairQueues != 1, weights: maps.Clone(cfg.Weights), number: map[string]int{},
 		gate: gate.New[chan answer](alg, rules),
 	}
 	l.timer.Wake = l.expire
@@ -180,8 +180,8 @@ func (l *Limiter) await(ctx context.Context, word uint64, n int) (weir.Permit, e
 func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 	c := weir.ClassOf(ctx)
 	r := gate.Request{N: n, Priority: c.Priority, Partition: l.number[c.Partition]}
-	if l.fair {
-		r.Tenant = maphash.String(l.seed, c.Tenant)
+	if l.fair && c.Tenant != "" {
+		r.Tenant = maphash.String(l.seed, c.Tenant) | 1 // 0 is none
 		r.Weight = l.weights[c.Tenant]
 	}
 	if at, ok := ctx.Deadline(); ok {

@@ -28,6 +28,11 @@ func (l *Limiter) enter(r gate.Request) (p weir.Permit, w waiter, err error) {
 
 func (l *Limiter) joinLocked(r gate.Request) (w waiter, err error) {
 	now := l.now()
+	if r.Tenant != 0 && l.gate.Config().FairQueues == 0 { // the first tenant
+		rules := l.gate.Config()
+		rules.FairQueues = DefaultFairQueues
+		l.gate.Configure(rules)
+	}
 	if w.answer = l.spare; w.answer == nil {
 		w.answer = make(chan answer, 1)
 	}
@@ -92,10 +97,11 @@ func (l *Limiter) answered(r gate.Request, a answer) (weir.Permit, error) {
 func (l *Limiter) cancel(w waiter) bool {
 	l.lock()
 	defer l.unlock()
-	if !l.gate.Cancel(w.ticket) {
+	now := l.now()
+	if !l.gate.Cancel(now, w.ticket) {
 		return false
 	}
-	l.serveLocked(l.now()) // a smaller request may have waited behind w
+	l.serveLocked(now) // a smaller request may have waited behind w
 	return true
 }
 

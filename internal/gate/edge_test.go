@@ -150,11 +150,11 @@ func TestTicketOfAnotherGate(t *testing.T) {
 	other := play(t, 1, gate.Config{Queue: 9}).arrive("a", 1, "admit").
 		arrive("b", 1, "wait").arrive("c", 1, "wait").arrive("d", 1, "wait")
 	s := play(t, 1, gate.Config{Queue: 9})
-	if s.g.Cancel(other.tickets["d"]) {
+	if s.g.Cancel(0, other.tickets["d"]) {
 		t.Error("a gate without a queue knows the ticket")
 	}
 	s.arrive("a", 1, "admit").arrive("b", 1, "wait")
-	if s.g.Cancel(other.tickets["d"]) {
+	if s.g.Cancel(0, other.tickets["d"]) {
 		t.Error("a gate with a shorter queue knows the ticket")
 	}
 	s.leave(1, "b")
@@ -219,7 +219,7 @@ func TestQueueReusesItsSlots(t *testing.T) {
 			g.Enter(gate.Request{N: 1})
 			ticket, _ := g.Join(0, gate.Request{N: 1}, i)
 			if i%3 == 0 {
-				g.Cancel(ticket)
+				g.Cancel(0, ticket)
 			}
 		}
 		for g.Inflight() > 0 {
@@ -264,7 +264,7 @@ func TestForgetsWhoHasLeft(t *testing.T) {
 	ticket, cancelled := join()
 	_, admitted := join()
 	_, refused := join()
-	g.Cancel(ticket)
+	g.Cancel(0, ticket)
 	g.Leave(limit.Sample{}, gate.Request{N: 1})
 	g.Next(0)
 	g.SetAlgorithm(limit.Fixed(0))

@@ -185,7 +185,7 @@ func (d *duel) arrive(n int, mayWait bool) {
 	switch v, why := d.g.Enter(gate.Request{N: n, NoWait: !mayWait}); v {
 	case gate.Wait:
 		got = "wait"
-		d.tickets[r.id], _ = d.g.Join(d.told(), gate.Request{N: n}, r.id)
+		d.tickets[r.id], _ = d.g.Join(d.told(), gate.Request{N: n, Deadline: endless}, r.id)
 	case gate.Refuse:
 		got = why.String()
 	}
@@ -203,7 +203,7 @@ func (d *duel) cancel(id int) {
 			break
 		}
 	}
-	if got := d.g.Cancel(d.tickets[id]); got != want {
+	if got := d.g.Cancel(time.Duration(d.now)*time.Second, d.tickets[id]); got != want {
 		d.t.Fatalf("cancel %d: %v: want %v", id, got, want)
 	}
 }

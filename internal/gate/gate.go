@@ -29,7 +29,7 @@ type Request struct {
 	Tenant    uint64        // a hash of the tenant; 0 is a tenant like any other
 	Weight    int           // of its tenant, beside the others'. If zero or less, 1
 	Partition int           // its number in Config.Partitions, from 1; any other = none
-	Deadline  time.Duration // when its caller leaves, on the gate's clock. If zero, never
+	Deadline  time.Duration // when its caller leaves, on the gate's clock. If zero, that is not known
 }
 
 // A Verdict is the answer to an arrival.
@@ -62,7 +62,7 @@ type Stats struct {
 	OverLimit uint64 // refused: no room and no queue, or more units than the limit
 	QueueFull uint64 // refused: no room in the queue either
 	Overdue   uint64 // refused after too long in the queue
-	TooLate   uint64 // refused: it would not have been done by its deadline
+	TooLate   uint64 // refused: it would not have been done by its deadline, or before its caller leaves
 	Evicted   uint64 // refused while in the queue: another had a better claim to the place
 	Cancelled uint64 // left the queue of their own accord
 	Closed    uint64 // refused: the limiter was closed
@@ -73,7 +73,9 @@ type Stats struct {
 	Abandoned                 uint64 // of those, the TimedOut and the Left
 }
 
-// A Gate admits up to a limit and lets the rest wait, as Config says. Instants
+// A Gate admits up to a limit and lets the rest wait, as Config says. A request begins only
+// if it can end before its caller leaves: by its Deadline or, if it has none, by the age at
+// which half of such callers have left (servicetime.Patience). Instants
 // are durations since any fixed epoch, those in a Sample too; one that is
 // earlier than a previous one is taken as that previous one. A Gate is not
 // safe for concurrent use.
@@ -116,6 +118,7 @@ type Gate[W any] struct {
 	unreviewed int
 
 	work      servicetime.Estimator
+	callers   servicetime.Patience // of those without a deadline
 	shortfall codel.Shortfall
 	stats     Stats // Limit and Waiting are filled in on reading
 }
@@ -178,12 +181,13 @@ func (g *Gate[W]) enter(r *Request, most int) (Verdict, weir.Reason) {
 
 // Join puts a request with the verdict Wait into the queue. The Answer will have w; the
 // Ticket serves to cancel. A Reason means that the request does not join: TooLate if it is
-// not expected to end by its Deadline. Next follows.
+// not expected to end before its caller leaves. Next follows.
 func (g *Gate[W]) Join(now time.Duration, r Request, shell W) (Ticket[W], weir.Reason) {
 	now = g.advance(now)
 	g.work.Wanted(now)
-	if r.Deadline != 0 && g.hopeless(&r) {
+	if g.hopeless(&r) {
 		g.stats.TooLate++
+		g.shortfall.Unserved()
 		return Ticket[W]{}, weir.TooLate
 	}
 	if g.taken() {
@@ -194,7 +198,7 @@ func (g *Gate[W]) Join(now time.Duration, r Request, shell W) (Ticket[W], weir.R
 	w := g.newWaiter()
 	w.shell, w.req, w.since = shell, r, now
 	g.line.insert(byArrival, w, g.line.tail)
-	if g.taken() {
+	if g.line.len >= g.cfg.Queue {
 		g.shortfall.Unserved() // the next arrivals will be
 	}
 	g.sort(w)
@@ -210,10 +214,14 @@ func (g *Gate[W]) sort(w *waiter[W]) {
 
 // Cancel takes a waiter out of the queue and reports whether it was still
 // there. If not, its Answer has been given. Next follows.
-func (g *Gate[W]) Cancel(t Ticket[W]) bool {
+func (g *Gate[W]) Cancel(now time.Duration, t Ticket[W]) bool {
+	now = g.advance(now)
 	w := t.waiter
 	if w == nil || w.gate != g || w.seq != t.seq {
 		return false
+	}
+	if w.req.Deadline == 0 {
+		g.callers.Left(now - w.since)
 	}
 	g.take(w)
 	g.shortfall.Unserved()

@@ -29,7 +29,7 @@ func (s *script) at(now int) *script { s.now = now; return s }
 // arrive is a request with a name for n units; want is "admit", "wait" or a reason.
 func (s *script) arrive(who string, n int, want string) *script {
 	s.t.Helper()
-	return s.ask(who, gate.Request{N: n}, want)
+	return s.ask(who, gate.Request{N: n, Deadline: endless}, want)
 }
 
 // ask is the arrival of any request.
@@ -50,6 +50,9 @@ func (s *script) ask(who string, r gate.Request, want string) *script {
 	}
 	return s
 }
+
+// endless is the Deadline of a caller that is known to wait for as long as it takes.
+const endless time.Duration = math.MaxInt64
 
 // leave is the departure of n units, and answers come from Next.
 func (s *script) leave(n int, answers ...string) *script {
@@ -87,7 +90,7 @@ func (s *script) answers(want ...string) *script {
 
 func (s *script) cancel(who string, want bool) *script {
 	s.t.Helper()
-	if got := s.g.Cancel(s.tickets[who]); got != want {
+	if got := s.g.Cancel(seconds(s.now), s.tickets[who]); got != want {
 		s.t.Errorf("at %d s, %s cancels: %v: want %v", s.now, who, got, want)
 	}
 	return s
@@ -223,7 +226,7 @@ func TestTickets(t *testing.T) {
 		cancel("b", true).cancel("b", false).
 		arrive("c", 1, "wait").cancel("b", false). // c is the same waiter as b, but not its ticket
 		leave(1, "c").cancel("c", false)
-	if s.g.Cancel(gate.Ticket[string]{}) {
+	if s.g.Cancel(0, gate.Ticket[string]{}) {
 		t.Error("the zero Ticket names nobody")
 	}
 }

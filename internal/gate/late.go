@@ -1,13 +1,40 @@
 package gate
 
-// hopeless reports whether a request that joins now is expected to end after its deadline.
-// It is false while nothing is known.
+import "time"
+
+// leaves returns when the caller of a request leaves that came at an instant; never, if that
+// is not known.
+func (g *Gate[W]) leaves(r *Request, came time.Duration) time.Duration {
+	if r.Deadline != 0 {
+		return r.Deadline
+	}
+	if half := g.callers.Half(); half > 0 {
+		return plus(came, half)
+	}
+	return never
+}
+
+// least is how long a request that starts should still have: the time of the quickest work,
+// or that of the usual work if it is a guess when its caller leaves.
+func (g *Gate[W]) least(r *Request) time.Duration {
+	if r.Deadline != 0 {
+		return g.work.Quick
+	}
+	return g.work.Service
+}
+
+// hopeless reports whether a request that joins now is expected to end after its caller has
+// left. It is false while nothing is known.
 func (g *Gate[W]) hopeless(r *Request) bool {
-	if g.now >= r.Deadline {
+	at := g.leaves(r, g.now)
+	switch {
+	case at == never:
+		return false
+	case g.now >= at:
 		return true
 	}
 	need := plus(g.work.Wait(g.ahead(r)+float64(r.N)), g.work.Service)
-	return need > r.Deadline-g.now
+	return need > at-g.now
 }
 
 // ahead returns how many units are likely to leave the queue before a request that joins it

@@ -20,8 +20,18 @@ func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 
 // Learn is Leave without the departure. Next follows.
 func (g *Gate[W]) Learn(s limit.Sample) limit.Cause {
-	switch d := s.End - s.Start; s.Outcome {
+	d := s.End - s.Start
+	switch s.Outcome {
+	case outcome.Left:
+		g.callers.Left(s.Waited + d)
+		s.Outcome = g.unwanted(&s, outcome.TimedOut)
+	case outcome.Gone:
+		g.callers.Gone(s.Waited + d)
+		s.Outcome = g.unwanted(&s, outcome.Late)
+	}
+	switch s.Outcome {
 	case weir.Success:
+		g.callers.Stayed(s.Waited + d)
 		g.work.Ended(d)
 		g.work.Took.Add(d)
 		if g.stats.Held > 0 {
@@ -40,15 +50,13 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	switch s.Outcome {
 	case weir.Success:
 		g.stats.Success++
-	case outcome.TimedOut, outcome.Late:
-		if s.Waited > s.End-s.Start {
-			g.shortfall.Unserved() // most of its time went by in the queue
-		}
-		fallthrough
-	case weir.Dropped:
+	case weir.Dropped, outcome.TimedOut, outcome.Late:
 		g.stats.Dropped++
 	default:
 		g.stats.Ignored++
+	}
+	if late(s.Outcome) && s.Waited > s.End-s.Start {
+		g.shortfall.Unserved() // most of its time went by in the queue
 	}
 	if outcome.Abandoned(s.Outcome) {
 		g.stats.Abandoned++
@@ -58,6 +66,23 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	}
 	g.release(r.N, r.Partition)
 	g.work.Freed(now, r.N, g.line.len > 0)
+}
+
+// unwanted returns what the algorithm learns from work whose caller left: it was late, unless
+// callers usually stay for longer.
+func (g *Gate[W]) unwanted(s *limit.Sample, late weir.Outcome) weir.Outcome {
+	d := s.End - s.Start
+	half := g.callers.Half()
+	switch {
+	case half == 0 || s.Waited+d < half-half/3:
+		return weir.Ignored
+	}
+	return late
+}
+
+// late reports whether an outcome says that the caller no longer waited.
+func late(o weir.Outcome) bool {
+	return o == outcome.Late || o == outcome.Gone || outcome.Abandoned(o)
 }
 
 // Adjust changes what an admitted request holds from r.N units to m, which may

@@ -99,10 +99,11 @@ func (g *Gate[W]) next(now time.Duration) (w *waiter[W], why weir.Reason) {
 
 // verdict judges the first waiter: it fits, or never will.
 func (g *Gate[W]) verdict(w *waiter[W], most int, now time.Duration) weir.Reason {
+	at := g.leaves(&w.req, w.since)
 	switch {
 	case w.req.N > most:
 		return weir.OverLimit
-	case w.req.Deadline != 0 && (now >= w.req.Deadline || g.work.Quick > w.req.Deadline-now):
+	case now >= at || g.least(&w.req) > at-now:
 		return weir.TooLate
 	case g.drops(w, now):
 		return weir.Overdue

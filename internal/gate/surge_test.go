@@ -47,7 +47,7 @@ func (s *service) tick() (ended int) {
 		s.answer()
 	}
 	for len(s.waiters) > 0 && s.patience > 0 && s.now-s.waiters[0].at >= s.patience {
-		if s.g.Cancel(s.waiters[0].ticket) {
+		if s.g.Cancel(s.now, s.waiters[0].ticket) {
 			s.refused++
 		}
 		s.waiters = s.waiters[1:]

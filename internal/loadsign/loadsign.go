@@ -88,7 +88,7 @@ func (s Sign) Ended(ctxErr error) weir.Outcome {
 	case errors.Is(ctxErr, context.DeadlineExceeded):
 		return outcome.Late
 	}
-	return weir.Ignored
+	return outcome.Gone
 }
 
 // Unseen returns the outcome of a call of another service, which may go on working

@@ -104,9 +104,9 @@ func TestCallersThatHaveLeft(t *testing.T) {
 		{loadsign.Served, context.DeadlineExceeded, outcome.Late, outcome.TimedOut},
 		{loadsign.None, context.DeadlineExceeded, outcome.Late, outcome.TimedOut},
 		{loadsign.Refused, context.DeadlineExceeded, outcome.Late, weir.Dropped},
-		{loadsign.Served, context.Canceled, weir.Ignored, outcome.Left},
-		{loadsign.None, context.Canceled, weir.Ignored, outcome.Left},
-		{loadsign.Unavailable, context.Canceled, weir.Ignored, weir.Dropped},
+		{loadsign.Served, context.Canceled, outcome.Gone, outcome.Left},
+		{loadsign.None, context.Canceled, outcome.Gone, outcome.Left},
+		{loadsign.Unavailable, context.Canceled, outcome.Gone, weir.Dropped},
 	} {
 		if got := tt.sign.Ended(tt.ctx); got != tt.ended {
 			t.Errorf("%v, %v: ended %v: want %v", tt.sign, tt.ctx, got, tt.ended)

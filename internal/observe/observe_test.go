@@ -205,7 +205,7 @@ func TestOutcome(t *testing.T) {
 		{in, 400, weir.Ignored}, {in, 404, weir.Ignored}, {in, 500, weir.Ignored}, {in, 501, weir.Ignored}, {in, 599, weir.Ignored},
 		{in, 429, weir.Ignored}, {in, 502, weir.Ignored}, {in, 503, weir.Dropped}, {in, 504, weir.Dropped},
 		{in, observe.Hijacked, weir.Ignored}, {in, 0, weir.Ignored},
-		{gone, 200, weir.Ignored}, {gone, 503, weir.Ignored}, {gone, observe.Hijacked, weir.Ignored},
+		{gone, 200, outcome.Gone}, {gone, 503, outcome.Gone}, {gone, observe.Hijacked, outcome.Gone},
 		{late, 200, outcome.Late}, {late, 404, outcome.Late}, {late, 503, outcome.Late},
 	} {
 		if got := observe.Outcome(tt.ctx, tt.status); got != tt.want {

@@ -9,6 +9,7 @@ const (
 	TimedOut = weir.Dropped + 1 + iota // Dropped: the caller's time ran out, and the work may be going on
 	Left                               // Ignored: the caller left, and the work may be going on
 	Late                               // Dropped: the work ended after the caller's time had run out
+	Gone                               // Ignored: the work ended after the caller had left
 
 	Count = iota + weir.Dropped + 1 // of all outcomes, those of weir too
 )

@@ -11,7 +11,7 @@ import (
 func TestNames(t *testing.T) {
 	names := map[weir.Outcome]string{
 		weir.Ignored: "ignored", weir.Success: "success", weir.Dropped: "dropped",
-		outcome.TimedOut: "timed_out", outcome.Left: "left", outcome.Late: "late",
+		outcome.TimedOut: "timed_out", outcome.Left: "left", outcome.Late: "late", outcome.Gone: "gone",
 	}
 	if len(names) != int(outcome.Count) {
 		t.Errorf("%d outcomes: want %d", outcome.Count, len(names))
@@ -20,7 +20,7 @@ func TestNames(t *testing.T) {
 		if o.String() != want {
 			t.Errorf("outcome %d: %s: want %s", uint8(o), o, want)
 		}
-		if plain := outcome.Plain(o); plain > weir.Dropped || plain != o && (o <= weir.Dropped || (plain == weir.Dropped) != (o != outcome.Left)) {
+		if plain := outcome.Plain(o); plain > weir.Dropped || plain != o && (o <= weir.Dropped || (plain == weir.Dropped) != (o != outcome.Left && o != outcome.Gone)) {
 			t.Errorf("%v is a variant of %v", o, plain)
 		}
 		if got, want := outcome.Abandoned(o), o == outcome.TimedOut || o == outcome.Left; got != want {

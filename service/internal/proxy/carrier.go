@@ -212,9 +212,13 @@ func (x *exchange) abandon(late bool) {
 		switch {
 		case event == originAnswered:
 			sign := x.discard(a, late)
-			if o = sign.Outcome(); !late {
+			switch o = sign.Outcome(); {
+			case !late:
 				x.seen(sign)
-			} else if o != weir.Dropped {
+				if o == weir.Success {
+					o = outcome.Gone
+				}
+			case o != weir.Dropped:
 				o = outcome.Late
 			}
 		case late:

@@ -53,9 +53,6 @@ type fairness struct {
 	weights map[string]int
 }
 
-// fairQueues is how many queues the tenants of one priority are spread over.
-const fairQueues = 256
-
 // newLimiter returns a limiter. An adaptive limit begins where that of old is, if old is not
 // nil and has the same algorithm.
 func newLimiter(name string, l limits, f fairness, old *limiter, trace func(inflight.Event)) (*limiter, error) {
@@ -72,9 +69,10 @@ func newLimiter(name string, l limits, f fairness, old *limiter, trace func(infl
 	}
 	cfg := inflight.Config{
 		Algorithm: algorithm, Queue: settings.OrNone(now.queue), MaxWait: settings.OrNone(time.Duration(now.maxWait)), Trace: trace,
+		Weights: f.weights,
 	}
-	if f.text != "" {
-		cfg.FairQueues, cfg.Weights = fairQueues, f.weights
+	if f.text == "" {
+		cfg.FairQueues = 1
 	}
 	in, err := inflight.New(cfg)
 	if err != nil {

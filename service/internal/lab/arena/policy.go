@@ -60,15 +60,6 @@ func Policies() []Policy {
 		{Name: "gradient2", About: "Netflix's, in its window", Guard: self(sim.Limit{Name: "gradient2", Window: true})},
 		{Name: "codel", About: "bohde/codel as in its README: 10 outstanding, 100 pending, target 5 ms", Guard: func(int) *sim.Guard { return bohde(10) }},
 		{Name: "codel-knee", About: "the same with the knee outstanding", Outside: true, Guard: bohde},
-		{Name: "auto", About: "inflight.Config{}", Guard: func(int) *sim.Guard { return Auto() }},
-	}
-}
-
-// Auto returns the guard of a service that is protected by
-// inflight.New(inflight.Config{}).
-func Auto() *sim.Guard {
-	return &sim.Guard{
-		Limit: sim.Limit{Name: "auto"}, Queue: inflight.DefaultQueue, MaxWait: inflight.DefaultMaxWait,
-		Discipline: inflight.DefaultDiscipline, Target: inflight.DefaultTarget, Interval: inflight.DefaultInterval,
+		{Name: "auto", About: "inflight.Config{}", Guard: func(int) *sim.Guard { return sim.Auto() }},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/scenario"
+	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
 // The modes in which each random scenario is played, as groups of rows.
@@ -175,7 +176,7 @@ func round(ns float64) time.Duration {
 
 // yaml writes the file.
 func (r *random) yaml(seed uint64, kind string) string {
-	g := Auto()
+	g := sim.Auto()
 	rate := fmt.Sprintf("%.5g", r.rate)
 	if r.profile != nil {
 		rate = r.profile(r.rate)

@@ -64,7 +64,7 @@ func checkRow(t *testing.T, r Row) {
 			continue
 		}
 		guards++
-		want := Auto()
+		want := sim.Auto()
 		want.Blind, want.Instances, want.Library = true, l.Guard.Instances, l.Guard.Library
 		if !*update && !reflect.DeepEqual(l.Guard, want) {
 			t.Errorf("%s: the guard is %+v: want that of inflight.Config{}, %+v: go test ./lab/arena -run TestRows -update", r.Name, *l.Guard, *want)
@@ -81,7 +81,7 @@ func checkRow(t *testing.T, r Row) {
 }
 
 func writeGuards(t *testing.T) {
-	g := Auto()
+	g := sim.Auto()
 	line := fmt.Sprintf("guard: {limit: auto, queue: %d, max_wait: %v, discipline: %v, target: %v, interval: %v, blind: true}",
 		g.Queue, g.MaxWait, g.Discipline, g.Target, g.Interval)
 	files, err := filepath.Glob("../../../scenarios/arena/*.yaml")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/patient"
 )
 
 // Bounds of a request's body.
@@ -58,7 +59,7 @@ func receive(w http.ResponseWriter, r *http.Request) (status int) {
 
 // work waits for a worker, works, and returns the status.
 func (o *Origin) work(client context.Context) int {
-	permit, err := o.workers.Acquire(o.config().patience(client), 1)
+	permit, err := o.workers.Acquire(patient.Context(o.config().patience(client)), 1) // it knows nothing of its clients
 	if err != nil {
 		if errors.Is(err, weir.ErrRejected) {
 			return http.StatusServiceUnavailable

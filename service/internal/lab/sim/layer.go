@@ -99,7 +99,7 @@ func (s *Sim) arrive(j *job) {
 
 // worked handles the end of a job's own work.
 func (s *Sim) worked(j *job) {
-	if j.fate != ok || j.layer.below == nil {
+	if j.fate != ok || j.layer.below == nil || j.layer.calls[j.class] == 0 {
 		s.end(j, j.failure())
 		return
 	}
@@ -131,7 +131,7 @@ func (s *Sim) answer(c *call, parent *job, r result) {
 	more := int(parent.tries) < parent.layer.cfg.Attempts
 	if r.kind == ok {
 		parent.calls, parent.tries = parent.calls+1, 0
-		more = int(parent.calls) < max(parent.layer.cfg.Calls, 1)
+		more = parent.calls < parent.layer.calls[parent.class]
 	}
 	if more {
 		s.callBelow(parent)
@@ -147,7 +147,11 @@ func (s *Sim) end(j *job, r result) {
 	l.leave(s.now, s.now-j.arrived, r)
 	abandoned := j.call == nil && j.parent == nil
 	if j.held {
-		s.leave(j, outcomeOf(r, abandoned))
+		o := outcomeOf(r)
+		if abandoned {
+			o = j.lost(outcome.Late, outcome.Gone)
+		}
+		s.leave(j, o)
 	}
 	c, parent, g := j.call, j.parent, j.guard
 	served := j.state != atGate || j.held
@@ -159,12 +163,18 @@ func (s *Sim) end(j *job, r result) {
 	}
 }
 
-// outcomeOf returns the outcome of a job for its guard. If the caller has left, the
-// job was dropped because of load, however it ended.
-func outcomeOf(r result, abandoned bool) weir.Outcome {
+// lost returns the outcome of a job after its caller has left, for its guard: late, if
+// the guard knew when that would be. A Limiter is told so in any case.
+func (j *job) lost(late, left weir.Outcome) weir.Outcome {
+	if j.guard.gate != nil && j.layer.cfg.Guard.Blind {
+		return left
+	}
+	return late
+}
+
+// outcomeOf returns the outcome of a job for its guard.
+func outcomeOf(r result) weir.Outcome {
 	switch {
-	case abandoned:
-		return outcome.Late
 	case r.kind == ok:
 		return weir.Success
 	case r.kind == failed:
@@ -184,11 +194,11 @@ func (s *Sim) abandon(j *job) {
 	case !waiting:
 	case j.pass != nil:
 		j.pass.Cancel()
-	case !g.gate.Cancel(j.ticket):
+	case !g.gate.Cancel(s.now+g.epoch, j.ticket):
 		return // its answer is being given at this very instant
 	}
 	if j.held && l.cfg.Guard.Library {
-		s.leave(j, outcome.TimedOut)
+		s.leave(j, j.lost(outcome.TimedOut, outcome.Left))
 	}
 	if !waiting && !l.leavesAtOnce(j) {
 		s.drain(g)

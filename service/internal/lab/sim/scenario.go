@@ -103,6 +103,15 @@ type Guard struct {
 	Other func() Limiter `yaml:"-"`
 }
 
+// Auto returns the guard of a service that is protected by
+// inflight.New(inflight.Config{}).
+func Auto() *Guard {
+	return &Guard{
+		Limit: Limit{Name: "auto"}, Queue: inflight.DefaultQueue, MaxWait: inflight.DefaultMaxWait,
+		Discipline: inflight.DefaultDiscipline, Target: inflight.DefaultTarget, Interval: inflight.DefaultInterval,
+	}
+}
+
 func (g *Guard) config() gate.Config {
 	return gate.Config{
 		Queue: g.Queue, Depth: g.Depth, MinWait: g.Brief, MaxWait: g.MaxWait,
@@ -132,6 +141,8 @@ type Class struct {
 	// Stream marks a request that lasts for its service time without a worker, such
 	// as an event stream or a download. Nothing slows it down.
 	Stream bool `yaml:"stream"`
+	// Calls is how many calls of the next layer a request makes. If nil, as in Layer.
+	Calls *int `yaml:"calls" max:"100"`
 }
 
 // A Change of a station applies to work that begins later. Nil fields do not change

@@ -11,6 +11,7 @@ type station struct {
 	layerState
 	sound   []bool  // by class: without faults
 	classes []Class // by class
+	calls   []int32 // by class: of the next layer
 	pause   Pause
 
 	waiting queue[entry]
@@ -32,6 +33,7 @@ func (t *station) init(cfg *Layer, classes []string) {
 	}
 	for _, name := range classes {
 		t.classes = append(t.classes, cfg.class(name))
+		t.calls = append(t.calls, int32(cfg.calls(name)))
 		t.sound = append(t.sound, !cfg.faulty(name))
 	}
 }
@@ -42,6 +44,14 @@ func (l *Layer) class(name string) Class {
 		return own
 	}
 	return Class{ServiceTime: l.ServiceTime}
+}
+
+// calls returns how many calls of the next layer a request of a class makes.
+func (l *Layer) calls(class string) int {
+	if own := l.class(class).Calls; own != nil {
+		return *own
+	}
+	return max(l.Calls, 1)
 }
 
 // faulty reports whether faults occur in a class.

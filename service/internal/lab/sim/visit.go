@@ -43,9 +43,9 @@ func (sc *Scenario) call(class string, states []layerState) callCost {
 		own /= l.running()
 		hold, pass, succeeds := 0.0, 1.0, own
 		if i < len(states)-1 {
-			below[i], pass = visitsBelow(c.works, max(l.Calls, 1), max(l.Attempts, 1))
+			below[i], pass = visitsBelow(c.works, l.calls(class), max(l.Attempts, 1))
 			hold = below[i] * c.takes
-			succeeds += float64(max(l.Calls, 1)) * c.success
+			succeeds += float64(l.calls(class)) * c.success
 		}
 		failure, refusal, hang := st.shares(l, class)
 		good[i] = max(1-failure-refusal-hang, 0)

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/service/internal/lab/sim"
@@ -18,6 +18,12 @@ import (
 
 // Auto is the name of the row without tuned parameters.
 const Auto = "Auto"
+
+// shallow is its limiter. The agreement wants refusals within a millisecond, so the queue is
+// in order and short: a request beyond it is refused on arrival. Three times the limit
+// may wait, so that a wait lasts about three times as long as the work
+// (scenarios/sla-depth.yaml), or as many as are served in 100 ms.
+var shallow = inflight.Config{Discipline: inflight.FIFO, Depth: 3, MinWait: 100 * time.Millisecond, MaxWait: 3 * time.Second}
 
 // A Row is a way to limit the requests of the service.
 type Row struct {
@@ -42,7 +48,7 @@ func (s Setting) Rows() []Row {
 		{"ticker + " + wait, 3, false, s.ticking(s.Wait), paced(mute)},
 		{"tollbooth", 5, false, s.perAddress, paced(atOnce)},
 		{"rate.Wait, " + wait, 1, true, s.waiting, paced(limited)},
-		{Auto, 2, true, func(_ context.Context, next http.Handler) http.Handler { return httplimit.Handler(next) }, autoGuard},
+		{Auto, 2, true, auto, autoGuard},
 	}
 }
 
@@ -119,12 +125,26 @@ func (s Setting) waiting(_ context.Context, next http.Handler) http.Handler {
 	})
 }
 
-// autoGuard is the default limiter of httplimit in virtual time.
+// auto limits the concurrency of each route.
+func auto(_ context.Context, next http.Handler) http.Handler {
+	m, err := httplimit.New(httplimit.Config{PerClass: func(string) weir.Limiter {
+		l, err := inflight.New(shallow)
+		if err != nil {
+			panic("sla: " + err.Error()) // it is valid
+		}
+		return l
+	}})
+	if err != nil {
+		panic("sla: " + err.Error()) // so is this
+	}
+	return m.Handler(next)
+}
+
+// autoGuard is the limiter of auto in virtual time.
 func autoGuard() *sim.Guard {
-	g := admission.Auto
 	return &sim.Guard{
-		Limit: sim.Limit{Name: "auto"}, Queue: inflight.DefaultQueue, Depth: g.Depth, Brief: g.MinWait, MaxWait: g.MaxWait,
-		Discipline: g.Discipline,
+		Limit: sim.Limit{Name: "auto"}, Queue: inflight.DefaultQueue, Depth: shallow.Depth, Brief: shallow.MinWait,
+		MaxWait: shallow.MaxWait, Discipline: shallow.Discipline,
 	}
 }
 

@@ -136,7 +136,7 @@ func set(field any, value string) (ok bool, want string) {
 			}
 		}
 	}
-	return ok, "success, dropped, ignored, timed_out, left or late"
+	return ok, "success, dropped, ignored, timed_out, left, late or gone"
 }
 
 // duration reads a Go duration, or seconds.

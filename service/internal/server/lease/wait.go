@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/patient"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
@@ -85,12 +86,6 @@ type waiter struct {
 	endTurn func()
 	overdue *time.Timer // ends the wait; nil if there is no bound
 }
-
-// waitContext hides the deadline of a context from package inflight, which would
-// take it for the deadline of the work.
-type waitContext struct{ context.Context }
-
-func (waitContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // wait waits for the units of a bucket, and of the rules after that. Then h has units of all
 // rules of the plan for which a request waits. The plan is another one if the rules have
@@ -263,7 +258,7 @@ func (q *queue) bound(w *waiter) {
 // await blocks until the wait has ended.
 func (q *queue) await(ctx context.Context, w *waiter) error {
 	for {
-		turn, endTurn := context.WithCancel(waitContext{ctx})
+		turn, endTurn := context.WithCancel(patient.Context(ctx)) // it does not wait for the work
 		b, first := q.look(w, endTurn)
 		var p weir.Permit
 		var err error

@@ -179,7 +179,7 @@ func (c *conn) release() result {
 		for how = 0; how < outcome.Count && !is(c.args[3], how.String()); how++ {
 		}
 		if how == outcome.Count {
-			return c.fail("ERR the outcome must be success, dropped, ignored, timed_out, left or late")
+			return c.fail("ERR the outcome must be success, dropped, ignored, timed_out, left, late or gone")
 		}
 	}
 	if err := c.api.decider.Return(context.Background(), c.key(), string(c.args[2]), how); err != nil {

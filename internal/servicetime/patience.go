@@ -1,0 +1,117 @@
+package servicetime
+
+import "time"
+
+// Patience learns how long callers wait for an answer before they leave. It knows callers
+// that were still there at an age, callers that left at an age, and callers that had left
+// by an age: current status data, from which a caller tells that it would still have been
+// there earlier, or that it would have been gone later.
+//
+// A caller that leaves sooner than others stay says little: half of the callers have to be
+// gone by an age before that age counts. Recent callers count more. An estimate that is too
+// short refutes itself, because work that is admitted at once succeeds at any age.
+type Patience struct {
+	all     float32 // callers, in all buckets
+	first   int     // no caller has left in a bucket below it
+	some    bool    // a caller has left
+	half    time.Duration
+	stale   bool // half is to be found again
+	buckets [bucketCount]struct {
+		stayed    float32 // callers that were there at an age in this bucket
+		left      float32 // callers that left in it
+		gone      float32 // callers that had left by an age in it
+		sum, aged float32 // the ages of left and gone, and how many
+	}
+}
+
+const (
+	enough     = 3  // callers that have left, without which nothing is known
+	patienceOf = 64 // callers at which all counts are halved
+)
+
+// Left learns that a caller left at an age.
+func (p *Patience) Left(age time.Duration) {
+	b := p.leaves(age)
+	p.buckets[b].left++
+	p.added()
+}
+
+// Gone learns that a caller had left by an age.
+func (p *Patience) Gone(age time.Duration) {
+	b := p.leaves(age)
+	p.buckets[b].gone++
+	p.added()
+}
+
+func (p *Patience) leaves(age time.Duration) (bucket int) {
+	b := bucketOf(age)
+	if !p.some || b < p.first {
+		p.some, p.first = true, b
+	}
+	p.buckets[b].sum += float32(age)
+	p.buckets[b].aged++
+	return b
+}
+
+// Stayed learns that a caller was there at an age.
+func (p *Patience) Stayed(age time.Duration) {
+	if !p.some {
+		return
+	}
+	b := bucketOf(age)
+	if x := p.buckets[b]; x.aged*float32(age) < x.sum {
+		b-- // those of this bucket left later
+	}
+	if b < p.first {
+		return // where no caller leaves
+	}
+	p.buckets[b].stayed++
+	p.added()
+}
+
+func (p *Patience) added() {
+	p.stale = true
+	if p.all++; p.all <= patienceOf {
+		return
+	}
+	p.all, p.some = 0, false
+	for i := range p.buckets {
+		b := &p.buckets[i]
+		b.stayed /= 2
+		b.left /= 2
+		b.gone /= 2
+		b.sum /= 2
+		if b.aged /= 2; b.aged < traces {
+			b.left, b.gone, b.sum, b.aged = 0, 0, 0, 0
+		} else if !p.some {
+			p.some, p.first = true, i
+		}
+		if b.stayed < traces || !p.some {
+			b.stayed = 0
+		}
+		p.all += b.stayed + b.left + b.gone
+	}
+}
+
+// Half returns the age by which half of the callers have left; 0 if that is not known. It is
+// the mean age of those in its bucket: if all leave at one age, it is exact.
+func (p *Patience) Half() time.Duration {
+	if !p.stale {
+		return p.half
+	}
+	p.stale, p.half = false, 0
+	var there, gone float32 // callers that were there at the bucket's age or later, and that had left by then
+	for i := p.first; i < bucketCount && p.some; i++ {
+		there += p.buckets[i].stayed + p.buckets[i].left
+	}
+	for i := p.first; i < bucketCount && p.some; i++ {
+		b := &p.buckets[i]
+		there -= b.left
+		if gone += b.left + b.gone; b.aged > 0 && gone >= enough && gone >= there {
+			p.half = time.Duration(b.sum / b.aged)
+			break
+		}
+		there -= b.stayed
+	}
+	return p.half
+}
