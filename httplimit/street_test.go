@@ -160,7 +160,7 @@ func (s *street) check(t *testing.T, fixed ...int) {
 	}
 }
 
-// Routes of different cost share a database, and clients leave. Nobody has told weir how
+// Routes of different cost share a database, and clients leave. The limits are not told how
 // long they wait.
 func TestStreet(t *testing.T) {
 	for name, s := range map[string]street{
