@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"time"
@@ -30,8 +31,10 @@ type Config struct {
 	// Class returns the class of a request. Requests of one class share the limit
 	// that PerClass returns, and are counted together. If nil, it is the pattern of
 	// the route if PerClass is set, or else "": http.Request.Pattern or, if the
-	// Handler is an http.ServeMux, the pattern that it will set. Classes beyond the
-	// first 1000 share one.
+	// Handler is an http.ServeMux, the pattern that it will set. Behind another
+	// handler, it is found by the routes of earlier requests (see Routes and
+	// Route): the first request of a route has the limit of the class "", and is
+	// counted in its own. Classes beyond the first 1000 share one.
 	Class func(r *http.Request) string
 	// Units returns how many units of its limit a request takes, >= 0. If nil, one.
 	Units func(r *http.Request) int
@@ -68,6 +71,10 @@ type Config struct {
 	// response goes on, or while their handler waits for a large body. Further
 	// ones hold their units until they end. If zero, 1000; if negative, none.
 	LongLived int
+
+	// Log gets a warning if the routes of requests are not known. If nil,
+	// slog.Default.
+	Log *slog.Logger
 
 	// Shadow admits every request, without a wait, and counts the ones that it would
 	// have refused. Responses do not tell the limits. A request that would have

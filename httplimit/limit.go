@@ -95,6 +95,7 @@ type Middleware struct {
 	visits   sync.Pool    // of *visit
 	buffered atomic.Int64 // bytes of bodies that were received first
 	long     longlived.Class
+	routes   routing
 }
 
 // New returns a Middleware, or an error that names the first invalid field.
@@ -190,11 +191,14 @@ func (l *limited) class(r *http.Request) string {
 		return l.cfg.Class(r)
 	case !l.classify:
 		return ""
-	case r.Pattern == "" && l.mux != nil:
-		_, pattern := l.mux.Handler(r)
-		return pattern
+	case r.Pattern != "":
+		return r.Pattern
 	}
-	return r.Pattern
+	pattern := l.routes.of(r)
+	if pattern == "" && l.mux != nil {
+		_, pattern = l.mux.Handler(r)
+	}
+	return pattern
 }
 
 // refuse answers a request that was refused.

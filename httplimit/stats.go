@@ -9,6 +9,7 @@ import (
 type Stats struct {
 	Exempt    uint64 // requests admitted without a decision
 	LongLived int    // requests in progress that have left their limit
+	Unrouted  uint64 // requests of the class "" that took a route, which is not known
 
 	// Rules counts the decisions of each rule, in the order of Config.Rules.
 	Rules []struct {
@@ -33,5 +34,5 @@ type Stats struct {
 // Stats returns the counts. They are read one after the other.
 func (m *Middleware) Stats() Stats {
 	s := m.door.Stats()
-	return Stats{Exempt: s.Exempt, LongLived: m.long.Now(), Rules: s.Rules, Classes: s.Classes}
+	return Stats{Exempt: s.Exempt, LongLived: m.long.Now(), Unrouted: m.routes.unknown.Load(), Rules: s.Rules, Classes: s.Classes}
 }

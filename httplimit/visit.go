@@ -18,8 +18,10 @@ type visit struct {
 	body     *body            // of the request, if its time is bounded
 	buffered int64            // bytes of the body that were received first
 
-	site *Middleware
-	long *long // the permit, if the client can make the request last
+	site  *Middleware
+	long  *long  // the permit, if the client can make the request last
+	found *found // in the context of the request; nil if it does not ask for its route
+	turn  uint   // requests that the visit was used for
 }
 
 // batch is how many Writers are allocated at a time. Writers are not reused: some
@@ -55,6 +57,10 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 	if l.cfg.Bandwidth != nil {
 		r = v.pace(l, r)
 	}
+	learns := l.classify && r.Pattern == ""
+	if learns {
+		r = v.ask(r)
+	}
 	l.next.ServeHTTP(w, r)
 	if r != original {
 		original.Pattern = r.Pattern             // loggers read it
@@ -63,6 +69,13 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 
 	o := &v.writer.Response
 	o.Ended()
+	if learns {
+		pattern := v.route(r)
+		l.routes.learn(pattern, v.Class(), o.Status, l.cfg.Log)
+		if v.Class() == "" && pattern != "" {
+			v.Reclass(pattern)
+		}
+	}
 	o.Begins, o.Owner = nil, nil // later writes do not concern the visit
 	left = true
 	outcome := weir.Ignored // a slow body is the client's fault
@@ -99,7 +112,7 @@ func (v *visit) dropBody(l *limited) {
 // recycle makes the visit available to another request.
 func (v *visit) recycle(l *limited) {
 	v.dropBody(l)
-	v.writer, v.body, v.site, v.long = nil, nil, nil, nil
+	v.writer, v.body, v.site, v.long, v.found = nil, nil, nil, nil, nil
 	l.visits.Put(v)
 }
 

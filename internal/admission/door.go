@@ -122,6 +122,16 @@ func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) err
 // Request returns the request that Ask got.
 func (v *Visit[R]) Request() R { return v.req }
 
+// Class returns the class of the request.
+func (v *Visit[R]) Class() string { return v.class.name }
+
+// Reclass counts the admitted request in another class. Its permit stays that of the first.
+func (v *Visit[R]) Reclass(name string) {
+	v.class.admitted.Add(^uint64(0))
+	v.class = v.door.classes.get(name)
+	v.class.admitted.Add(1)
+}
+
 // Limited reports whether the request's class has a limit.
 func (v *Visit[R]) Limited() bool { return v.class.limiter() != nil }
 

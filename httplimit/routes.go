@@ -1,0 +1,146 @@
+package httplimit
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/admission"
+)
+
+// routing has the patterns of routes that requests were found to take, behind handlers that
+// do not tell the route before. An http.ServeMux of these patterns finds that of the next
+// request.
+type routing struct {
+	mux     http.ServeMux
+	some    atomic.Bool // there are patterns
+	known   sync.Map    // the patterns
+	count   atomic.Int64
+	unknown atomic.Uint64
+	warning sync.Once
+}
+
+// of returns the pattern that a request is likely to match; empty if none is known.
+func (rs *routing) of(r *http.Request) (pattern string) {
+	if rs.some.Load() {
+		_, pattern = rs.mux.Handler(r)
+	}
+	return pattern
+}
+
+// add makes a pattern known. A pattern that contradicts others, or is none of an
+// http.ServeMux, finds no requests.
+func (rs *routing) add(pattern string) {
+	if _, known := rs.known.Load(pattern); known || rs.count.Load() >= admission.MaxClasses {
+		return
+	}
+	if _, known := rs.known.LoadOrStore(strings.Clone(pattern), nil); known {
+		return
+	}
+	rs.count.Add(1)
+	defer func() { _ = recover() }()
+	rs.mux.Handle(pattern, http.NotFoundHandler())
+	rs.some.Store(true)
+}
+
+// silent reports whether no handler tells routes.
+func (rs *routing) silent() bool { return !rs.some.Load() && rs.unknown.Load() >= asks }
+
+// learn learns from a request that was put into a class, and has taken a route. The pattern
+// is empty if the route is not known.
+func (rs *routing) learn(pattern, class string, status int, log *slog.Logger) {
+	switch {
+	case pattern == class && class != "":
+	case pattern != "":
+		rs.add(pattern)
+	case class == "" && status != http.StatusNotFound && status != http.StatusMethodNotAllowed:
+		rs.unknown.Add(1)
+		rs.warning.Do(func() {
+			if log == nil {
+				log = slog.Default()
+			}
+			log.Warn("httplimit: the routes of requests are not known, so requests of all kinds share one limit:" +
+				" use httplimit.Routes around the http.ServeMux, httplimit.Route in another router, or Config.Class")
+		})
+	}
+}
+
+// asks is how many requests of a visit there are for each that asks for its route, although
+// one is known, which may be less special, or although none ever was.
+const asks = 64
+
+// A found route is a context value, which a handler may set that the Middleware does not
+// wait for.
+type found struct{ pattern atomic.Pointer[string] }
+
+type foundKey struct{}
+
+// ask lets handlers tell the route of a request, if it is not known, and now and then if it
+// is. It returns the request for them.
+func (v *visit) ask(r *http.Request) *http.Request {
+	v.found = nil
+	if v.turn++; v.turn%asks != 1 && (v.Class() != "" || v.site.routes.silent()) {
+		return r
+	}
+	v.found = new(found)
+	return r.WithContext(context.WithValue(r.Context(), foundKey{}, v.found))
+}
+
+// route returns the pattern of the route that the request r has taken; empty if it is not
+// known.
+func (v *visit) route(r *http.Request) string {
+	if v.found != nil {
+		if p := v.found.pattern.Load(); p != nil {
+			return *p
+		}
+	}
+	return r.Pattern
+}
+
+// Routes returns mux, such that a Middleware in front of it learns the routes of requests,
+// whatever handlers are in between:
+//
+//	m.Handler(logging(http.TimeoutHandler(httplimit.Routes(mux), time.Second, "late")))
+//
+// The Middleware finds the class of a request by the routes that earlier requests have
+// taken. Routes is needed if a handler in between passes a copy of the request on, as those
+// do that change its context; otherwise the Middleware reads http.Request.Pattern.
+func Routes(mux *http.ServeMux) http.Handler { return router{mux} }
+
+type router struct{ *http.ServeMux }
+
+func (mux router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f, ok := r.Context().Value(foundKey{}).(*found); ok {
+		if _, pattern := mux.Handler(r); pattern != "" {
+			f.set(pattern, r)
+		}
+	}
+	mux.ServeMux.ServeHTTP(w, r)
+}
+
+// set says that r has taken a route. If its path has lost a prefix on the way, the pattern
+// gets that.
+func (f *found) set(pattern string, r *http.Request) {
+	whole, _, _ := strings.Cut(r.RequestURI, "?")
+	if prefix, ok := strings.CutSuffix(whole, r.URL.EscapedPath()); ok && strings.HasPrefix(prefix, "/") {
+		method, rest, some := strings.Cut(pattern, " ")
+		if !some {
+			method, rest = "", pattern
+		}
+		host, path, _ := strings.Cut(rest, "/")
+		pattern = strings.TrimSpace(method + " " + host + prefix + "/" + path)
+	}
+	f.pattern.Store(&pattern)
+}
+
+// Route tells a Middleware in front of a router which route a request has taken, in the
+// syntax of http.ServeMux, as in "GET /users/{id}". The Middleware finds the class of later
+// requests by that. The context is that of the request.
+func Route(ctx context.Context, pattern string) {
+	if f, ok := ctx.Value(foundKey{}).(*found); ok {
+		f.pattern.Store(&pattern)
+	}
+}

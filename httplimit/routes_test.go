@@ -1,0 +1,122 @@
+package httplimit
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
+)
+
+func TestClassesBehindOtherHandlers(t *testing.T) {
+	type key struct{}
+	passing := func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
+	}
+	copying := func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(wrapper{w}, r.WithContext(context.WithValue(r.Context(), key{}, 1)))
+		})
+	}
+	mux := func(patterns ...string) *http.ServeMux {
+		m := http.NewServeMux()
+		for _, p := range patterns {
+			m.HandleFunc(p, nothing)
+		}
+		return m
+	}
+	two := mux("GET /a", "/b/{id}")
+	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/b/"):
+			Route(r.Context(), "/b/{id}")
+		case r.URL.Path == "/a":
+			Route(r.Context(), "GET /a")
+		}
+	})
+	many := mux("/", "/b/{id}")
+
+	for name, tt := range map[string]struct {
+		handler  http.Handler
+		requests string // paths
+		classes  map[string]uint64
+		unrouted uint64
+	}{
+		"the request is passed on": {passing(two), "/a /a /b/1 /b/2 /b/3 /c /c", map[string]uint64{"": 2, "GET /a": 2, "/b/{id}": 3}, 0},
+		"a copy is passed on":      {copying(two), "/a /a /b/1 /b/2 /c", map[string]uint64{"": 5}, 4},
+		"a copy, and Routes":       {copying(Routes(two)), "/a /a /b/1 /b/2 /c", map[string]uint64{"": 1, "GET /a": 2, "/b/{id}": 2}, 0},
+		"a time-out, and Routes":   {http.TimeoutHandler(Routes(two), time.Minute, ""), "/a /a /b/1 /b/2 /c", map[string]uint64{"": 1, "GET /a": 2, "/b/{id}": 2}, 0},
+		"Routes alone":             {Routes(two), "/a /a", map[string]uint64{"GET /a": 2}, 0},
+		"another router":           {other, "/a /a /b/1 /b/2", map[string]uint64{"GET /a": 2, "/b/{id}": 2}, 0},
+		"a more special route":     {passing(many), "/x /b/1 /b/2 /x", map[string]uint64{"/": 3, "/b/{id}": 1}, 0},
+		"contradictions": {http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { Route(r.Context(), r.URL.Query().Get("as")) }),
+			"/a?as=/a/{b} /a?as=/{a}/b /a?as=/{a /a?as=/a /a?as=/a", map[string]uint64{"/a/{b}": 1, "/{a}/b": 1, "/{a": 1, "/a": 2}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			m := middleware(t, Config{PerClass: Auto, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			s := &site{Middleware: m, t: t, handler: m.Handler(tt.handler)}
+			for url := range strings.FieldsSeq(tt.requests) {
+				s.do(testrig.Request("GET", url))
+			}
+			st, got := s.Stats(), map[string]uint64{}
+			for _, c := range st.Classes {
+				if c.Admitted > 0 {
+					got[c.Class] = c.Admitted
+				}
+			}
+			if !maps.Equal(got, tt.classes) || st.Unrouted != tt.unrouted {
+				t.Errorf("classes %v, %d unrouted: want %v, %d", got, st.Unrouted, tt.classes, tt.unrouted)
+			}
+			if n := strings.Count(log.String(), "httplimit.Routes"); n != int(min(tt.unrouted, 1)) {
+				t.Errorf("%d warnings: %s", n, log.String())
+			}
+		})
+	}
+}
+
+// Routes behind a prefix of another http.ServeMux, whose pattern is known, are found now and
+// then.
+func TestRoutesBehindAPrefix(t *testing.T) {
+	inner, outer := http.NewServeMux(), http.NewServeMux()
+	inner.HandleFunc("GET /a", nothing)
+	inner.HandleFunc("GET /b/{id}", nothing)
+	outer.Handle("/api/", http.StripPrefix("/api", Routes(inner)))
+	m := middleware(t, Config{PerClass: Auto})
+	s := &site{Middleware: m, t: t, handler: m.Handler(outer)}
+	for i := range 30 * asks {
+		s.get(200, []string{"/api/a", "/api/b/7", "/api/a"}[i%3])
+	}
+	if a, b, rest := s.counts("GET /api/a"), s.counts("GET /api/b/{id}"), s.counts("/api/"); a.admitted < 15*asks || b.admitted < 6*asks || rest.admitted > 5*asks {
+		t.Errorf("%d, %d and %d of /api/", a.admitted, b.admitted, rest.admitted)
+	}
+}
+
+// Requests are classified while others make routes known.
+func TestRoutesOfManyRequests(t *testing.T) {
+	mux := http.NewServeMux()
+	for _, p := range strings.Split("abcdefgh", "") {
+		mux.HandleFunc("/"+p+"/{id}", nothing)
+	}
+	m := middleware(t, Config{PerClass: Auto})
+	h := m.Handler(Routes(mux))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range 400 {
+				(&site{Middleware: m, t: t, handler: h}).get(200, "/"+"abcdefgh"[i%8:i%8+1]+"/1")
+			}
+		})
+	}
+	all.Wait()
+	s := &site{Middleware: m, t: t}
+	if n := s.counts("/a/{id}").admitted; n < 390 || n > 400 {
+		t.Errorf("%d requests of a route: want nearly 400", n)
+	}
+}
