@@ -19,7 +19,7 @@ func TestCheck(t *testing.T) {
 	_, told, _ := strings.Cut(stdout, "\n")
 	const want = `
 login:a
-  logins (glob "login:*"): 5/m, 10 at once (gcra), 20 may wait, for at most 10000 ms; candidate 1/m, 1 at once (sliding)
+  logins (glob "login:*"): 5/m, 10 at once (gcra), 20 may wait, for at most 10s; candidate 1/m, 1 at once (sliding)
   jobs (regex "^(job|login):"): 2 leases at once for 30000 ms each, 100 may wait; shared by all keys; mode shadow
 
 job:1
@@ -41,7 +41,7 @@ func TestCheckCalendar(t *testing.T) {
 	want := func() string {
 		now := time.Now()
 		day := now.In(tokyo).Truncate(time.Second).AddDate(0, 0, 1)
-		return fmt.Sprintf("\na\n  plan (key \"a\"): 1,000,000 in each calendar day in Asia/Tokyo, the next begins at %s, 0 may wait, for at most 3600000 ms;"+
+		return fmt.Sprintf("\na\n  plan (key \"a\"): 1,000,000 in each calendar day in Asia/Tokyo, the next begins at %s, 0 may wait, for at most 1h;"+
 			" candidate 100 in each calendar month in UTC, the next begins at %s\n",
 			time.Date(day.Year(), day.Month(), day.Day(), 0, 0, 0, 0, tokyo).Format(time.RFC3339), time.Date(now.UTC().Year(), now.UTC().Month()+1, 1, 0, 0, 0, 0, time.UTC).Format(time.RFC3339))
 	}
@@ -70,8 +70,8 @@ func TestCheckFleetRules(t *testing.T) {
 	for _, c := range []struct {
 		key, want string
 	}{
-		{"page", "\npage\n  pages (glob \"page*\"): 200/s, 200 at once (gcra), 100 may wait, for at most 3600000 ms; unassigned: share, away: deny\n"},
-		{"job", "\njob\n  jobs (glob \"job*\"): 9/s, 9 at once (gcra), 100 may wait, for at most 3600000 ms; away: allow\n"},
+		{"page", "\npage\n  pages (glob \"page*\"): 200/s, 200 at once (gcra), 100 may wait, for at most 1h; unassigned: share, away: deny\n"},
+		{"job", "\njob\n  jobs (glob \"job*\"): 9/s, 9 at once (gcra), 100 may wait, for at most 1h; away: allow\n"},
 		{"", "  pages: unassigned: share, away: deny\n  jobs: away: allow\n"},
 	} {
 		args := []string{"check", rules}
@@ -112,13 +112,13 @@ descriptors:
 	_, told, _ := strings.Cut(stdout, "\n")
 	const want = `
 edge|path=/login
-  edge.path_/login (descriptor "edge|path=/login"): 5/m, 5 at once (fixed_window), 100 may wait, for at most 3600000 ms; shared by all keys; replaced by edge.user in a request with both
+  edge.path_/login (descriptor "edge|path=/login"): 5/m, 5 at once (fixed_window), 100 may wait, for at most 1h; shared by all keys; replaced by edge.user in a request with both
 
 edge|path=/files/a
-  edge.path_/files/* (descriptor "edge|path=/files/*"): 7/7d, 7 at once (fixed_window), 100 may wait, for at most 3600000 ms; shared by all keys; mode shadow
+  edge.path_/files/* (descriptor "edge|path=/files/*"): 7/7d, 7 at once (fixed_window), 100 may wait, for at most 1h; shared by all keys; mode shadow
 
 edge|user=7
-  edge.user (descriptor "edge|user"): 100/h, 100 at once (fixed_window), 100 may wait, for at most 3600000 ms
+  edge.user (descriptor "edge|user"): 100/h, 100 at once (fixed_window), 100 may wait, for at most 1h
 
 edge|free=
   edge.free (descriptor "edge|free"): unlimited
@@ -142,10 +142,10 @@ rules:
 	_, told, _ := strings.Cut(stdout, "\n")
 	const want = `
 edge|path=/api/a|method=POST|user=7
-  edge|method=POST|path=/api/* (entries "edge|method=POST|path=/api/*"): 5/m, 5 at once (gcra), 100 may wait, for at most 3600000 ms
+  edge|method=POST|path=/api/* (entries "edge|method=POST|path=/api/*"): 5/m, 5 at once (gcra), 100 may wait, for at most 1h
 
 edge|user=
-  users (entries "*|user=*"): 100/s, 100 at once (gcra), 100 may wait, for at most 3600000 ms; shared by all keys
+  users (entries "*|user=*"): 100/s, 100 at once (gcra), 100 may wait, for at most 1h; shared by all keys
 
 edge|method=POST
   no rule matches: allow

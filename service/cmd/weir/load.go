@@ -24,13 +24,13 @@ import (
 type loadCmd struct {
 	Target string `arg:"" optional:"" placeholder:"URL" help:"Target of the requests, such as http://127.0.0.1:8000. Its scheme is the protocol: http, https, grpc, grpcs, redis, rediss, tcp or udp."`
 
-	Rate     string        `placeholder:"RPS" help:"Requests per second. 5..50@30s is a ramp from 5 to 50 within 30 s; 5@10s,20@30s,5 are steps (5; with --workers 0, which is as fast as the answers come)."`
-	Arrivals string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
-	Seed     uint64        `default:"1" placeholder:"N" help:"Seed of poisson arrivals (${default})."`
-	Workers  int           `short:"c" default:"0" placeholder:"N" help:"Closed loop: the number of clients, each of which waits for its answer before it sends again. 0: open loop, which sends at --rate regardless of the answers (${default})."`
-	Requests int           `short:"n" default:"0" placeholder:"N" help:"Number of requests to send; 0: no bound (${default})."`
-	Timeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"Maximum time to wait for an answer (${default})."`
-	Duration time.Duration `default:"0s" placeholder:"TIME" help:"How long to send requests; 0: until --requests are sent, or Ctrl-C (${default})."`
+	Rate     string         `placeholder:"RPS" help:"Requests per second. 5..50@30s is a ramp from 5 to 50 within 30 s; 5@10s,20@30s,5 are steps (5; with --workers 0, which is as fast as the answers come)."`
+	Arrivals string         `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
+	Seed     uint64         `default:"1" placeholder:"N" help:"Seed of poisson arrivals (${default})."`
+	Workers  int            `short:"c" default:"0" placeholder:"N" help:"Closed loop: the number of clients, each of which waits for its answer before it sends again. 0: open loop, which sends at --rate regardless of the answers (${default})."`
+	Requests int            `short:"n" default:"0" placeholder:"N" help:"Number of requests to send; 0: no bound (${default})."`
+	Timeout  time.Duration  `least:"1ms" default:"10s" placeholder:"TIME" help:"Maximum time to wait for an answer (${default})."`
+	Duration *time.Duration `placeholder:"TIME" help:"How long to send requests; 0: until --requests are sent, or Ctrl-C (10s; with --requests, or with times in --rate, 0s)."`
 
 	MaxInflight int      `least:"1" default:"10000" placeholder:"N" help:"Open loop: maximum requests in flight; further ones are not sent, and are counted as unsent (${default})."`
 	Method      string   `short:"X" placeholder:"NAME" help:"Method of HTTP requests (GET, or POST with a body)."`
@@ -83,7 +83,7 @@ func (c *loadCmd) config() (cfg load.Config, err error) {
 	cfg = load.Config{
 		Target: c.Target, Method: c.Method, Header: http.Header{}, HTTP2: c.HTTP2, NoKeepAlive: c.NoKeepAlive,
 		Poisson: c.Arrivals == "poisson", Seed: c.Seed, Requests: c.Requests,
-		Workers: c.Workers, Timeout: c.Timeout, Duration: c.Duration, MaxInflight: c.MaxInflight,
+		Workers: c.Workers, Timeout: c.Timeout, Duration: c.duration(), MaxInflight: c.MaxInflight,
 	}
 	if cfg.Profile, err = pace.Parse(rate); err != nil {
 		return cfg, usagef("--rate: %v", err)
@@ -117,6 +117,17 @@ func (c *loadCmd) config() (cfg load.Config, err error) {
 		return cfg, usagef("%v", err)
 	}
 	return cfg, nil
+}
+
+// duration returns how long to send requests.
+func (c *loadCmd) duration() time.Duration {
+	switch {
+	case c.Duration != nil:
+		return *c.Duration
+	case c.Requests > 0, strings.Contains(c.Rate, "@"):
+		return 0
+	}
+	return 10 * time.Second
 }
 
 // maxBody bounds a file with a body, or with targets, in bytes.
@@ -221,8 +232,8 @@ func (c *loadCmd) Run(ctx context.Context, std streams) (err error) {
 // progress describes how far the run is.
 func (c *loadCmd) progress(elapsed time.Duration, out *loadOutputs) string {
 	done := 0.0
-	if c.Duration > 0 {
-		done = elapsed.Seconds() / c.Duration.Seconds()
+	if whole := c.duration(); whole > 0 {
+		done = elapsed.Seconds() / whole.Seconds()
 	}
 	if c.Requests > 0 {
 		done = max(done, float64(out.counters.Ended.Load())/float64(c.Requests))

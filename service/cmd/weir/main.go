@@ -57,15 +57,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		panic(err) // the command tree itself is wrong
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
+	if len(args) == 0 || args[0] == "help" {
+		args = append(args[min(1, len(args)):], "--help")
 	}
 	command, err := parser.Parse(longFlags(parser.Model, joined(args)))
 	if exit >= 0 { // --help or --version
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "weir: %v (see weir --help)\n", err)
+		name := "weir"
+		if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context.Selected() != nil {
+			name = failed.Context.Selected().FullPath()
+		}
+		fmt.Fprintf(stderr, "%s: %v%s (see %[1]s --help)\n", name, err, hint(name, err.Error()))
 		return 2
 	}
 	name := strings.TrimPrefix(command.Selected().FullPath(), "weir ")
@@ -90,6 +94,27 @@ func options() []kong.Option {
 		kong.Vars{"version": version(buildInfo()), "policies": policyNames(), "rows": rowNames(), "quiet": sla.Quiet.String()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
+}
+
+// heys are the flags of weir load for those of hey and ab.
+var heys = map[string]string{
+	"-z": "--duration", "-q": "--rate, of all workers together", "-t": "--timeout", "-m": "--method", "-D": "--body=@FILE",
+	"-T": "--header=Content-Type:…", "-A": "--header=Accept:…", "-h2": "--http2", "-o": "--out", "-s": "--timeout", "-p": "--body=@FILE",
+	"-disable-keepalive": "--no-keep-alive",
+}
+
+// hint says what a command line may have meant that is wrong.
+func hint(command, problem string) string {
+	if value, ok := strings.CutPrefix(problem, "unknown flag "); ok && command == "weir load" {
+		letter, _, _ := strings.Cut(value, ",")
+		if flag := heys[letter]; flag != "" {
+			return ": that of hey is " + flag
+		}
+	}
+	if strings.Contains(problem, "missing unit in duration") {
+		return ": ten seconds are 10s"
+	}
+	return ""
 }
 
 // joined turns "load compare" into the name of that command. A target is a URL, so it is

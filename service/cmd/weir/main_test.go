@@ -17,7 +17,7 @@ func TestBadFlags(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"nonsense", "unexpected argument nonsense"},
 		{"proxy", "missing flags: --origin=URL"},
-		{"proxy --origin a", `Origins = "a": must be an absolute http, https or h2c URL`},
+		{"proxy --origin a", `Origins = "a": must begin with a scheme`},
 		{"proxy --origin " + to + " --limit five", `--limit: "five": must be auto, aimd, vegas, gradient2 or a whole number >= 0`},
 		{"proxy --origin " + to + " --limit=-1", `--limit: "-1": must be auto`},
 		{"proxy --origin " + to + " --queue=-1", "--queue=-1: must be >= 0"},
@@ -36,6 +36,13 @@ func TestBadFlags(t *testing.T) {
 		{"origin --distribution pareto", "pareto"},
 		{"origin --failure-rate 2", "--failure-rate=2: must be in [0, 1]"},
 		{"load", `expected "<target>"`},
+		{"load 127.0.0.1:8000/a", `must begin with a scheme, as in http://127.0.0.1:8000/a`},
+		{"load " + to + " --duration 10", "ten seconds are 10s (see weir load --help)"},
+		{"load " + to + " -z 10s", "that of hey is --duration (see weir load --help)"},
+		{"load " + to + " --nothing", "unknown flag --nothing (see weir load --help)"},
+		{"proxy", "missing flags: --origin=URL,... (see weir proxy --help)"},
+		{"proxy --origin 127.0.0.1:8000", `must begin with a scheme, as in "http://127.0.0.1:8000"`},
+		{"help nothing", "unexpected argument nothing (see weir --help)"},
 		{"load a", `target = "a": must be a URL with a host, and with one of the schemes grpc, grpcs, http,`},
 		{"load grpc://127.0.0.1:1/d?k=v --body x", `body = "x": must be empty: the target has all of a grpc request`},
 		{"load redis://127.0.0.1:1", `body = "": must be what a redis request sends, such as "CL.THROTTLE user:{n} 15 30 60"`},
@@ -81,7 +88,7 @@ func TestBadFlags(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "serve --help", "check --help", "proxy --help", "origin --help", "load --help", "load compare --help", "sim --help", "demo --help"} {
+	for _, args := range []string{"", "--help", "serve --help", "check --help", "proxy --help", "origin --help", "load --help", "load compare --help", "sim --help", "demo --help", "help", "help load"} {
 		code, stdout, stderr := weir(t, strings.Fields(args)...)
 		if code != 0 || !strings.HasPrefix(stdout, "Usage: weir") || stderr != "" {
 			t.Errorf("weir %s: %d, %q, %q", args, code, stdout, stderr)

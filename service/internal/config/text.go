@@ -44,6 +44,11 @@ func span(d time.Duration) string {
 	if d == Month {
 		return "month"
 	}
+	return Span(d)
+}
+
+// Span formats a time without the zeros of Duration.String: 90s is 1m30s, and 60m is 1h.
+func Span(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return strconv.Itoa(int(d/day)) + "d"
 	}

@@ -14,6 +14,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -63,6 +64,8 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 	for _, text := range cfg.Origins {
 		u, err := url.Parse(text)
 		switch {
+		case !strings.Contains(text, "://"):
+			return nil, fmt.Errorf("proxy: Origins = %q: must begin with a scheme, as in %q", text, "http://"+text)
 		case err != nil:
 			return nil, fmt.Errorf("proxy: Origins: %w", err)
 		case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Host == "":

@@ -246,7 +246,7 @@ func (r *Rule) text() string {
 	if q := r.Quota; q != nil {
 		add("%s, %d may wait", q.text(), r.Queue)
 		if r.MaxWaitMS > 0 {
-			add(", for at most %d ms", r.MaxWaitMS)
+			add(", for at most %s", config.Span(time.Duration(r.MaxWaitMS)*time.Millisecond))
 		}
 	}
 	if l := r.Concurrency; l != nil {

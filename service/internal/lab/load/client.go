@@ -59,6 +59,9 @@ func (c Config) open(ctx context.Context) (client, error) {
 		return newHTTPClient(ctx, c, nil)
 	}
 	u, err := url.Parse(c.Target)
+	if host, _, _ := strings.Cut(c.Target, "/"); !strings.Contains(c.Target, "://") && strings.Contains(host, ":") {
+		return nil, fmt.Errorf("load: target = %q: must begin with a scheme, as in http://%s", c.Target, c.Target)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load: target = %q: %w", c.Target, err)
 	}

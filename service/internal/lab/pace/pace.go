@@ -121,6 +121,7 @@ func Parse(text string) (Profile, error) {
 
 func parseSegment(text string) (s segment, err error) {
 	rates, duration, timed := strings.Cut(text, "@")
+	rates = strings.TrimSuffix(rates, "/s")
 	if timed {
 		if s.length, err = time.ParseDuration(duration); err != nil || s.length <= 0 {
 			return s, fmt.Errorf("pace: %q: %q is not a duration such as 30s", text, duration)
