@@ -138,7 +138,7 @@ func (f *found) set(pattern string, r *http.Request) {
 
 // Route tells a Middleware in front of a router which route a request has taken, in the
 // syntax of http.ServeMux, as in "GET /users/{id}". The Middleware finds the class of later
-// requests by that. The context is that of the request.
+// requests by that. It wants the context of the request.
 func Route(ctx context.Context, pattern string) {
 	if f, ok := ctx.Value(foundKey{}).(*found); ok {
 		f.pattern.Store(&pattern)
