@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/retrystep"
 )
 
 // ErrRejected matches every *Rejection by errors.Is.
@@ -56,55 +58,28 @@ type Rejection struct {
 	RetryAfter time.Duration // how long to wait before asking again; 0 if unknown, Never if no wait helps
 }
 
-// Reject returns the Rejection for a reason and a wait. It does not allocate: it
-// returns one of a table of shared Rejections. RetryAfter is therefore rounded up: a
-// shorter wait to 1/4096 s, a longer one by less than a quarter. The waits of 1 to 8,
-// 10 and 12 seconds are exact.
+// Reject returns the Rejection for a reason and a wait. Those for common waits are shared:
+// 0, Never, and 1, 1.25, 1.5 and 1.75 times any power of two seconds, from 1/4096 s on. It
+// allocates for another wait.
 func Reject(why Reason, retryAfter time.Duration) *Rejection {
-	if int(why) >= len(rejections) {
-		return &Rejection{Reason: why, RetryAfter: retryAfter}
+	retryAfter = max(retryAfter, 0)
+	if int(why) < len(rejections) {
+		if r := &rejections[why][retrystep.Index(retryAfter)]; r.RetryAfter == retryAfter {
+			return r
+		}
 	}
-	shared := &rejections[why]
-	i := step(retryAfter)
-	if shared[i].RetryAfter < retryAfter { // the float was rounded down
-		i++
-	}
-	return &shared[i]
+	return &Rejection{Reason: why, RetryAfter: retryAfter}
 }
 
-// A step of RetryAfter is a float64 number of seconds with a mantissa of two
-// bits: the upper 14 bits of the number determine it.
-const (
-	lowBits   = 50
-	firstStep = (1023 - 12) << 2 // 1/4096 s
-	steps     = 42*4 + 3         // up to 2^30 s; the first is 0, the last is Never
-)
-
-// rejections holds every Rejection that Reject returns.
-var rejections = func() (all [len(reasons)][steps]Rejection) {
+// rejections holds every Rejection that is shared.
+var rejections = func() (all [len(reasons)][retrystep.Count]Rejection) {
 	for why := range all {
 		for i := range all[why] {
-			all[why][i].Reason = Reason(why)
-			switch i {
-			case 0:
-			case steps - 1:
-				all[why][i].RetryAfter = Never
-			default:
-				all[why][i].RetryAfter = time.Duration(1e9 * math.Float64frombits(uint64(firstStep+i-1)<<lowBits))
-			}
+			all[why][i] = Rejection{Reason(why), retrystep.At(i)}
 		}
 	}
 	return all
 }()
-
-// step returns the index of the shortest wait that is not below d.
-func step(d time.Duration) int {
-	if d <= 0 {
-		return 0
-	}
-	up := math.Float64bits(float64(d)/1e9) + 1<<lowBits - 1
-	return min(max(int(up>>lowBits)-firstStep+1, 1), steps-1)
-}
 
 func (r *Rejection) Error() string { return "rejected: " + r.Reason.String() }
 

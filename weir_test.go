@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/internal/permit"
+	"github.com/weir-go/weir/internal/retrystep"
 )
 
 func TestRejection(t *testing.T) {
@@ -328,55 +329,24 @@ func TestDoPanics(t *testing.T) {
 	_ = weir.Do(t.Context(), ls[0], func(context.Context) error { panic("a bug") })
 }
 
-// A shared rejection never promises less than the wait asked for, and not much
-// more.
-func TestRejectRoundsUp(t *testing.T) {
-	check := func(d time.Duration) {
-		t.Helper()
-		r := weir.Reject(weir.OverRate, d)
-		if r.Reason != weir.OverRate || r.RetryAfter < d {
-			t.Fatalf("%v: %+v: want %v or more", d, r, d)
-		}
-		if more := r.RetryAfter - d; r.RetryAfter != weir.Never && more >= max(d/4, time.Millisecond/2) && d > 0 {
-			t.Fatalf("%v becomes %v: want less than a quarter more", d, r.RetryAfter)
-		}
-		if again := weir.Reject(weir.OverRate, r.RetryAfter); again != r {
-			t.Fatalf("%v becomes %v, and that %v", d, r.RetryAfter, again.RetryAfter)
+func TestRejectIsExact(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, 244_140, 244_141, time.Second, 13 * time.Second, time.Hour, weir.Never - 1, weir.Never} {
+		for _, why := range []weir.Reason{weir.OverRate, weir.TooLate, 200} {
+			if r := weir.Reject(why, d); *r != (weir.Rejection{Reason: why, RetryAfter: d}) {
+				t.Errorf("%v, %v: %+v", why, d, r)
+			}
 		}
 	}
-	last := time.Duration(0)
-	for d := time.Duration(1); d > 0; d += d/7 + 1 {
-		check(d)
-		check(d - 1)
-		if r := weir.Reject(weir.OverRate, d).RetryAfter; r < last {
-			t.Fatalf("%v becomes %v, less than a shorter wait: %v", d, r, last)
-		} else {
-			last = r
-		}
-	}
-	for e := range 63 {
-		check(1 << e)
-		check(1<<e - 1)
-		check(1<<e + 1)
-	}
-	for _, tt := range []struct{ d, want time.Duration }{
-		{0, 0}, {-1, 0}, {1, 244_140}, {244_140, 244_140}, {244_141, 305_175}, {weir.Never, weir.Never},
-		{weir.Never - 1, weir.Never}, {1<<30*time.Second + 1, weir.Never}, {1 << 30 * time.Second, 1 << 30 * time.Second},
-		{time.Second, time.Second}, {2 * time.Second, 2 * time.Second}, {3 * time.Second, 3 * time.Second},
-		{5 * time.Second, 5 * time.Second}, {7 * time.Second, 7 * time.Second}, {8 * time.Second, 8 * time.Second},
-		{9 * time.Second, 10 * time.Second}, {12 * time.Second, 12 * time.Second}, {time.Second + 1, time.Second * 5 / 4},
-	} {
-		if r := weir.Reject(weir.TooLate, tt.d); r.RetryAfter != tt.want || r.Reason != weir.TooLate {
-			t.Errorf("%v: %+v: want %v", tt.d, r, tt.want)
-		}
+	if r := weir.Reject(weir.OverRate, -1); r.RetryAfter != 0 {
+		t.Errorf("%+v", r)
 	}
 }
 
-func TestRejectAllocatesNothing(t *testing.T) {
+func TestRejectOfSharedWaits(t *testing.T) {
 	d := time.Duration(1)
 	if n := testing.AllocsPerRun(1000, func() {
 		d += d / 8
-		if weir.Reject(weir.OverRate, d).Reason != weir.OverRate {
+		if weir.Reject(weir.OverRate, retrystep.Up(d)).Reason != weir.OverRate {
 			t.Error("another reason")
 		}
 	}); n != 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/permit"
+	"github.com/weir-go/weir/internal/retrystep"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -51,7 +52,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	case w != nil:
 		err = l.await(ctx, w)
 	case refused.Reason != 0:
-		err = weir.Reject(refused.Reason, refused.RetryAfter)
+		err = weir.Reject(refused.Reason, retrystep.Up(refused.RetryAfter))
 	}
 	if err != nil {
 		return weir.Permit{}, err

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/retrystep"
 )
 
 // A Door admits requests. It is safe for concurrent use.
@@ -204,7 +205,7 @@ func (a *Answer) rejection() error {
 	if a.RetryAfter == weir.Never && a.Cost > a.Quota.Burst() {
 		return weir.Reject(weir.OverBurst, weir.Never)
 	}
-	return weir.Reject(weir.OverRate, a.RetryAfter)
+	return weir.Reject(weir.OverRate, retrystep.Up(a.RetryAfter))
 }
 
 // wait waits for the tokens of a rule that has denied, for at most MaxWait.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/retrystep"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -48,7 +49,7 @@ func (l *Buckets[K]) enter(ctx context.Context, t *table[K], print uint64, key K
 		if n > p.quota.Burst() {
 			why = weir.OverBurst
 		}
-		return nil, weir.Reject(why, wait)
+		return nil, weir.Reject(why, retrystep.Up(wait))
 	}
 	if wait == 0 {
 		s.storeBucket(t, &p, b)
@@ -63,7 +64,7 @@ func (l *Buckets[K]) enter(ctx context.Context, t *table[K], print uint64, key K
 	if free := int64(waitq.Bound(l.cfg.Queue)) - l.waiting.Add(1); int64(mine) > free {
 		l.waiting.Add(-1)
 		s.deny(print, &key)
-		return nil, weir.Reject(weir.QueueFull, wait)
+		return nil, weir.Reject(weir.QueueFull, retrystep.Up(wait))
 	}
 	o := s.detach(t, &p)
 	o.bucket = b

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/pacing"
+	"github.com/weir-go/weir/internal/retrystep"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -109,7 +110,7 @@ func (q *Queue) enter(ctx context.Context, now time.Duration) (uint64, *waiter, 
 		return 0, nil, err
 	}
 	if q.queue.Len() >= q.cfg.Queue {
-		return 0, nil, weir.Reject(weir.QueueFull, q.pacer.Next(now)-now)
+		return 0, nil, weir.Reject(weir.QueueFull, retrystep.Up(q.pacer.Next(now)-now))
 	}
 	w := &waiter{until: until, reason: reason, call: waitq.NewCall[verdict]()}
 	w.place = q.queue.PushBack(w)
@@ -127,7 +128,7 @@ func (q *Queue) tooLateLocked(now, until time.Duration, reason weir.Reason) erro
 	if reason == weir.TooLate {
 		o.Reason = weir.TooLate
 	}
-	return weir.Reject(o.Reason, o.At-now)
+	return weir.Reject(o.Reason, retrystep.Up(o.At-now))
 }
 
 // await waits until w is answered, MaxWait is over or ctx ends.
@@ -144,7 +145,7 @@ func (q *Queue) await(ctx context.Context, w *waiter) (uint64, error) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		now := q.now()
-		return 0, weir.Reject(q.pacer.Reason(), max(q.pacer.Next(now)-now, 0))
+		return 0, weir.Reject(q.pacer.Reason(), retrystep.Up(q.pacer.Next(now)-now))
 	}
 	return v.number, v.err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/retrystep"
 )
 
 // A TokenQueue is the calls that wait for the tokens of one gcra.Bucket, and the
@@ -124,7 +125,7 @@ func (l *TokenQueue) dropLate(q *gcra.Quota, now time.Duration, b gcra.Bucket) (
 	return l.Drop(q, now, b, func(w *TokenWaiter, at time.Duration) bool {
 		late := w.Value.deadline < at
 		if late {
-			w.Value.Answer(weir.Reject(w.Value.why, at-now))
+			w.Value.Answer(weir.Reject(w.Value.why, retrystep.Up(at-now)))
 		}
 		return late
 	})

@@ -206,8 +206,8 @@ func TestConfigValidate(t *testing.T) {
 		want string
 	}{
 		{proxy.Config{}, `Origins: there are 0: must be 1 to 1000`},
-		{proxy.Config{Origins: []string{""}}, `Origins = "": must be an absolute http, https or h2c URL`},
-		{proxy.Config{Origins: []string{"127.0.0.1:80"}}, `Origins: parse "127.0.0.1:80"`},
+		{proxy.Config{Origins: []string{""}}, `Origins = "": must begin with a scheme`},
+		{proxy.Config{Origins: []string{"127.0.0.1:80"}}, `Origins = "127.0.0.1:80": must begin with a scheme, as in "http://127.0.0.1:80"`},
 		{proxy.Config{Origins: []string{"http://a:65536"}}, `Origins = "http://a:65536": must have a port from 1 to 65535`},
 		{proxy.Config{Origins: []string{"http://a:0"}}, `Origins = "http://a:0": must have a port`},
 		{proxy.Config{Origins: []string{"http://a:b@c"}}, `Origins = "http://a:xxxxx@c": must have no user`},

@@ -111,7 +111,7 @@ func chaos(t *testing.T, l proxy.Limit, own bool, requests int) {
 
 // tame says of what there has been too little to prove anything.
 func tame(st proxy.Stats) string {
-	for what, n := range map[string]uint64{"success": st.Outcomes[weir.Success], "dropped": st.Outcomes[weir.Dropped], "ignored": st.Outcomes[weir.Ignored], "overdue": st.Rejected[weir.Overdue]} {
+	for what, n := range map[string]uint64{"success": st.Outcomes[weir.Success], "dropped": st.Outcomes[weir.Dropped], "ignored": st.Outcomes[weir.Ignored], "overdue, or too late": st.Rejected[weir.Overdue] + st.Rejected[weir.TooLate]} {
 		if n < 50 {
 			return what
 		}

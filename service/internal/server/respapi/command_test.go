@@ -111,7 +111,7 @@ func TestReplies(t *testing.T) {
 			check("WEIR.EXPLAIN jobs", "[allowed:1 key:jobs rules:"+map[string]string{
 				"2": "[[rule jobs limit 2 inflight 2 waiting_for_lease 0]]", "3": "[map[inflight:2 limit:2 rule:jobs waiting_for_lease:0]]"}[proto]+"]")
 			check(fmt.Sprintf("WEIR.RENEW jobs %s TTL 30", lease["lease_id"]), "[allowed:1 inflight:2 lease_id:… limit:2 token:… ttl_ms:30000 waited_ms:0]")
-			p.wants(fmt.Sprintf("WEIR.RELEASE jobs %s maybe", lease["lease_id"]), "ERR the outcome must be success, dropped, ignored, timed_out, left or late")
+			p.wants(fmt.Sprintf("WEIR.RELEASE jobs %s maybe", lease["lease_id"]), "ERR the outcome must be success, dropped, ignored, timed_out, left, late or gone")
 			p.wants(fmt.Sprintf("WEIR.RELEASE jobs %s dropped", lease["lease_id"]), "OK")
 			p.wants(fmt.Sprintf("WEIR.RELEASE jobs %s", lease["lease_id"]), "NOLEASE no such lease of this key: it was returned or has expired")
 			p.wants("WEIR.LEASE login:1", "NOLEASING no rule with a concurrency matches this key")
