@@ -5,8 +5,8 @@ package scenarios
 import "embed"
 
 // Files has the files of the arena. Each scenario has Auto's guard wherever a policy is
-// to stand. The classic rows are in the folder arena, the rows about production in
-// arena/production.
+// to stand. The classic rows are in the folder arena, those of other groups in a folder of
+// that name below it.
 //
-//go:embed arena/*.yaml arena/production/*.yaml
+//go:embed arena/*.yaml arena/production/*.yaml arena/street/*.yaml
 var Files embed.FS

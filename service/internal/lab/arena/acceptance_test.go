@@ -43,6 +43,38 @@ func acceptance(t *testing.T, seeds int) {
 	}
 }
 
+// TestAcceptanceStreet checks what weir promises of Auto where routes share a database and
+// clients leave. One limit for a mixture is promised nothing if clients leave after half a
+// second, of which the dearest route needs two fifths.
+func TestAcceptanceStreet(t *testing.T) { acceptanceStreet(t, 1) }
+
+func acceptanceStreet(t *testing.T, seeds int) {
+	rows, err := Rows(Street)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Seeds: seeds, Rows: rows}
+	for _, p := range Policies() {
+		if p.Name == "auto" {
+			cfg.Policies = append(cfg.Policies, p)
+		}
+	}
+	r, err := Run(t.Context(), cfg, new(atomic.Int64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, line := range r.Matrix {
+		c := line.Cells[0]
+		if sum += c.Goodput; line.Row != "mixture/500 ms" && (c.WorstShare < 0.8 || c.Fairness < 0.6) {
+			t.Errorf("%s: %.3f of the oracle's work, evenness of the routes %.3f: want 0.8 and 0.6", line.Row, c.WorstShare, c.Fairness)
+		}
+	}
+	if mean := sum / float64(len(rows)); len(rows) < 30 || mean < 0.95 {
+		t.Errorf("%.3f of the oracle's work in %d rows: want 0.95 in 30 at least", mean, len(rows))
+	}
+}
+
 // TestAcceptanceProduction checks what weir promises of Auto in production: faults that
 // are not load, outages, a service with a queue, and several
 // instances.

@@ -36,6 +36,7 @@ const never time.Duration = math.MaxInt64
 const (
 	Classic    = "classic"    // one guard, one cause of overload
 	Production = "production" // several guards, faults that are not load, outages, streams
+	Street     = "street"     // routes that share a database, and clients that leave
 )
 
 // order is that in which the files are shown; others follow.
@@ -49,10 +50,11 @@ var order = map[string][]string{
 		"instances", "instances-200", "company", "background", "faults", "own-queue", "outage", "outage-slow",
 		"bimodal", "scale", "slow-work", "streams", "change", "library",
 	},
+	Street: {"routes", "six", "queries", "mixture"},
 }
 
 // Groups returns the names of the groups, in the order in which they are shown.
-func Groups() []string { return []string{Classic, Production} }
+func Groups() []string { return []string{Classic, Production, Street} }
 
 // Rows returns the scenarios that the binary has with it, of some groups.
 func Rows(groups ...string) (rows []Row, err error) {

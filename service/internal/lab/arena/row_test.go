@@ -42,8 +42,8 @@ func TestRows(t *testing.T) {
 				files = append(files, file)
 			}
 			checkRow(t, r)
-			if path := filepath.Join("../../../scenarios/arena", map[string]string{Production: Production}[group], file+".yaml"); variant != (group == Production) {
-				t.Errorf("%s: want variants in production only", r.Name)
+			if path := filepath.Join("../../../scenarios/arena", map[string]string{Production: Production, Street: Street}[group], file+".yaml"); variant != (group != Classic) {
+				t.Errorf("%s: want variants in each group but the classic", r.Name)
 			} else if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "# ") {
 				t.Errorf("%s: %v: want a file that begins with what it shows", r.Name, err)
 			}

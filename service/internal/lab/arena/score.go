@@ -61,7 +61,10 @@ func (r *Row) score(res sim.Result, refused []time.Duration) Cell {
 		Recovers: r.relief < never, Recovered: true, InTime: r.inTime(), RejectP50: median(refused),
 		Fairness: res.Jain, Limit: limitOf(res), Work: res.Work, MeanLatency: res.Latency.Mean,
 	}
-	if res.Oracle > 0 {
+	switch {
+	case res.Oracle > 0 && r.Group == Street: // routes differ in cost: calls would count for most if only the cheap ones were served
+		c.Goodput, c.Fairness = min(res.Work, 1), evenly(res.Classes)
+	case res.Oracle > 0:
 		c.Goodput = min(res.Goodput/res.Oracle, 1)
 	}
 	if i := slices.IndexFunc(res.Layers, func(l sim.Visits) bool { return len(l.Instances) > 1 }); i >= 0 {
@@ -79,6 +82,21 @@ func (r *Row) score(res sim.Result, refused []time.Duration) Cell {
 	c.Reject = 1 - share(c.RejectP50, r.deadline)
 	c.total()
 	return c
+}
+
+// evenly returns Jain's index of the shares of their calls that classes get served.
+func evenly(classes []sim.Figures) float64 {
+	sum, squares, n := 0.0, 0.0, 0.0
+	for _, f := range classes {
+		if f.Offered > 0 {
+			x := f.Goodput / f.Offered
+			sum, squares, n = sum+x, squares+x*x, n+1
+		}
+	}
+	if squares == 0 {
+		return 1
+	}
+	return sum * sum / (n * squares)
 }
 
 func (c *Cell) total() {
