@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/internal/pacing"
+	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
@@ -62,12 +63,22 @@ func (x *exchange) answered(resp *http.Response) {
 	resp.Body = b.as(resp.Body)
 }
 
+// shed reports whether a 503 is about this request, and not about the whole host: weir has
+// refused it because the limit of its route is used up.
+func shed(h http.Header) bool {
+	switch h.Get(problem.ReasonHeader) {
+	case weir.OverLimit.String(), weir.QueueFull.String(), weir.Overdue.String(), weir.TooLate.String():
+		return true
+	}
+	return false
+}
+
 // hear tells the queue about a response.
 func (x *exchange) hear(resp *http.Response) {
 	a := pacing.Answer{
 		Number:   x.Number,
 		Overload: turnedAway(resp.StatusCode),
-		Busy:     resp.StatusCode == http.StatusServiceUnavailable,
+		Busy:     resp.StatusCode == http.StatusServiceUnavailable && !shed(resp.Header),
 		Refused:  resp.StatusCode == http.StatusTooManyRequests,
 		Limits:   ratelimitfield.ParseLimits(resp.Header["Ratelimit"]),
 		Policy:   resp.Header["Ratelimit-Policy"],

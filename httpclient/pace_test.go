@@ -100,6 +100,12 @@ func TestWhenRequestsAreSent(t *testing.T) {
 			[]func() *http.Response{says(200, `RateLimit: "u";r=0;t=9;pk=:YQ==:, "u";r=5;t=9;pk=:Yg==:`)}, []time.Duration{0, 0}},
 		{"one partition holds",
 			[]func() *http.Response{says(200, `RateLimit: "u";r=5;t=9;pk=:YQ==:`), says(200, `RateLimit: "u";r=0;t=9;pk=:YQ==:`)}, []time.Duration{0, 0, 9 * s}},
+		{"a host that is not available",
+			[]func() *http.Response{says(503, `Retry-After: 9`), says(200)}, []time.Duration{0, 9 * s}},
+		{"a route whose limit is used up",
+			[]func() *http.Response{says(503, `Retry-After: 9`, `Weir-Reason: queue_full`), says(200)}, []time.Duration{0, 0}},
+		{"a weir that is closing",
+			[]func() *http.Response{says(503, `Retry-After: 9`, `Weir-Reason: closed`), says(200)}, []time.Duration{0, 9 * s}},
 		{"a server is believed for no longer than MaxHold",
 			[]func() *http.Response{says(429, `Retry-After: 31536000`), says(200)}, []time.Duration{0, time.Minute}},
 	} {
