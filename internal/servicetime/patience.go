@@ -11,17 +11,20 @@ import "time"
 // gone by an age before that age counts. Recent callers count more. An estimate that is too
 // short refutes itself, because work that is admitted at once succeeds at any age.
 type Patience struct {
-	all     float32 // callers, in all buckets
-	first   int     // no caller has left in a bucket below it
-	some    bool    // a caller has left
-	half    time.Duration
-	stale   bool // half is to be found again
-	buckets [bucketCount]struct {
-		stayed    float32 // callers that were there at an age in this bucket
-		left      float32 // callers that left in it
-		gone      float32 // callers that had left by an age in it
-		sum, aged float32 // the ages of left and gone, and how many
-	}
+	half  time.Duration
+	stale bool    // half is to be found again
+	some  bool    // a caller has left
+	first int     // no caller has left in a bucket below it
+	all   float32 // callers, in all buckets
+
+	buckets *[bucketCount]patienceBucket // nil until a caller leaves
+}
+
+type patienceBucket struct {
+	stayed    float32 // callers that were there at an age in this bucket
+	left      float32 // callers that left in it
+	gone      float32 // callers that had left by an age in it
+	sum, aged float32 // the ages of left and gone, and how many
 }
 
 const (
@@ -44,6 +47,9 @@ func (p *Patience) Gone(age time.Duration) {
 }
 
 func (p *Patience) leaves(age time.Duration) (bucket int) {
+	if p.buckets == nil {
+		p.buckets = new([bucketCount]patienceBucket)
+	}
 	b := bucketOf(age)
 	if !p.some || b < p.first {
 		p.some, p.first = true, b
