@@ -116,7 +116,7 @@ func (l *Limiter) TryAcquire(ctx context.Context, n int) (weir.Permit, bool) {
 	w, ok := l.credit.take(n)
 	if ok {
 		at, inflight := l.time(w, n)
-		return weir.OwnedPermit(&l.plain, permit.Grant{N: n, At: at, Note: note(inflight, 0)}), true
+		return weir.OwnedPermit(&l.plain, permit.Grant{N: n, At: at, Note: plainNote(inflight)}), true
 	}
 	if n > 0 && (w&(shut|collect) == 0 || w&crowded != 0) {
 		l.credit.overLimit.Add(1)
@@ -148,7 +148,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 		return l.ask(ctx, w, n)
 	}
 	at, inflight := l.time(w, n)
-	return weir.OwnedPermit(&l.plain, permit.Grant{N: n, At: at, Note: note(inflight, 0)}), nil
+	return weir.OwnedPermit(&l.plain, permit.Grant{N: n, At: at, Note: plainNote(inflight)}), nil
 }
 
 // ask is Acquire without a credit.
@@ -190,8 +190,8 @@ func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 	return r
 }
 
-func (l *Limiter) permit(n, partition int, a answer) weir.Permit {
-	return weir.OwnedPermit(&l.owners[partition], permit.Grant{N: n, At: a.at, Note: note(a.inflight, a.waited)})
+func (l *Limiter) permit(r *gate.Request, a answer) weir.Permit {
+	return weir.OwnedPermit(&l.owners[r.Partition], permit.Grant{N: r.N, At: a.at, Note: note(a.inflight, a.waited, r)})
 }
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }

@@ -47,18 +47,19 @@ func (o *owner) Report(g permit.Grant, outcome weir.Outcome) permit.Grant {
 func (o *owner) settle(g permit.Grant, outcome weir.Outcome, leaves bool) {
 	o.lock()
 	defer o.unlock()
-	inflight, waited := noted(g.Note)
+	inflight, waited, r := noted(g.Note)
+	r.N, r.Partition = g.N, o.partition
 	s := limit.Sample{Start: g.At, End: o.now(), Waited: waited, Inflight: inflight, N: g.N, Outcome: outcome}
 	timed := g.At >= 0
 	if !timed {
 		s.Start = o.beganLocked(^g.At, s.End)
 	}
 	if leaves {
-		o.gate.Depart(s, gate.Request{N: g.N, Partition: o.partition})
+		o.gate.Depart(s, r)
 	}
 	if timed {
 		was := o.gate.Limit()
-		cause := o.gate.Learn(s)
+		cause := o.gate.Learn(s, r)
 		o.thinLocked(s.End)
 		o.serveLocked(s.End)
 		o.eventLocked(was, cause, s)

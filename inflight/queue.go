@@ -17,7 +17,7 @@ func (l *Limiter) enter(r gate.Request) (p weir.Permit, w waiter, err error) {
 	verdict, why := l.gate.Enter(r)
 	switch verdict {
 	case gate.Admit:
-		p = l.permit(r.N, r.Partition, answer{at: l.now(), inflight: l.gate.Inflight()})
+		p = l.permit(&r, answer{at: l.now(), inflight: l.gate.Inflight()})
 	case gate.Refuse:
 		err = rejections[why]
 	case gate.Wait:
@@ -79,7 +79,7 @@ func (l *Limiter) wait(ctx context.Context, r gate.Request, w waiter) (weir.Perm
 	}
 	if !l.cancel(w) {
 		if a := <-w.answer; a.why == 0 {
-			p := l.permit(r.N, r.Partition, a)
+			p := l.permit(&r, a)
 			p.Release(weir.Ignored)
 		}
 	}
@@ -91,7 +91,7 @@ func (l *Limiter) answered(r gate.Request, a answer) (weir.Permit, error) {
 	if a.why != 0 {
 		return weir.Permit{}, rejections[a.why]
 	}
-	return l.permit(r.N, r.Partition, a), nil
+	return l.permit(&r, a), nil
 }
 
 func (l *Limiter) cancel(w waiter) bool {
@@ -127,12 +127,29 @@ func (l *Limiter) expire() {
 	l.serveLocked(l.now())
 }
 
-// note packs the units in flight and the wait in microseconds, 32 bits each, into
-// the note of a permit.
-func note(inflight int, waited time.Duration) uint64 {
-	return min(uint64(inflight), math.MaxUint32)<<32 | min(uint64(waited.Microseconds()), math.MaxUint32)
+// note packs into the note of a permit: the units in flight, 29 bits; whether the request had
+// a deadline, and its priority, of which there are four; and the wait in microseconds, 32
+// bits.
+func note(inflight int, waited time.Duration, r *gate.Request) uint64 {
+	n := min(uint64(inflight), 1<<29-1)<<3 | uint64(min(max(r.Priority, weir.Sheddable), weir.CriticalPlus)-weir.Sheddable)
+	if r.Deadline != 0 {
+		n |= dated
+	}
+	return n<<32 | min(uint64(waited.Microseconds()), math.MaxUint32)
 }
 
-func noted(note uint64) (inflight int, waited time.Duration) {
-	return int(note >> 32), time.Duration(note&math.MaxUint32) * time.Microsecond
+const dated = 1 << 2
+
+// plainNote is note for a request of which nothing is known: it was admitted at once.
+func plainNote(inflight int) uint64 {
+	return min(uint64(inflight), 1<<29-1)<<35 | uint64(weir.Critical-weir.Sheddable)<<32
+}
+
+func noted(note uint64) (inflight int, waited time.Duration, r gate.Request) {
+	n := note >> 32
+	r.Priority = weir.Priority(n&(dated-1)) + weir.Sheddable
+	if n&dated != 0 {
+		r.Deadline = 1 // no matter when
+	}
+	return int(n >> 3), time.Duration(note&math.MaxUint32) * time.Microsecond, r
 }

@@ -1,6 +1,7 @@
 package autolimit
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -17,7 +18,6 @@ const (
 	doubtful    = 0.02 // the share that is never surprising
 	lengthen    = 8    // lengths of a round that an uncertain one takes at most
 	alarm       = 4    // standard errors that make failures a surprise
-	hurried     = 4    // times its wait that late work takes of which the queue is innocent
 
 	blamed   = 1.5  // the elasticity of failures above which load causes them
 	innocent = 0.5  // and below which it does not
@@ -64,15 +64,15 @@ type episode struct {
 //
 // Work that was refused further down does. Work that came too late does if it
 // is in flight that it lost its time: if it took longer than healthy work
-// does, and not most of its time passed in the queue, or next to none. To lower
-// the limit for what the queue did would only make the queue longer.
+// does, and not most of its time passed in the queue. To lower the limit for
+// what the queue did would only make the queue longer.
 func (a *Auto) failed(s *Sample) bool {
 	took := s.End - s.Start
 	switch s.Outcome {
 	case weir.Dropped:
 		return true
 	case outcome.TimedOut, outcome.Late:
-		return took > s.Waited && (took > a.healthy || took >= hurried*s.Waited) && a.current(s)
+		return took > cmp.Or(a.healthy, clip*a.typical) && took > s.Waited && a.current(s)
 	default:
 		return false
 	}

@@ -75,7 +75,7 @@ type Stats struct {
 
 // A Gate admits up to a limit and lets the rest wait, as Config says. A request begins only
 // if it can end before its caller leaves: by its Deadline or, if it has none, by the age at
-// which half of such callers have left (servicetime.Patience). Instants
+// which nearly all such callers have left (servicetime.Patience). Instants
 // are durations since any fixed epoch, those in a Sample too; one that is
 // earlier than a previous one is taken as that previous one. A Gate is not
 // safe for concurrent use.
@@ -118,7 +118,7 @@ type Gate[W any] struct {
 	unreviewed int
 
 	work      servicetime.Estimator
-	callers   servicetime.Patience // of those without a deadline
+	callers   map[kind]*servicetime.Patience // that have left; of requests without a deadline
 	shortfall codel.Shortfall
 	stats     Stats // Limit and Waiting are filled in on reading
 }
@@ -220,8 +220,8 @@ func (g *Gate[W]) Cancel(now time.Duration, t Ticket[W]) bool {
 	if w == nil || w.gate != g || w.seq != t.seq {
 		return false
 	}
-	if w.req.Deadline == 0 {
-		g.callers.Left(now - w.since)
+	if p := g.leaver(&w.req); p != nil {
+		p.Left(now - w.since)
 	}
 	g.take(w)
 	g.shortfall.Unserved()

@@ -1,6 +1,11 @@
 package gate
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/servicetime"
+)
 
 // leaves returns when the caller of a request leaves that came at an instant; never, if that
 // is not known.
@@ -8,10 +13,41 @@ func (g *Gate[W]) leaves(r *Request, came time.Duration) time.Duration {
 	if r.Deadline != 0 {
 		return r.Deadline
 	}
-	if half := g.callers.Half(); half > 0 {
-		return plus(came, half)
+	if p := g.callers[kindOf(r)]; p != nil && p.Most() > 0 {
+		return plus(came, p.Most())
 	}
 	return never
+}
+
+// A kind of callers has a patience of its own: what is learnt from some refuses no others.
+type kind struct {
+	partition int
+	priority  weir.Priority
+}
+
+func kindOf(r *Request) kind {
+	return kind{r.Partition, min(max(r.Priority, weir.Sheddable), weir.CriticalPlus)}
+}
+
+// leaver returns what is known of the callers of requests such as r, one of which has left;
+// nil if its Deadline told when.
+func (g *Gate[W]) leaver(r *Request) *servicetime.Patience {
+	if r.Deadline != 0 {
+		return nil
+	}
+	k := kindOf(r)
+	if k.partition < 0 || k.partition > len(g.cfg.Partitions) {
+		k.partition = 0
+	}
+	p := g.callers[k]
+	if p == nil {
+		if g.callers == nil {
+			g.callers = map[kind]*servicetime.Patience{}
+		}
+		p = new(servicetime.Patience)
+		g.callers[k] = p
+	}
+	return p
 }
 
 // least is how long a request that starts should still have: the time of the quickest work,

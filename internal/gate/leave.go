@@ -2,36 +2,45 @@ package gate
 
 import (
 	"math"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/servicetime"
 	"github.com/weir-go/weir/limit"
 )
 
 // Leave is the departure of an admitted request, with its sample, and returns why the limit
-// moved, if it did. Of r, only N and Partition matter. If the outcome says that the work was
+// moved, if it did. Of r, N and what Learn says matter. If the outcome says that the work was
 // abandoned, its units stay in flight until it could have ended; a caller that knows that it
 // has ended says Dropped or Ignored instead. Next follows. It panics if more units leave
 // than have entered.
 func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 	g.Depart(s, r)
-	return g.Learn(s)
+	return g.Learn(s, r)
 }
 
-// Learn is Leave without the departure. Next follows.
-func (g *Gate[W]) Learn(s limit.Sample) limit.Cause {
+// Learn is Leave without the departure. Of r, only the Priority, the Partition and whether
+// there is a Deadline matter. Next follows.
+func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 	d := s.End - s.Start
 	switch s.Outcome {
 	case outcome.Left:
-		g.callers.Left(s.Waited + d)
-		s.Outcome = g.unwanted(&s, outcome.TimedOut)
+		if p := g.leaver(&r); p != nil {
+			p.Left(s.Waited + d)
+			s.Outcome = unwanted(p, s.Waited+d, outcome.TimedOut)
+		}
 	case outcome.Gone:
-		g.callers.Gone(s.Waited + d)
-		s.Outcome = g.unwanted(&s, outcome.Late)
+		if p := g.leaver(&r); p != nil {
+			p.Gone(s.Waited + d)
+			s.Outcome = unwanted(p, s.Waited+d, outcome.Late)
+		}
 	}
 	switch s.Outcome {
 	case weir.Success:
-		g.callers.Stayed(s.Waited + d)
+		if p := g.callers[kindOf(&r)]; p != nil && r.Deadline == 0 {
+			p.Stayed(s.Waited + d)
+		}
 		g.work.Ended(d)
 		g.work.Took.Add(d)
 		if g.stats.Held > 0 {
@@ -68,13 +77,10 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	g.work.Freed(now, r.N, g.line.len > 0)
 }
 
-// unwanted returns what the algorithm learns from work whose caller left: it was late, unless
-// callers usually stay for longer.
-func (g *Gate[W]) unwanted(s *limit.Sample, late weir.Outcome) weir.Outcome {
-	d := s.End - s.Start
-	half := g.callers.Half()
-	switch {
-	case half == 0 || s.Waited+d < half-half/3:
+// unwanted returns what the algorithm learns from work whose caller left at an age: it was
+// late, unless callers usually stay for longer.
+func unwanted(p *servicetime.Patience, age time.Duration, late weir.Outcome) weir.Outcome {
+	if most := p.Most(); most == 0 || age < most-most/3 {
 		return weir.Ignored
 	}
 	return late

@@ -7,12 +7,13 @@ import "time"
 // by an age: current status data, from which a caller tells that it would still have been
 // there earlier, or that it would have been gone later.
 //
-// A caller that leaves sooner than others stay says little: half of the callers have to be
-// gone by an age before that age counts. Recent callers count more. An estimate that is too
-// short refutes itself, because work that is admitted at once succeeds at any age.
+// Some callers leave for reasons of their own: a user types on, or another replica was
+// quicker. So an age counts only if nearly all callers are gone by then, and few are still
+// there. Recent callers count more. An estimate that is too short refutes itself, because
+// work that is admitted at once succeeds at any age.
 type Patience struct {
-	half  time.Duration
-	stale bool    // half is to be found again
+	most  time.Duration
+	stale bool    // most is to be found again
 	some  bool    // a caller has left
 	first int     // no caller has left in a bucket below it
 	all   float32 // callers, in all buckets
@@ -29,6 +30,7 @@ type patienceBucket struct {
 
 const (
 	enough     = 3  // callers that have left, without which nothing is known
+	nearly     = 9  // callers that have left for each that is there
 	patienceOf = 64 // callers at which all counts are halved
 )
 
@@ -99,13 +101,13 @@ func (p *Patience) added() {
 	}
 }
 
-// Half returns the age by which half of the callers have left; 0 if that is not known. It is
+// Most returns the age by which nine of ten callers have left; 0 if that is not known. It is
 // the mean age of those in its bucket: if all leave at one age, it is exact.
-func (p *Patience) Half() time.Duration {
+func (p *Patience) Most() time.Duration {
 	if !p.stale {
-		return p.half
+		return p.most
 	}
-	p.stale, p.half = false, 0
+	p.stale, p.most = false, 0
 	var there, gone float32 // callers that were there at the bucket's age or later, and that had left by then
 	for i := p.first; i < bucketCount && p.some; i++ {
 		there += p.buckets[i].stayed + p.buckets[i].left
@@ -113,11 +115,11 @@ func (p *Patience) Half() time.Duration {
 	for i := p.first; i < bucketCount && p.some; i++ {
 		b := &p.buckets[i]
 		there -= b.left
-		if gone += b.left + b.gone; b.aged > 0 && gone >= enough && gone >= there {
-			p.half = time.Duration(b.sum / b.aged)
+		if gone += b.left + b.gone; b.aged > 0 && gone >= enough && gone >= nearly*there {
+			p.most = time.Duration(b.sum / b.aged)
 			break
 		}
 		there -= b.stayed
 	}
-	return p.half
+	return p.most
 }

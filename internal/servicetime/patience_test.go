@@ -1,8 +1,6 @@
 package servicetime
 
 import (
-	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -33,13 +31,22 @@ func TestPatience(t *testing.T) {
 				p.Stayed(second)
 			}
 		}, 0, 0},
-		"two thirds have no patience": {func(p *Patience) {
+		"eleven of twelve have no patience": {func(p *Patience) {
 			for range 1000 {
-				p.Left(second / 10)
-				p.Left(second / 10)
+				for range 11 {
+					p.Left(second / 10)
+				}
 				p.Stayed(second)
 			}
 		}, second / 10, second / 10},
+		"two of three are no longer wanted at the ages at which others succeed": {func(p *Patience) {
+			for i := range 1000 {
+				age := second / 100 * time.Duration(1+i*7%10)
+				p.Gone(age)
+				p.Gone(age)
+				p.Stayed(age)
+			}
+		}, 0, 0},
 		"work ends between a half and three seconds, and callers leave at one": {func(p *Patience) {
 			for i := range 1000 {
 				if took := second/2 + time.Duration(i*7%1000)*second/400; took < second {
@@ -69,28 +76,8 @@ func TestPatience(t *testing.T) {
 	} {
 		var p Patience
 		tt.play(&p)
-		if got := p.Half(); got < tt.least-10*time.Microsecond || got > tt.most+10*time.Microsecond {
+		if got := p.Most(); got < tt.least-10*time.Microsecond || got > tt.most+10*time.Microsecond {
 			t.Errorf("%s: %v: want %v to %v", name, got, tt.least, tt.most)
 		}
-	}
-}
-
-// Where some are served and others leave, half is the median of the patience.
-func TestPatienceOfMany(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	var p Patience
-	sum := 0.0
-	const n = 20_000
-	for range n {
-		patience, took := time.Duration(rng.ExpFloat64()*1e9), time.Duration(rng.ExpFloat64()*1e9)
-		if took < patience {
-			p.Stayed(took)
-		} else {
-			p.Left(patience)
-		}
-		sum += p.Half().Seconds()
-	}
-	if got, want := sum/n, math.Ln2; math.Abs(got-want) > 0.15 {
-		t.Errorf("%.3f s on average: want the median, %.3f s", got, want)
 	}
 }
