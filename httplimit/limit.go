@@ -194,11 +194,11 @@ func (l *limited) class(r *http.Request) string {
 	case r.Pattern != "":
 		return r.Pattern
 	}
-	pattern := l.routes.of(r)
-	if pattern == "" && l.mux != nil {
-		_, pattern = l.mux.Handler(r)
+	if l.mux != nil {
+		_, pattern := l.mux.Handler(r)
+		return pattern
 	}
-	return pattern
+	return l.routes.of(r)
 }
 
 // refuse answers a request that was refused.

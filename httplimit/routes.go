@@ -31,41 +31,63 @@ func (rs *routing) of(r *http.Request) (pattern string) {
 	return pattern
 }
 
-// add makes a pattern known. A pattern that contradicts others, or is none of an
-// http.ServeMux, finds no requests.
-func (rs *routing) add(pattern string) {
-	if _, known := rs.known.Load(pattern); known || rs.count.Load() >= admission.MaxClasses {
-		return
+// add makes a pattern known, by which r was served, and reports whether it finds requests
+// such as r. A pattern does not that contradicts others, that is none of an http.ServeMux, or
+// that is one of a path that has lost a prefix on the way.
+func (rs *routing) add(pattern string, r *http.Request) bool {
+	if useful, known := rs.known.Load(pattern); known {
+		return useful.(bool)
 	}
-	if _, known := rs.known.LoadOrStore(strings.Clone(pattern), nil); known {
-		return
+	if rs.count.Load() >= admission.MaxClasses {
+		return false
 	}
-	rs.count.Add(1)
+	useful := finds(pattern, r) && rs.handle(pattern)
+	if _, known := rs.known.LoadOrStore(strings.Clone(pattern), useful); !known {
+		rs.count.Add(1)
+	}
+	return useful
+}
+
+// finds reports whether an http.ServeMux of a pattern alone finds r.
+func finds(pattern string, r *http.Request) bool {
+	var alone routing
+	return alone.handle(pattern) && alone.of(r) == pattern
+}
+
+// handle adds a pattern to the mux, if that takes it.
+func (rs *routing) handle(pattern string) (ok bool) {
 	defer func() { _ = recover() }()
 	rs.mux.Handle(pattern, http.NotFoundHandler())
 	rs.some.Store(true)
+	return true
 }
 
 // silent reports whether no handler tells routes.
 func (rs *routing) silent() bool { return !rs.some.Load() && rs.unknown.Load() >= asks }
 
-// learn learns from a request that was put into a class, and has taken a route. The pattern
-// is empty if the route is not known.
-func (rs *routing) learn(pattern, class string, status int, log *slog.Logger) {
+// learn learns from a request that was put into a class, and has taken a route, and reports
+// whether later requests are found by that. The pattern is empty if the route is not known.
+func (rs *routing) learn(pattern, class string, r *http.Request, status int, log *slog.Logger) (known bool) {
 	switch {
 	case pattern == class && class != "":
+		return true
 	case pattern != "":
-		rs.add(pattern)
-	case class == "" && status != http.StatusNotFound && status != http.StatusMethodNotAllowed:
-		rs.unknown.Add(1)
-		rs.warning.Do(func() {
-			if log == nil {
-				log = slog.Default()
-			}
-			log.Warn("httplimit: the routes of requests are not known, so requests of all kinds share one limit:" +
-				" use httplimit.Routes around the http.ServeMux, httplimit.Route in another router, or Config.Class")
-		})
+		if rs.add(pattern, r) {
+			return true
+		}
+	case class != "", status/100 != 2 && status/100 != 5, rs.some.Load(): // a handler in between has answered
+		return false
 	}
+	rs.unknown.Add(1)
+	rs.warning.Do(func() {
+		if log == nil {
+			log = slog.Default()
+		}
+		log.Warn("httplimit: the routes of requests are not known, so requests of all kinds share one limit:"+
+			" use httplimit.Routes around the http.ServeMux, httplimit.Route in another router with a pattern that"+
+			" an http.ServeMux would find the request by, or Config.Class", "pattern", pattern, "path", r.URL.Path)
+	})
+	return false
 }
 
 // asks is how many requests of a visit there are for each that asks for its route, although
@@ -103,7 +125,7 @@ func (v *visit) route(r *http.Request) string {
 // Routes returns mux, such that a Middleware in front of it learns the routes of requests,
 // whatever handlers are in between:
 //
-//	m.Handler(logging(http.TimeoutHandler(httplimit.Routes(mux), time.Second, "late")))
+//	m.Handler(logging(authenticated(httplimit.Routes(mux))))
 //
 // The Middleware finds the class of a request by the routes that earlier requests have
 // taken. Routes is needed if a handler in between passes a copy of the request on, as those
@@ -115,25 +137,10 @@ type router struct{ *http.ServeMux }
 func (mux router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, ok := r.Context().Value(foundKey{}).(*found); ok {
 		if _, pattern := mux.Handler(r); pattern != "" {
-			f.set(pattern, r)
+			f.pattern.Store(&pattern)
 		}
 	}
 	mux.ServeMux.ServeHTTP(w, r)
-}
-
-// set says that r has taken a route. If its path has lost a prefix on the way, the pattern
-// gets that.
-func (f *found) set(pattern string, r *http.Request) {
-	whole, _, _ := strings.Cut(r.RequestURI, "?")
-	if prefix, ok := strings.CutSuffix(whole, r.URL.EscapedPath()); ok && strings.HasPrefix(prefix, "/") {
-		method, rest, some := strings.Cut(pattern, " ")
-		if !some {
-			method, rest = "", pattern
-		}
-		host, path, _ := strings.Cut(rest, "/")
-		pattern = strings.TrimSpace(method + " " + host + prefix + "/" + path)
-	}
-	f.pattern.Store(&pattern)
 }
 
 // Route tells a Middleware in front of a router which route a request has taken, in the

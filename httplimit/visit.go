@@ -3,6 +3,7 @@ package httplimit
 import (
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
@@ -57,22 +58,20 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 	if l.cfg.Bandwidth != nil {
 		r = v.pace(l, r)
 	}
-	learns := l.classify && r.Pattern == ""
+	learns := l.classify && l.mux == nil && r.Pattern == ""
 	if learns {
 		r = v.ask(r)
 	}
 	l.next.ServeHTTP(w, r)
 	if r != original {
-		original.Pattern = r.Pattern             // loggers read it
-		original.MultipartForm = r.MultipartForm // the server removes its files
+		returned(r, original)
 	}
 
 	o := &v.writer.Response
 	o.Ended()
 	if learns {
 		pattern := v.route(r)
-		l.routes.learn(pattern, v.Class(), o.Status, l.cfg.Log)
-		if v.Class() == "" && pattern != "" {
+		if l.routes.learn(pattern, v.Class(), original, o.Status, l.cfg.Log) && v.Class() == "" {
 			v.Reclass(pattern)
 		}
 	}
@@ -84,6 +83,22 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 	}
 	v.end(outcome)
 	v.recycle(l)
+}
+
+// returned gives the request of outer handlers what inner ones have set in a copy of it:
+// loggers read that, and the server removes the files of a form.
+func returned(r, original *http.Request) {
+	original.Form, original.PostForm, original.MultipartForm = r.Form, r.PostForm, r.MultipartForm
+	if original.Pattern == r.Pattern {
+		return
+	}
+	original.Pattern = r.Pattern
+	for _, part := range strings.Split(r.Pattern, "{")[1:] {
+		name, _, _ := strings.Cut(part, "}")
+		if name = strings.TrimSuffix(name, "..."); name != "$" {
+			original.SetPathValue(name, r.PathValue(name))
+		}
+	}
 }
 
 // abort ends a visit after a panic of the handler, or a runtime.Goexit.

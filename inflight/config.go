@@ -55,7 +55,7 @@ const MaxFairQueues = gate.MaxQueues
 //
 // The Limiter learns how long callers wait, from those whose context is
 // cancelled. A request without a deadline is rejected as TooLate if the usual
-// work would end after half of such callers have left.
+// work would end after nearly all such callers have left.
 //
 // The rules apply in this order: a partition below its guarantee goes first;
 // then the higher priority; then, among tenants of one priority, the tenant
@@ -97,7 +97,8 @@ type Config struct {
 	// waiting requests (weir.Class) are spread, so that they share the limit fairly:
 	// several times the number of tenants that wait at a time, at most
 	// MaxFairQueues. If zero, DefaultFairQueues, from the first tenant on; if one,
-	// tenants do not matter.
+	// tenants do not matter. The Discipline holds within the queue of a tenant: where
+	// very many tenants wait, one request each, it does not act, and waits are longer.
 	FairQueues int
 	// Weights are the shares of single tenants. Every other tenant has 1.
 	Weights map[string]int
