@@ -215,7 +215,7 @@ func TestCapacityComposition(t *testing.T) {
 	want := map[string]string{
 		"origin": "origin --listen=:8000 --workers=7 --service-time=1s --queue=100",
 		"proxy":  "proxy --origin=http://origin:8000 --listen=:7000 --admin=:7001 --limit=5 --timeout=2400ms --max-wait=200ms --abandoned-hold=10s",
-		"client": "load http://origin:8000 --workers=10 --rate=5 --timeout=2500ms --metrics=:9000 --quiet --i-own-this-target",
+		"client": "load http://origin:8000 --workers=10 --rate=5 --timeout=2500ms --duration=0s --metrics=:9000 --quiet --i-own-this-target",
 	}
 	for name, s := range c.Services {
 		if got := interpolate(strings.Join(s.Command, " "), nil); got != want[name] {
