@@ -1,0 +1,145 @@
+package inflight_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+// backend works for a time, on one of its workers.
+func backend(workers chan struct{}, takes time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case workers <- struct{}{}:
+			defer func() { <-workers }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		work := time.NewTimer(takes)
+		defer work.Stop()
+		select {
+		case <-work.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Callers that leave for reasons of their own are no sign of load: a user types on, and each
+// key cancels the search of the one before. The service is half busy.
+func TestCallersThatTypeOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, inflight.Config{})
+		workers := make(chan struct{}, 10)
+		rng := rand.New(rand.NewPCG(1, 1))
+		var all sync.WaitGroup
+		var served, sessions atomic.Int64
+		for range 400 {
+			time.Sleep(time.Duration(rng.ExpFloat64() * float64(time.Second) / 6))
+			var takes, pauses []time.Duration
+			for range 6 {
+				takes = append(takes, time.Duration(rng.ExpFloat64()*150e6))
+				pauses = append(pauses, 80*time.Millisecond+time.Duration(rng.Int64N(120e6)))
+			}
+			sessions.Add(1)
+			all.Go(func() {
+				for i := range takes {
+					ctx, typed := context.WithCancel(t.Context())
+					last := i == len(takes)-1
+					all.Go(func() {
+						if weir.Do(ctx, l, backend(workers, takes[i])) == nil && last {
+							served.Add(1)
+						}
+					})
+					if !last {
+						time.Sleep(pauses[i])
+						typed()
+					} else {
+						defer typed()
+						time.Sleep(10 * time.Second)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if s := l.Stats(); s.Limit < 8 || served.Load() < sessions.Load()*98/100 {
+			t.Errorf("%d of %d searches served, %+v: want nearly all", served.Load(), sessions.Load(), s)
+		}
+	})
+}
+
+// The losers of tied requests do not make the winners' queue useless.
+func TestTiedRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var replicas []func(context.Context, time.Duration) error
+		for range 2 {
+			l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(10)})
+			workers := make(chan struct{}, 10)
+			replicas = append(replicas, func(ctx context.Context, takes time.Duration) error { return weir.Do(ctx, l, backend(workers, takes)) })
+		}
+		rng := rand.New(rand.NewPCG(2, 2))
+		var all sync.WaitGroup
+		var failed atomic.Int64
+		const calls = 6000
+		for range calls {
+			time.Sleep(time.Duration(rng.ExpFloat64() * float64(time.Second) / 210))
+			takes := []time.Duration{time.Duration(rng.ExpFloat64() * 80e6), time.Duration(rng.ExpFloat64() * 80e6)}
+			all.Go(func() {
+				ctx, done := context.WithCancel(t.Context())
+				defer done()
+				errs := make(chan error, 2)
+				for i, replica := range replicas {
+					all.Go(func() { errs <- replica(ctx, takes[i]) })
+				}
+				if <-errs != nil && <-errs != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := failed.Load(); n > calls/50 {
+			t.Errorf("%d of %d calls failed: want few", n, calls)
+		}
+	})
+}
+
+// Callers of one kind that leave at once refuse no others.
+func TestPatienceOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(10)})
+		workers := make(chan struct{}, 10)
+		rng := rand.New(rand.NewPCG(3, 3))
+		var all sync.WaitGroup
+		var refused atomic.Int64
+		sheddable := weir.WithClass(t.Context(), weir.Class{Priority: weir.Sheddable})
+		for i := range 12_000 {
+			time.Sleep(time.Duration(rng.ExpFloat64() * float64(time.Second) / 375))
+			takes := time.Duration(rng.ExpFloat64() * 80e6)
+			all.Go(func() {
+				if i%5 == 0 {
+					if weir.Do(t.Context(), l, backend(workers, takes)) != nil {
+						refused.Add(1)
+					}
+					return
+				}
+				ctx, leave := context.WithCancel(sheddable)
+				defer time.AfterFunc(10*time.Millisecond, leave).Stop()
+				defer leave()
+				_ = weir.Do(ctx, l, backend(workers, takes))
+			})
+		}
+		all.Wait()
+		if n := refused.Load(); n > 12_000/5/50 {
+			t.Errorf("%d of %d important requests refused: want few", n, 12_000/5)
+		}
+	})
+}
