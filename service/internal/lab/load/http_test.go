@@ -78,7 +78,8 @@ func TestHTTPVersions(t *testing.T) {
 		if got["200"] != 20 || srv.protos[tt.proto] != 20 || len(srv.addrs) != tt.connections {
 			t.Errorf("%+v: %v, %v, %d connections", tt, got, srv.protos, len(srv.addrs))
 		}
-		if c := counters; c.Connections.Load() != int64(tt.connections) || c.Started.Load() != 20 || c.Ended.Load() != 20 ||
+		// On a busy machine, a request that finds the first connection not yet open has another opened.
+		if c := counters; c.Connections.Load() < int64(tt.connections) || c.Connections.Load() > 20 || c.Started.Load() != 20 || c.Ended.Load() != 20 ||
 			c.Sent.Load() < 20*int64(len("body")) || c.Received.Load() < 20*int64(len("body")) {
 			t.Errorf("%+v: %d connections, %d sent, %d received", tt, c.Connections.Load(), c.Sent.Load(), c.Received.Load())
 		}
