@@ -24,7 +24,7 @@ test: lint ## lint, and the tests of the library, its modules and the service th
 	@internal/tools/suite test
 
 system: need ## install other programs, and run the tests that need them, that start processes or take real time
-	@$(MAKE) --no-print-directory lint MODULES="grpclimit redislimit service $(OTHERS)" LIBRARY= TAGS=system
+	@$(MAKE) --no-print-directory lint MODULES="grpclimit redislimit service $(OTHERS)" TAGS=system
 	@internal/tools/suite system
 	@echo "== what a release needs"
 	$(MAKE) release-check
