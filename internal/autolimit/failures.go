@@ -1,7 +1,6 @@
 package autolimit
 
 import (
-	"cmp"
 	"math"
 	"time"
 
@@ -72,7 +71,7 @@ func (a *Auto) failed(s *Sample) bool {
 	case weir.Dropped:
 		return true
 	case outcome.TimedOut, outcome.Late:
-		return took > cmp.Or(a.healthy, clip*a.typical) && took > s.Waited && a.current(s)
+		return took > a.healthy && took > s.Waited && a.current(s)
 	default:
 		return false
 	}

@@ -215,7 +215,7 @@ func (x *exchange) abandon(late bool) {
 			switch o = sign.Outcome(); {
 			case !late:
 				x.seen(sign)
-				if o != weir.Dropped {
+				if o == weir.Success {
 					o = outcome.Gone
 				}
 			case o != weir.Dropped:
