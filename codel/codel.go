@@ -25,7 +25,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/patient"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -99,7 +98,7 @@ func (l *lock) open(opts Options) {
 	}
 	limiter, err := inflight.New(inflight.Config{
 		Algorithm: limit.Fixed(max(opts.MaxOutstanding, 1)), Queue: queue, MaxWait: -1,
-		Discipline: inflight.CoDel2012, Target: max(opts.TargetLatency, 1), Interval: interval,
+		Discipline: inflight.CoDel2012, Target: max(opts.TargetLatency, 1), Interval: interval, WaitOnly: true,
 	})
 	if err != nil {
 		panic("codel: " + err.Error()) // the Config has no other values
@@ -116,7 +115,6 @@ func (l *lock) acquire(ctx context.Context, priority weir.Priority) error {
 	}
 	p, ok := l.limiter.TryAcquire(ctx, 1)
 	if !ok {
-		ctx = patient.Context(ctx) // unlike inflight, the original rejects no caller because of its deadline
 		if weir.ClassOf(ctx).Priority != priority {
 			ctx = weir.WithClass(ctx, weir.Class{Priority: priority})
 		}

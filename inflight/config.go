@@ -93,6 +93,11 @@ type Config struct {
 	// DefaultDiscipline, DefaultInterval.
 	Interval time.Duration
 
+	// WaitOnly says that callers wait for the permit alone, as for a lock or a lease,
+	// and not for the end of the work. The deadlines of contexts then bound the wait
+	// only, and how long callers wait is not learnt: no request is TooLate.
+	WaitOnly bool
+
 	// FairQueues is the number of queues, per priority, over which the tenants of
 	// waiting requests (weir.Class) are spread, so that they share the limit fairly:
 	// several times the number of tenants that wait at a time, at most
@@ -130,7 +135,7 @@ func (c Config) rules(names []string) (gate.Config, error) {
 	g := gate.Config{
 		Queue: cmp.Or(c.Queue, DefaultQueue), Depth: c.Depth, MinWait: c.MinWait, MaxWait: cmp.Or(c.MaxWait, DefaultMaxWait),
 		Discipline: gate.Discipline(cmp.Or(c.Discipline, DefaultDiscipline)), Target: c.Target, Interval: c.Interval,
-		FairQueues: c.FairQueues, Aging: c.Aging,
+		FairQueues: c.FairQueues, Aging: c.Aging, WaitOnly: c.WaitOnly,
 	}
 	if c.Discipline == "" {
 		g.Target, g.Interval = cmp.Or(c.Target, DefaultTarget), cmp.Or(c.Interval, DefaultInterval)

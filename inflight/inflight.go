@@ -55,6 +55,7 @@ type Limiter struct {
 	trace   func(Event)
 	seed    maphash.Seed                 // of the tenants' hashes
 	fair    bool                         // tenants matter, if there are any
+	undated bool                         // deadlines are not of the work
 	weights map[string]int               // of the tenants that have one
 	plain   permit.Owner[weir.Outcome]   // of permits of no partition
 	owners  []permit.Owner[weir.Outcome] // of permits of each partition; the first is of no partition
@@ -93,7 +94,7 @@ func New(cfg Config) (*Limiter, error) {
 	}
 	l := &Limiter{
 		epoch: time.Now(), trace: cfg.Trace, observe: cfg.Observe, seed: maphash.MakeSeed(),
-		fair: cfg.FairQueues != 1, weights: maps.Clone(cfg.Weights), number: map[string]int{},
+		fair: cfg.FairQueues != 1, undated: cfg.WaitOnly, weights: maps.Clone(cfg.Weights), number: map[string]int{},
 		gate: gate.New[chan answer](alg, rules),
 	}
 	l.timer.Wake = l.expire
@@ -181,10 +182,10 @@ func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 	c := weir.ClassOf(ctx)
 	r := gate.Request{N: n, Priority: c.Priority, Partition: l.number[c.Partition]}
 	if l.fair && c.Tenant != "" {
-		r.Tenant = maphash.String(l.seed, c.Tenant) | 1 // 0 is none
+		r.Tenant = maphash.String(l.seed, c.Tenant)
 		r.Weight = l.weights[c.Tenant]
 	}
-	if at, ok := ctx.Deadline(); ok {
+	if at, ok := ctx.Deadline(); ok && !l.undated {
 		r.Deadline = max(at.Sub(l.epoch), 1) // 0 is none
 	}
 	return r

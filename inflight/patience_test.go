@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -150,6 +151,65 @@ func TestPatienceOfOthers(t *testing.T) {
 		all.Wait()
 		if n := refused.Load(); n > 12_000/5/50 {
 			t.Errorf("%d of %d important requests refused: want few", n, 12_000/5)
+		}
+	})
+}
+
+// Who waits for a lock does not wait for the end of the work.
+func TestWaitOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, only := range []bool{false, true} {
+			l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(1), MaxWait: -1, WaitOnly: only})
+			ask := func(patience, work time.Duration) (err error) {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				p, err := l.Acquire(ctx, 1)
+				time.Sleep(work)
+				p.Release(weir.Success)
+				return err
+			}
+			for range 20 {
+				_ = ask(time.Hour, time.Minute)
+			}
+			go func() { _ = ask(time.Hour, time.Second) }()
+			synctest.Wait()
+			if err := ask(10*time.Second, 0); (err == nil) != only {
+				t.Errorf("WaitOnly %v: work takes a minute, and there are ten seconds: %v", only, err)
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
+// Callers whose deadline is known teach nothing about the others, also from a permit.
+func TestDeadlinesTeachNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, dated := range []bool{false, true} {
+			l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(1), MaxWait: -1})
+			behind := func(ctx context.Context) (weir.Permit, error) { // a request that waits for ten seconds
+				held := acquire(t, l, 1)
+				time.AfterFunc(10*time.Second, func() { held.Release(weir.Success) })
+				return l.Acquire(ctx, 1)
+			}
+			for range 3 {
+				ctx, cancel := t.Context(), func() {}
+				if dated {
+					ctx, cancel = context.WithTimeout(ctx, time.Hour)
+				}
+				p, err := behind(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				p.Release(outcome.Gone)
+				cancel()
+			}
+			p, err := behind(t.Context())
+			p.Release(weir.Ignored)
+			if (err == nil) != dated {
+				t.Errorf("deadlines %v: %v", dated, err)
+			}
+			time.Sleep(time.Minute)
 		}
 	})
 }

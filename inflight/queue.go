@@ -28,8 +28,7 @@ func (l *Limiter) enter(r gate.Request) (p weir.Permit, w waiter, err error) {
 
 func (l *Limiter) joinLocked(r gate.Request) (w waiter, err error) {
 	now := l.now()
-	if r.Tenant != 0 && l.gate.Config().FairQueues == 0 { // the first tenant
-		rules := l.gate.Config()
+	if rules := l.gate.Config(); r.Tenant != 0 && rules.FairQueues == 0 { // the first tenant
 		rules.FairQueues = DefaultFairQueues
 		l.gate.Configure(rules)
 	}

@@ -195,7 +195,7 @@ func TestAutoLateForWaiting(t *testing.T) {
 		sample limit.Sample
 		falls  bool
 	}{
-		{"took no longer than ever", limit.Sample{End: 50 * time.Millisecond}, false},
+		{"took no longer than ever", limit.Sample{End: 50 * time.Millisecond, Waited: 0}, false},
 		{"took longer, but waited longer still", limit.Sample{End: 200 * time.Millisecond, Waited: 300 * time.Millisecond}, false},
 		{"took longer, and hardly waited", limit.Sample{End: 200 * time.Millisecond, Waited: 100 * time.Millisecond}, true},
 	} {

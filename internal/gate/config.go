@@ -17,6 +17,7 @@ type Config struct {
 	Target     time.Duration // of CoDel and AdaptiveLIFO. If zero, codel.DefaultTarget
 	Interval   time.Duration // of both. If zero, codel.DefaultInterval
 	Aging      time.Duration // a waiter rises by one priority per Aging waited. Zero: never
+	WaitOnly   bool          // callers wait for the admission, not for the end of the work
 
 	// FairQueues is the number of queues of each priority, over which tenants are spread.
 	// One or less: no fairness. A hash deals every tenant a hand of queues (shuffle

@@ -13,7 +13,7 @@ func (g *Gate[W]) leaves(r *Request, came time.Duration) time.Duration {
 	if r.Deadline != 0 {
 		return r.Deadline
 	}
-	if p := g.callers[kindOf(r)]; p != nil && p.Most() > 0 {
+	if p := g.callers[g.kindOf(r)]; p != nil && p.Most() > 0 {
 		return plus(came, p.Most())
 	}
 	return never
@@ -25,20 +25,17 @@ type kind struct {
 	priority  weir.Priority
 }
 
-func kindOf(r *Request) kind {
-	return kind{r.Partition, min(max(r.Priority, weir.Sheddable), weir.CriticalPlus)}
+func (g *Gate[W]) kindOf(r *Request) kind {
+	return kind{g.partitionOf(r), min(max(r.Priority, weir.Sheddable), weir.CriticalPlus)}
 }
 
-// leaver returns what is known of the callers of requests such as r, one of which has left;
-// nil if its Deadline told when.
+// leaver returns what is known of the callers of requests such as r, one of which has left.
+// It is nil if that teaches nothing: the Deadline told when, or it did not wait for the work.
 func (g *Gate[W]) leaver(r *Request) *servicetime.Patience {
-	if r.Deadline != 0 {
+	if r.Deadline != 0 || g.cfg.WaitOnly {
 		return nil
 	}
-	k := kindOf(r)
-	if k.partition < 0 || k.partition > len(g.cfg.Partitions) {
-		k.partition = 0
-	}
+	k := g.kindOf(r)
 	p := g.callers[k]
 	if p == nil {
 		if g.callers == nil {

@@ -38,7 +38,7 @@ func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 	}
 	switch s.Outcome {
 	case weir.Success:
-		if p := g.callers[kindOf(&r)]; p != nil && r.Deadline == 0 {
+		if p := g.callers[g.kindOf(&r)]; p != nil && r.Deadline == 0 {
 			p.Stayed(s.Waited + d)
 		}
 		g.work.Ended(d)
@@ -79,11 +79,11 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 
 // unwanted returns what the algorithm learns from work whose caller left at an age: it was
 // late, unless callers usually stay for longer.
-func unwanted(p *servicetime.Patience, age time.Duration, late weir.Outcome) weir.Outcome {
+func unwanted(p *servicetime.Patience, age time.Duration, lateness weir.Outcome) weir.Outcome {
 	if most := p.Most(); most == 0 || age < most-most/3 {
 		return weir.Ignored
 	}
-	return late
+	return lateness
 }
 
 // late reports whether an outcome says that the caller no longer waited.

@@ -20,11 +20,16 @@ func (s *script) ended(since int, o weir.Outcome, answers ...string) *script {
 // impatient is a gate for one unit, from which three callers have left after ten seconds each;
 // work takes four.
 func impatient(t *testing.T) *script {
-	s := play(t, 1, gate.Config{Queue: 9})
+	return afterLeaving(t, gate.Config{Queue: 9}, gate.Request{N: 1})
+}
+
+// afterLeaving is impatient under other rules, where the callers that left sent such requests.
+func afterLeaving(t *testing.T, cfg gate.Config, leaves gate.Request) *script {
+	s := play(t, 1, cfg)
 	for i := range 3 {
 		at := 20 * i
 		s.at(at).arrive("a", 1, "admit").at(at+4).ended(at, weir.Success)
-		s.at(at+5).arrive("b", 1, "admit").ask("c", gate.Request{N: 1}, "wait").at(at+15).cancel("c", true).ended(at+5, weir.Dropped)
+		s.at(at+5).arrive("b", 1, "admit").ask("c", leaves, "wait").at(at+15).cancel("c", true).ended(at+5, weir.Dropped)
 	}
 	s.at(100).arrive("a", 1, "admit")
 	for i := range 50 {
@@ -41,6 +46,53 @@ func TestCallersLeave(t *testing.T) {
 		at(407).ended(400, weir.Dropped, "b too_late", "c")
 	if got := s.g.Stats(); got.TooLate != 1 || got.Cancelled != 3 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// When a request's turn comes, the usual work has to fit, and not only the quickest.
+func TestUsualWorkFits(t *testing.T) {
+	s := impatient(t).arrive("a", 1, "admit").at(401).ended(400, weir.Success) // the quickest takes one second
+	s.at(410).arrive("a", 1, "admit").ask("b", gate.Request{N: 1}, "wait").ask("c", gate.Request{N: 1, Deadline: seconds(440)}, "wait").
+		at(417).ended(410, weir.Dropped, "b too_late", "c")
+}
+
+// Refusals of what would be too late show that the queue does not keep up.
+func TestTooLateBeginsASurge(t *testing.T) {
+	cfg := gate.Config{Queue: 9, Discipline: gate.AdaptiveLIFO, Target: time.Minute, Interval: 5 * time.Second}
+	for _, refused := range []int{0, 6} {
+		s := afterLeaving(t, cfg, gate.Request{N: 1}).arrive("a", 1, "admit").arrive("b", 1, "wait").at(403).arrive("c", 1, "wait").
+			at(404).ended(400, weir.Success, "b")
+		for range refused {
+			s.ask("x", gate.Request{N: 1}, "too_late")
+		}
+		s.arrive("d", 1, "wait").at(406).answers()
+		want := "c"
+		if refused > 0 {
+			want = "d"
+		}
+		s.at(408).ended(404, weir.Success, want)
+	}
+}
+
+// Callers teach the patience of their own kind alone, and only if nobody knew when they leave.
+func TestPatienceOfAKind(t *testing.T) {
+	ordinary := gate.Request{N: 1}
+	for name, tt := range map[string]struct {
+		cfg          gate.Config
+		leaves, asks gate.Request
+		want         string
+	}{
+		"the same kind":        {gate.Config{Queue: 9}, ordinary, ordinary, "too_late"},
+		"with a deadline":      {gate.Config{Queue: 9}, gate.Request{N: 1, Deadline: endless}, ordinary, "wait"},
+		"another priority":     {gate.Config{Queue: 9}, gate.Request{N: 1, Priority: weir.Sheddable}, ordinary, "wait"},
+		"priorities beyond":    {gate.Config{Queue: 9}, gate.Request{N: 1, Priority: -7}, gate.Request{N: 1, Priority: -8}, "too_late"},
+		"another partition":    {gate.Config{Queue: 9, Partitions: []float64{0, 0}}, gate.Request{N: 1, Partition: 1}, gate.Request{N: 1, Partition: 2}, "wait"},
+		"no partition":         {gate.Config{Queue: 9}, gate.Request{N: 1, Partition: 5}, ordinary, "too_late"},
+		"they wait for a lock": {gate.Config{Queue: 9, WaitOnly: true}, ordinary, ordinary, "wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			afterLeaving(t, tt.cfg, tt.leaves).arrive("a", 1, "admit").arrive("b", 1, "wait").arrive("c", 1, "wait").ask("d", tt.asks, tt.want)
+		})
 	}
 }
 

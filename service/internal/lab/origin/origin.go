@@ -103,7 +103,7 @@ func New(cfg Config) (*Origin, error) {
 	}
 	workers, err := inflight.New(inflight.Config{
 		Algorithm: limit.Fixed(cfg.Workers), Queue: settings.OrNone(cfg.Queue), MaxWait: -1,
-		Discipline: inflight.FIFO, // like most services: first come, first served, however long the queue
+		Discipline: inflight.FIFO, WaitOnly: true, // like most services: first come, first served, however long the queue
 	})
 	if err != nil {
 		return nil, err

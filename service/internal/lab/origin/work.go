@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/patient"
 )
 
 // Bounds of a request's body.
@@ -59,7 +58,7 @@ func receive(w http.ResponseWriter, r *http.Request) (status int) {
 
 // work waits for a worker, works, and returns the status.
 func (o *Origin) work(client context.Context) int {
-	permit, err := o.workers.Acquire(patient.Context(o.config().patience(client)), 1) // it knows nothing of its clients
+	permit, err := o.workers.Acquire(o.config().patience(client), 1)
 	if err != nil {
 		if errors.Is(err, weir.ErrRejected) {
 			return http.StatusServiceUnavailable

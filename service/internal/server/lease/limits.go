@@ -121,7 +121,7 @@ func (l *Limits) enterLocked(name string) *bucket {
 // addLocked adds a bucket. If its limit is auto, it starts from first.
 func (l *Limits) addLocked(name string, first int) *bucket {
 	cfg := inflight.Config{
-		Algorithm: algorithm(l.terms, first), MaxWait: -1, Discipline: inflight.FIFO, // the line has the bounds
+		Algorithm: algorithm(l.terms, first), MaxWait: -1, Discipline: inflight.FIFO, WaitOnly: true, // the line has the bounds
 		Trace: func(e inflight.Event) { l.limit.Add(int64(e.Limit - e.Was)) },
 	}
 	if l.terms.Limit == config.Auto {

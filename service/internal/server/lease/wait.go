@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/patient"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
@@ -258,7 +257,7 @@ func (q *queue) bound(w *waiter) {
 // await blocks until the wait has ended.
 func (q *queue) await(ctx context.Context, w *waiter) error {
 	for {
-		turn, endTurn := context.WithCancel(patient.Context(ctx)) // it does not wait for the work
+		turn, endTurn := context.WithCancel(ctx)
 		b, first := q.look(w, endTurn)
 		var p weir.Permit
 		var err error
