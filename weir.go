@@ -20,7 +20,8 @@ type Limiter interface {
 
 // Do runs fn under a permit for one unit of l and returns fn's error, or the
 // reason why fn did not run. The permit is released with OutcomeOf of that
-// error, or with Ignored if fn panics. The work must have ended when fn
+// error, with a variant of Ignored, "gone", if ctx was cancelled, or with Ignored
+// if fn panics. The work must have ended when fn
 // returns. If fn calls a service that goes on working after its caller has
 // left, use Acquire and Permit.Abandon instead.
 func Do(ctx context.Context, l Limiter, fn func(context.Context) error) error {

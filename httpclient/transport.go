@@ -49,10 +49,10 @@ import (
 // Retry-After says that the host is not available: an answer that is no sign of
 // overload, to a request that was in flight, ends the wait, because a host that sheds a
 // few of many requests need not be left alone for seconds. A 503 with a Weir-Reason of a
-// concurrency limit is about one route: it keeps no other request waiting. A 429 with Retry-After is
-// about the quota of this client: only time ends it, and it does not count as a refusal
-// for the throttle. If a server asks for more than MaxHold, one request per MaxHold
-// asks again.
+// concurrency limit is about one route: it keeps no other request waiting. A 429 with
+// Retry-After is about the quota of this client: only time ends it, and it does not count
+// as a refusal for the throttle. If a server asks for more than MaxHold, one request per
+// MaxHold asks again.
 //
 // Each wait is prolonged at random by up to a tenth of it and a second at most,
 // because other clients were told the same. Then the waiting requests go one after

@@ -172,6 +172,9 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 	if err := l.door.Ask(r.Context(), r, l.class(r), &v.Visit); err != nil {
 		return r, err
 	}
+	if l.learns(r) && v.Class() == "" {
+		v.Unsure()
+	}
 	if r.Body != nil && r.Body != http.NoBody && v.Limited() && !l.cfg.Shadow {
 		var err error
 		if r, err = v.receive(l.Middleware, w, r); err != nil {
@@ -183,6 +186,9 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 	admitted = err == nil
 	return r, err
 }
+
+// learns reports whether the class of a request is found by the routes of earlier ones.
+func (l *limited) learns(r *http.Request) bool { return l.classify && l.mux == nil && r.Pattern == "" }
 
 // class returns the class of a request.
 func (l *limited) class(r *http.Request) string {

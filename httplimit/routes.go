@@ -17,7 +17,7 @@ import (
 type routing struct {
 	mux     http.ServeMux
 	some    atomic.Bool // there are patterns
-	known   sync.Map    // the patterns
+	known   sync.Map    // for each pattern, whether it finds requests; MaxClasses at most
 	count   atomic.Int64
 	unknown atomic.Uint64
 	warning sync.Once
@@ -41,7 +41,10 @@ func (rs *routing) add(pattern string, r *http.Request) bool {
 	if rs.count.Load() >= admission.MaxClasses {
 		return false
 	}
-	useful := finds(pattern, r) && rs.handle(pattern)
+	useful := finds(pattern, r) && handle(&rs.mux, pattern)
+	if useful {
+		rs.some.Store(true)
+	}
 	if _, known := rs.known.LoadOrStore(strings.Clone(pattern), useful); !known {
 		rs.count.Add(1)
 	}
@@ -50,15 +53,18 @@ func (rs *routing) add(pattern string, r *http.Request) bool {
 
 // finds reports whether an http.ServeMux of a pattern alone finds r.
 func finds(pattern string, r *http.Request) bool {
-	var alone routing
-	return alone.handle(pattern) && alone.of(r) == pattern
+	var mux http.ServeMux
+	if !handle(&mux, pattern) {
+		return false
+	}
+	_, found := mux.Handler(r)
+	return found == pattern
 }
 
-// handle adds a pattern to the mux, if that takes it.
-func (rs *routing) handle(pattern string) (ok bool) {
-	defer func() { _ = recover() }()
-	rs.mux.Handle(pattern, http.NotFoundHandler())
-	rs.some.Store(true)
+// handle adds a pattern to a mux, and reports whether that takes it.
+func handle(mux *http.ServeMux, pattern string) (ok bool) {
+	defer func() { _ = recover() }() // it panics if not
+	mux.Handle(pattern, http.NotFoundHandler())
 	return true
 }
 

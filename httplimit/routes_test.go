@@ -82,6 +82,33 @@ func TestClassesBehindOtherHandlers(t *testing.T) {
 	}
 }
 
+// No count goes down when a route becomes known.
+func TestCountsOfRoutesOnlyGrow(t *testing.T) {
+	var s *site
+	last := map[string]uint64{}
+	look := func() {
+		for _, c := range s.Stats().Classes {
+			if c.Admitted < last[c.Class] {
+				t.Errorf("%q: %d admitted, and %d before", c.Class, c.Admitted, last[c.Class])
+			}
+			last[c.Class] = c.Admitted
+		}
+	}
+	mux := http.NewServeMux()
+	for _, p := range []string{"/a", "/b", "/"} {
+		mux.HandleFunc(p, func(http.ResponseWriter, *http.Request) { look() })
+	}
+	m := middleware(t, Config{PerClass: Auto})
+	s = &site{Middleware: m, t: t, handler: m.Handler(Routes(mux))}
+	for _, path := range []string{"/a", "/a", "/b", "/c", "/b", "/a"} {
+		s.get(200, path)
+		look()
+	}
+	if last["/a"] != 3 || last["/b"] != 2 || last["/"] != 1 || last[""] != 0 {
+		t.Errorf("%v", last)
+	}
+}
+
 // Outer handlers read what inner ones have found out about the request.
 func TestOuterHandlersSeeTheRoute(t *testing.T) {
 	mux := http.NewServeMux()

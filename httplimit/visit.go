@@ -58,7 +58,7 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 	if l.cfg.Bandwidth != nil {
 		r = v.pace(l, r)
 	}
-	learns := l.classify && l.mux == nil && r.Pattern == ""
+	learns := l.learns(r)
 	if learns {
 		r = v.ask(r)
 	}

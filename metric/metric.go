@@ -27,6 +27,8 @@
 //     a limiter show the same state.
 //   - weir_long_lived: requests in progress that have left their limit, such as
 //     event streams.
+//   - weir_unrouted_total: HTTP requests of the class "" that took a route, which
+//     is not known (httplimit.Routes).
 //
 // NewLimiter: the same without rules, shadows and long-lived requests, with an
 // empty class. NewKeyed: weir_keyed_…. NewThrottle: weir_throttle_…. NewRetries:

@@ -60,6 +60,7 @@ type Visit[R any] struct {
 	door    *Door[R]
 	req     R
 	class   *class
+	unsure  bool // of class
 	permit  weir.Permit
 	units   int // of the permit
 	answers []Answer
@@ -103,7 +104,7 @@ func (d *Door[R]) Enter(ctx context.Context, req R, class string, v *Visit[R]) e
 
 // Ask asks the rules. If it returns nil, Admit or Refuse must follow.
 func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) error {
-	v.door, v.req, v.refuser = d, req, -1
+	v.door, v.req, v.refuser, v.unsure = d, req, -1, false
 	v.answers = v.answers[:0]
 	v.class = d.classes.get(class)
 	for i := range d.cfg.Rules {
@@ -126,12 +127,13 @@ func (v *Visit[R]) Request() R { return v.req }
 // Class returns the class of the request.
 func (v *Visit[R]) Class() string { return v.class.name }
 
-// Reclass counts the admitted request in another class. Its permit stays that of the first.
-func (v *Visit[R]) Reclass(name string) {
-	v.class.admitted.Add(^uint64(0))
-	v.class = v.door.classes.get(name)
-	v.class.admitted.Add(1)
-}
+// Unsure says, after Ask, that the class may turn out to be another one. The admission is
+// counted by Leave then.
+func (v *Visit[R]) Unsure() { v.unsure = true }
+
+// Reclass counts the request, of which the class is Unsure, in another class. Its permit
+// stays that of the first.
+func (v *Visit[R]) Reclass(name string) { v.class = v.door.classes.get(name) }
 
 // Limited reports whether the request's class has a limit.
 func (v *Visit[R]) Limited() bool { return v.class.limiter() != nil }
@@ -142,7 +144,9 @@ func (v *Visit[R]) Admit(ctx context.Context) error {
 		v.Refuse(err)
 		return err
 	}
-	v.class.admitted.Add(1)
+	if !v.unsure {
+		v.class.admitted.Add(1)
+	}
 	return nil
 }
 
@@ -248,6 +252,9 @@ func (v *Visit[R]) Limiter() weir.Limiter { return v.class.limiter() }
 // Leave releases the permit, with the outcome of the work.
 func (v *Visit[R]) Leave(o weir.Outcome) {
 	v.permit.Release(o)
+	if v.unsure {
+		v.class.admitted.Add(1)
+	}
 	v.class.outcomes[o].Add(1)
 	var none R
 	v.req = none

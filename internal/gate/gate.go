@@ -198,7 +198,7 @@ func (g *Gate[W]) Join(now time.Duration, r Request, shell W) (Ticket[W], weir.R
 	w := g.newWaiter()
 	w.shell, w.req, w.since = shell, r, now
 	g.line.insert(byArrival, w, g.line.tail)
-	if g.line.len >= g.cfg.Queue {
+	if g.taken() {
 		g.shortfall.Unserved() // the next arrivals will be
 	}
 	g.sort(w)
