@@ -96,11 +96,11 @@ func options() []kong.Option {
 	}
 }
 
-// heys are the flags of weir load for those of hey and ab.
+// heys are the flags of weir load for those of hey and ab that it does not have. Of hey's -h2
+// the parser reads -h first.
 var heys = map[string]string{
-	"-z": "--duration", "-q": "--rate, of all workers together", "-t": "--timeout", "-m": "--method", "-D": "--body=@FILE",
-	"-T": "--header=Content-Type:…", "-A": "--header=Accept:…", "-h2": "--http2", "-o": "--out", "-s": "--timeout", "-p": "--body=@FILE",
-	"-disable-keepalive": "--no-keep-alive",
+	"-z": "--duration=TIME", "-q": "--rate=RPS, of all workers together", "-t": "--timeout=TIME", "-s": "--timeout=TIME", "-m": "--method=NAME",
+	"-D": "--body=@FILE", "-p": "--body=@FILE", "-T": "--header=Content-Type:TYPE", "-A": "--header=Accept:TYPE", "-2": "--http2", "-o": "--report=FILE",
 }
 
 // hint says what a command line may have meant that is wrong.
@@ -108,7 +108,7 @@ func hint(command, problem string) string {
 	if value, ok := strings.CutPrefix(problem, "unknown flag "); ok && command == "weir load" {
 		letter, _, _ := strings.Cut(value, ",")
 		if flag := heys[letter]; flag != "" {
-			return ": that of hey is " + flag
+			return ": that of hey or ab is " + flag
 		}
 	}
 	if strings.Contains(problem, "missing unit in duration") {

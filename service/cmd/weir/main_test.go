@@ -38,7 +38,7 @@ func TestBadFlags(t *testing.T) {
 		{"load", `expected "<target>"`},
 		{"load 127.0.0.1:8000/a", `must begin with a scheme, as in http://127.0.0.1:8000/a`},
 		{"load " + to + " --duration 10", "ten seconds are 10s (see weir load --help)"},
-		{"load " + to + " -z 10s", "that of hey is --duration (see weir load --help)"},
+		{"load " + to + " -z 10s", "that of hey or ab is --duration=TIME (see weir load --help)"},
 		{"load " + to + " --nothing", "unknown flag --nothing (see weir load --help)"},
 		{"proxy", "missing flags: --origin=URL,... (see weir proxy --help)"},
 		{"proxy --origin 127.0.0.1:8000", `must begin with a scheme, as in "http://127.0.0.1:8000"`},
@@ -83,6 +83,18 @@ func TestBadFlags(t *testing.T) {
 		code, stdout, stderr := weir(t, strings.Fields(tt.args)...)
 		if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
 			t.Errorf("weir %s: %d, %q, %q: want 2 and one line with %q", tt.args, code, stdout, stderr, tt.want)
+		}
+	}
+}
+
+// The flags that are hinted at exist.
+func TestHints(t *testing.T) {
+	_, help, _ := weir(t, "load", "--help")
+	for letter, hint := range heys {
+		name, _, _ := strings.Cut(hint, "=")
+		code, _, stderr := weir(t, "load", "http://127.0.0.1:1", letter, "1")
+		if !strings.Contains(help, " "+name) || code != 2 || !strings.Contains(stderr, hint) {
+			t.Errorf("%s: %d, %s: want %s, which weir load has", letter, code, stderr, hint)
 		}
 	}
 }
