@@ -155,7 +155,7 @@ func TestPatienceOfOthers(t *testing.T) {
 	})
 }
 
-// Who waits for a lock does not wait for the end of the work.
+// Callers that wait for a lock do not wait for the end of the work.
 func TestWaitOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, only := range []bool{false, true} {

@@ -74,7 +74,7 @@ func TestTooLateBeginsASurge(t *testing.T) {
 	}
 }
 
-// Callers teach the patience of their own kind alone, and only if nobody knew when they leave.
+// Callers teach the patience of their own kind alone, and only if it was not known when they leave.
 func TestPatienceOfAKind(t *testing.T) {
 	ordinary := gate.Request{N: 1}
 	for name, tt := range map[string]struct {
