@@ -245,6 +245,7 @@ func (x *exchange) discard(a answer, late bool) loadsign.Sign {
 	if a.resp != nil {
 		a.resp.Body.Close()
 	}
+	x.learn(x.proxy.now(), a)
 	sign := signOf(a, x.upload)
 	if !late {
 		x.judgeAnswer(x.proxy.now(), a, sign)

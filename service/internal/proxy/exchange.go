@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/service/internal/balance"
 	"github.com/weir-go/weir/service/internal/http1client"
+	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
 // An exchange is one admitted request and its permit. The fields above the mutex
@@ -31,6 +32,8 @@ type exchange struct {
 	whole     bool              // the handler did not panic; it does if a body breaks off
 
 	admitted time.Duration // when it began
+	method   string        // of a request of which split learns; else empty
+	path     string
 
 	served uint64 // within the limiter before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
@@ -61,10 +64,14 @@ func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKe
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *permits, now time.Duration) *exchange {
 	p.serving.Add(1)
 	p.work.begin(now)
-	return &exchange{
+	x := &exchange{
 		proxy: p, class: c, permit: ps.Move(), from: p.trust.source(r), writer: w, client: r.Context(), began: now, admitted: now,
 		served: c.limiter.served.Load(), beside: c.limiter.holding.Add(1),
 	}
+	if c.name == proxyrule.DefaultClass && p.split.on.Load() {
+		x.method, x.path = r.Method, r.URL.Path
+	}
+	return x
 }
 
 // finish ends the exchange when its handler returns or panics.
@@ -136,6 +143,7 @@ func (x *exchange) answered(a answer, now time.Duration) (*http.Response, error)
 	sign := signOf(a, x.upload)
 	x.seen(sign)
 	x.judgeAnswer(now, a, sign)
+	x.learn(now, a)
 	x.outcome = sign.Outcome()
 	if a.err != nil {
 		return nil, a.err

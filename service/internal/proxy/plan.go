@@ -19,7 +19,7 @@ type plan struct {
 	rules    *proxyrule.Rules    // empty without a file
 	ruled    bool                // there is a file
 	shadow   bool                // of everything
-	classes  []*class            // in the order of the file; other is the last one
+	classes  []*class            // in the order of the file, then of split; other is the last one
 	other    *class              // the class default
 	limiters map[string]*limiter // by name
 	total    *limiter            // of all classes; nil: none
@@ -54,7 +54,7 @@ func (p *Proxy) newPlan(rules *proxyrule.Rules, ruled bool) (next *plan, apply f
 		limiters: map[string]*limiter{}, buckets: map[string]*proxyrule.Buckets{},
 	}}
 	b.fair.text, b.fair.weights = rules.Fairness()
-	b.routes, b.classOf = rules.ClassRoutes()
+	b.routes, b.classOf = rules.ClassRoutes(p.split.routes...)
 	if err := b.makeGuard(); err != nil {
 		return nil, nil, err
 	}
@@ -91,6 +91,17 @@ func (b *builder) makeClasses() (err error) {
 			}
 		}
 		if err = b.addClass(rule.Name, rule, of); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range b.proxy.split.routes {
+		of, err := b.limiter(pattern, rest.Concurrency)
+		if err != nil {
+			return err
+		}
+		rule := *rest
+		rule.Name, rule.Routes = pattern, proxyrule.Texts{pattern}
+		if err = b.addClass(pattern, &rule, of); err != nil {
 			return err
 		}
 	}
