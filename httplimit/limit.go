@@ -111,6 +111,7 @@ func New(cfg Config) (*Middleware, error) {
 		door:     admission.New(cfg.door()),
 		classify: cfg.Class == nil && cfg.PerClass != nil,
 	}
+	m.routes.epoch = time.Now()
 	m.long.SetMost(cfg.LongLived)
 	m.fields.init(cfg)
 	for _, r := range cfg.Rules {

@@ -7,21 +7,31 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/routecost"
 )
 
 // routing has the patterns of routes that requests were found to take, behind handlers that
 // do not tell the route before. An http.ServeMux of these patterns finds that of the next
-// request.
+// request. Where no handler tells routes, the dear ones are found by their paths.
 type routing struct {
 	mux     http.ServeMux
 	some    atomic.Bool // there are patterns
+	told    atomic.Bool // by handlers
 	known   sync.Map    // for each pattern, whether it finds requests; MaxClasses at most
 	count   atomic.Int64
 	unknown atomic.Uint64
 	warning sync.Once
+
+	epoch time.Time
+	costs routecost.Table
+	dear  atomic.Int64 // patterns that costs has found
 }
+
+// maxDear bounds the routes that are found by their paths.
+const maxDear = 8
 
 // of returns the pattern that a request is likely to match; empty if none is known.
 func (rs *routing) of(r *http.Request) (pattern string) {
@@ -44,6 +54,7 @@ func (rs *routing) add(pattern string, r *http.Request) bool {
 	useful := finds(pattern, r) && handle(&rs.mux, pattern)
 	if useful {
 		rs.some.Store(true)
+		rs.told.Store(true)
 	}
 	if _, known := rs.known.LoadOrStore(strings.Clone(pattern), useful); !known {
 		rs.count.Add(1)
@@ -69,11 +80,25 @@ func handle(mux *http.ServeMux, pattern string) (ok bool) {
 }
 
 // silent reports whether no handler tells routes.
-func (rs *routing) silent() bool { return !rs.some.Load() && rs.unknown.Load() >= asks }
+func (rs *routing) silent() bool { return !rs.told.Load() && rs.unknown.Load() >= asks }
+
+// compare takes in how long a request took whose route no handler has told. If its route, or
+// another one, is dear, later requests are found by its pattern.
+func (rs *routing) compare(r *http.Request, began time.Time) {
+	now := time.Since(rs.epoch)
+	pattern := rs.costs.Add(now, r.Method, r.URL.Path, now-began.Sub(rs.epoch))
+	if pattern == "" || rs.dear.Load() >= maxDear {
+		return
+	}
+	if _, known := rs.known.LoadOrStore(pattern, true); !known && handle(&rs.mux, pattern) {
+		rs.dear.Add(1)
+		rs.some.Store(true)
+	}
+}
 
 // learn learns from a request that was put into a class, and has taken a route, and reports
 // whether later requests are found by that. The pattern is empty if the route is not known.
-func (rs *routing) learn(pattern, class string, r *http.Request, status int, log *slog.Logger) (known bool) {
+func (rs *routing) learn(pattern, class string, r *http.Request, began time.Time, status int, log *slog.Logger) (known bool) {
 	switch {
 	case pattern == class && class != "":
 		return true
@@ -81,16 +106,18 @@ func (rs *routing) learn(pattern, class string, r *http.Request, status int, log
 		if rs.add(pattern, r) {
 			return true
 		}
-	case class != "", status/100 != 2 && status/100 != 5, rs.some.Load(): // a handler in between has answered
+	case class != "", status/100 != 2 && status/100 != 5, rs.told.Load(): // a handler in between has answered
 		return false
+	default:
+		rs.compare(r, began)
 	}
 	rs.unknown.Add(1)
 	rs.warning.Do(func() {
 		if log == nil {
 			log = slog.Default()
 		}
-		log.Warn("httplimit: the routes of requests are not known, so requests of all kinds share one limit:"+
-			" use httplimit.Routes around the http.ServeMux, httplimit.Route in another router with a pattern that"+
+		log.Warn("httplimit: the routes of requests are not known, so that requests share a limit, but for those of"+
+			" paths that take much longer than the others: use httplimit.Routes around the http.ServeMux, httplimit.Route in another router with a pattern that"+
 			" an http.ServeMux would find the request by, or Config.Class", "pattern", pattern, "path", r.URL.Path)
 	})
 	return false

@@ -26,6 +26,7 @@ type street struct {
 	patience time.Duration // after which clients leave
 	tries    int           // of a client, at once after a failure
 	goesOn   bool          // the work goes on after its client has left
+	hidden   bool          // a handler is in between, and no handler tells the route
 }
 
 type route struct {
@@ -53,7 +54,7 @@ func (s *street) play(t *testing.T, perClass func(string) weir.Limiter) (calls [
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := m.Handler(s.service())
+		h := m.Handler(s.handler())
 		start := time.Now()
 		var all sync.WaitGroup
 		for i, r := range s.routes {
@@ -76,6 +77,15 @@ func (s *street) play(t *testing.T, perClass func(string) weir.Limiter) (calls [
 		queries += calls[i] * float64(r.queries)
 	}
 	return calls, queries
+}
+
+// handler returns the handlers behind the middleware.
+func (s *street) handler() http.Handler {
+	next := s.service()
+	if !s.hidden {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r.Clone(r.Context())) })
 }
 
 // service waits for connections as database/sql does: in order and, unless the work goes on
@@ -167,6 +177,8 @@ func TestStreet(t *testing.T) {
 		"a second":                            {routes: three, patience: time.Second, tries: 1},
 		"a second, three tries, work goes on": {routes: three, patience: time.Second, tries: 3, goesOn: true},
 		"half a second, three tries":          {routes: three, patience: time.Second / 2, tries: 3},
+		"a second, hidden routes":             {routes: three, patience: time.Second, tries: 1, hidden: true},
+		"half a second, hidden, three tries":  {routes: three, patience: time.Second / 2, tries: 3, goesOn: true, hidden: true},
 		"one route, 300 ms, the work goes on": {routes: []route{{"/two", 300, 2}}, patience: 300 * time.Millisecond, tries: 1, goesOn: true},
 	} {
 		t.Run(name, func(t *testing.T) { s.check(t, 8, 12) })

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
@@ -59,8 +60,11 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 		r = v.pace(l, r)
 	}
 	learns := l.learns(r)
+	var began time.Time
 	if learns {
-		r = v.ask(r)
+		if r = v.ask(r); v.Class() == "" {
+			began = time.Now()
+		}
 	}
 	l.next.ServeHTTP(w, r)
 	if r != original {
@@ -71,7 +75,7 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 	o.Ended()
 	if learns {
 		pattern := v.route(r)
-		if l.routes.learn(pattern, v.Class(), original, o.Status, l.cfg.Log) && v.Class() == "" {
+		if l.routes.learn(pattern, v.Class(), original, began, o.Status, l.cfg.Log) && v.Class() == "" {
 			v.Reclass(pattern)
 		}
 	}

@@ -86,7 +86,7 @@ var sideways = map[string][]string{
 	"internal/slot":                 {"internal/siphash"},
 	"client":                        {"internal/httpheader"},
 	"internal/share":                {"keyed"},
-	"httplimit":                     {"internal/loadsign", "internal/longlived", "internal/problem", "internal/observe", "internal/admission", "internal/caller", "internal/httpheader", "internal/ratelimitfield"},
+	"httplimit":                     {"internal/loadsign", "internal/longlived", "internal/problem", "internal/observe", "internal/admission", "internal/caller", "internal/httpheader", "internal/ratelimitfield", "internal/routecost"},
 	"httpclient":                    {"internal/caller", "internal/httpheader", "internal/loadsign", "internal/problem"},
 	"httpcache":                     {"internal/observe", "internal/httpheader", "internal/problem", "httplimit"},
 	"internal/observe":              {"internal/loadsign", "internal/longlived"},

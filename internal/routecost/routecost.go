@@ -82,15 +82,19 @@ func (c *cost) halve() { c.n, c.seconds = c.n/2, c.seconds/2 }
 // find returns the node of a path; nil if there is no room for it.
 func (t *Table) find(method, path string) *node {
 	n := t.child(&t.root, method, maxLiterals)
-	elements := strings.SplitN(strings.TrimPrefix(path, "/"), "/", maxElements+1)
-	for i, element := range elements {
-		last := i == len(elements)-1
-		if n == nil || element == "" && !last || element == "." || element == ".." {
-			return nil
-		}
-		most := maxLiterals
-		if i == maxElements || variable(element) {
-			most = 0
+	rest, more := strings.TrimPrefix(path, "/"), true
+	for i := 0; more && n != nil; i++ {
+		element, most := "", 0
+		if i == maxElements {
+			more = false
+		} else {
+			element, rest, more = strings.Cut(rest, "/")
+			switch {
+			case element == "" && more, element == ".", element == "..": // no pattern has them
+				return nil
+			case !variable(element):
+				most = maxLiterals
+			}
 		}
 		n = t.child(n, element, most)
 	}
@@ -139,7 +143,7 @@ func variable(element string) bool {
 	return digits >= 3 || digits > 0 && digits == len(element) || len(element) > 32
 }
 
-// dearest returns the pattern of the route that takes the most time of those that are dear.
+// dearest returns the pattern of the dear route that takes the most time.
 func (t *Table) dearest() (pattern string) {
 	var found *node
 	t.root.walk(nil, func(elements []string, n *node) {

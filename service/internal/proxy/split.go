@@ -12,7 +12,7 @@ import (
 const (
 	maxSplit   = 8   // routes
 	maxPattern = 64  // bytes of the pattern of one, which labels metrics
-	defaultMax = 1e4 // of an automatic limit; an operator who sets less bounds all requests by it
+	defaultMax = 1e4 // of an automatic limit; a lower one is a bound of all requests
 )
 
 // A split finds the dear routes of the class default, and makes each a class with a limit of

@@ -87,7 +87,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// An operator who bounds all requests by a number has no other limit beside it.
+// Where a number bounds all requests, no other limit is beside it.
 func TestSplitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := splitter(t, splitting, proxy.Config{})
