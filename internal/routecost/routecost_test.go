@@ -146,3 +146,15 @@ func FuzzPattern(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkAdd(b *testing.B) {
+	paths := []string{"/cheap", "/users/4711/orders", "/v1/items", "/"}
+	var t Table
+	epoch := time.Now()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			t.Add(time.Since(epoch), "GET", paths[i%len(paths)], time.Millisecond)
+		}
+	})
+}
