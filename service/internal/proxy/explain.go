@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,9 @@ func (p *Proxy) Explain(r *http.Request) Explanation {
 	c := pl.classify(r)
 	x := Explanation{
 		Explanation: pl.rules.Explain(r), LimitOf: c.limiter.name, State: c.limiter.report(), Pressure: pl.pressure(), Rules: []ExplainedRule{},
+	}
+	if slices.Contains(p.split.routes, c.name) {
+		x.Class, x.Route = c.name, c.name
 	}
 	if pl.shadow {
 		x.Mode = proxyrule.Shadow

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,9 @@ func TestSplit(t *testing.T) {
 		p.expect("GET /dear/99/items", 200, "")
 		p.expect("HEAD /dear/98/items", 200, "")
 		p.expect("POST /dear/98/items", 200, "")
+		if x := p.Explain(httptest.NewRequest("GET", "/dear/99/items", nil)); x.Class != "GET /dear/{id}/items" || x.LimitOf != x.Class {
+			t.Errorf("a request is explained by the class %q and the limit of %q", x.Class, x.LimitOf)
+		}
 		c := p.class("GET /dear/{id}/items")
 		if got := p.class("default").Requests - before; got != 1 {
 			t.Errorf("%d requests in the class default: want 1, of another method", got)
