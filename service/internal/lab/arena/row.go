@@ -50,7 +50,7 @@ var order = map[string][]string{
 		"instances", "instances-200", "company", "background", "faults", "own-queue", "outage", "outage-slow",
 		"bimodal", "scale", "slow-work", "streams", "change", "library",
 	},
-	Street: {"routes", "six", "queries", "mixture"},
+	Street: {"routes", "six", "queries", "mixture", "hidden"},
 }
 
 // Groups returns the names of the groups, in the order in which they are shown.
@@ -178,7 +178,7 @@ func (r *Row) with(p Policy, seed uint64, deadlines bool) sim.Scenario {
 			g = &sim.Guard{Limit: sim.Limit{Name: "none"}} // its neighbour keeps its limit
 		}
 		if g != nil {
-			g.Blind, g.Library, g.Instances = !deadlines, was.Library, was.Instances
+			g.Blind, g.Library, g.Instances, g.SplitRoutes = !deadlines, was.Library, was.Instances, was.SplitRoutes && p.Splits
 		}
 		sc.Layers[i].Guard = g
 	}

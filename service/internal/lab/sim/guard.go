@@ -38,7 +38,7 @@ func (l *layer) initGuards(s *Sim) {
 	if cfg == nil {
 		return
 	}
-	l.guards = make([]guard, cfg.Instances.Count())
+	l.guards = make([]guard, cfg.Instances.Count()+l.spares(s))
 	l.level = s.scenario.Warmup
 	groups := cfg.Instances
 	if len(groups) == 0 {
@@ -60,6 +60,7 @@ func (l *layer) initGuards(s *Sim) {
 			g.init(s, cfg, &group, k)
 		}
 	}
+	l.initSplit(s)
 }
 
 // equal reports whether the instances of two groups should get equal shares.
@@ -189,6 +190,7 @@ func (s *Sim) drain(g *guard) {
 func (s *Sim) leave(j *job, o weir.Outcome) {
 	j.held = false
 	g := j.guard
+	g.layer.learn(s, j, o)
 	if o == weir.Success && s.now >= g.layer.level {
 		g.success++
 	}

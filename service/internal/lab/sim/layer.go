@@ -6,6 +6,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/routecost"
 )
 
 // A job is the visit of an attempt to a layer. Its caller is a call, or a job of the
@@ -65,6 +66,7 @@ type layer struct {
 	below  *layer
 	guards []guard       // the instances of its Guard
 	level  time.Duration // when the last has started, or the warm-up has ended
+	costs  routecost.Table
 	flow
 }
 

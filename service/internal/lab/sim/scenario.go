@@ -91,6 +91,10 @@ type Guard struct {
 
 	// Instances are the replicas of the guard. If empty, it has one.
 	Instances Instances `yaml:"instances"`
+	// SplitRoutes gives dear classes an instance of their own, eight at most, as httplimit and
+	// weir proxy do with routes that they find by the paths of requests (package routecost).
+	// Instances must be empty.
+	SplitRoutes bool `yaml:"split_routes"`
 
 	// Library is a guard that sees its caller leave and not the end of the
 	// work, as in a program. If false, it sees the end, as a proxy does.

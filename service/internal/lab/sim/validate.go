@@ -192,6 +192,8 @@ func (l *Layer) checkFaults(c *checker, at string, f faults) {
 
 func (g *Guard) check(c *checker, at string, used map[string]bool) {
 	g.Instances.check(c, at+".instances", used)
+	c.check(!g.SplitRoutes || len(g.Instances) == 0 && g.Rate == nil && g.Other == nil, at+".split_routes", g.SplitRoutes,
+		"must be false with instances or a rate")
 	switch r := g.Rate; {
 	case g.Other != nil:
 	case r != nil:
