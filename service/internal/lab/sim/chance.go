@@ -31,6 +31,7 @@ const (
 const (
 	forInstance = (iota + 1) * 64 // of a guard
 	forFate                       // whether a job fails, and after how long
+	forPatience                   // how long a caller waits
 )
 
 // chance returns the random numbers for one purpose of an attempt of a call. They are

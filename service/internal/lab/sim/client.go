@@ -44,6 +44,7 @@ type call struct {
 	attempt
 	intended time.Duration
 	tried    time.Duration // when the attempt began
+	timeout  time.Duration // of an attempt; 0: none
 	job      *job          // of the attempt; nil between attempts
 }
 
@@ -134,6 +135,9 @@ func (s *Sim) call(who int32) {
 			c.class = cl.classes[i]
 		}
 	}
+	if c.timeout = cl.cfg.Timeout; cl.cfg.TimeoutCV > 0 {
+		c.timeout = cl.cfg.timeouts().Draw(s.chance(c.id, 0, forPatience))
+	}
 	s.meter.began(c)
 	if cl.budget != nil {
 		cl.budget.Request(s.now)
@@ -145,8 +149,8 @@ func (s *Sim) call(who int32) {
 func (s *Sim) try(c *call) {
 	cl := &s.clients[c.client]
 	c.tried, c.deadline = s.now, never
-	if d := cl.cfg.Timeout; d > 0 {
-		c.deadline = s.now + d
+	if c.timeout > 0 {
+		c.deadline = s.now + c.timeout
 	}
 	if d := cl.cfg.Deadline; d > 0 {
 		c.deadline = min(c.deadline, c.intended+d)

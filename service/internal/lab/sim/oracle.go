@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/dist"
 )
 
 // classes returns the classes of the clients' mixes; the first is "".
@@ -29,6 +31,11 @@ func (sc Scenario) used() map[string]bool {
 		}
 	}
 	return used
+}
+
+// timeouts returns the distribution of the time-outs.
+func (c *Client) timeouts() dist.ServiceTime {
+	return dist.ServiceTime{Mean: c.Timeout, Distribution: "lognormal", CV: c.TimeoutCV}
 }
 
 // patience returns the longest time after its arrival in which a call can succeed.
@@ -122,6 +129,10 @@ func (o *oracle) advance(to time.Duration) {
 func (o *oracle) arrive(c *call) {
 	o.advance(c.intended)
 	works, patience := o.works[c.client][c.class], o.patience[c.client]
+	if cl := o.sc.Clients[c.client]; cl.TimeoutCV > 0 {
+		cl.Timeout = c.timeout
+		patience = cl.patience()
+	}
 	if works > 0 && (patience == never || (o.backlog+works)/o.capacity <= (patience-o.half).Seconds()) {
 		o.backlog += works
 	}

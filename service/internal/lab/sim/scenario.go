@@ -188,9 +188,12 @@ type Client struct {
 	// zero, 1 ms, because a refusal takes no time.
 	Pause time.Duration `yaml:"pause"`
 
-	Timeout  time.Duration `yaml:"timeout"`  // of an attempt. If zero, none
-	Deadline time.Duration `yaml:"deadline"` // of a call, from its intended start. If zero, none
-	Retry    Retry         `yaml:"retry"`
+	Timeout time.Duration `yaml:"timeout"` // of an attempt. If zero, none
+	// TimeoutCV, if not zero, makes Timeout the mean of a lognormal distribution with this
+	// coefficient of variation: callers differ in how long they wait, each for all its attempts.
+	TimeoutCV float64       `yaml:"timeout_cv" max:"10"`
+	Deadline  time.Duration `yaml:"deadline"` // of a call, from its intended start. If zero, none
+	Retry     Retry         `yaml:"retry"`
 	// Throttle holds attempts back when too many have been rejected. If nil, it does
 	// not.
 	Throttle *adaptive.Config `yaml:"throttle"`

@@ -1,7 +1,9 @@
 package sim_test
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,5 +208,24 @@ func TestGuaranteedPartition(t *testing.T) {
 	}
 	if b := r.Clients[1]; b.Goodput < 200 {
 		t.Errorf("b has %.1f: want what a leaves", b.Goodput)
+	}
+}
+
+// Callers that wait for a lognormal time are served if that is longer than the work: of work that takes
+// the mean, those beyond it, which are Φ(−σ/2) with σ² = ln(1 + CV²).
+func TestTimeoutCV(t *testing.T) {
+	for cv, share := range map[float64]float64{0: 1, 0.5: 0.4066, 2: 0.2629} {
+		sc := sim.Scenario{
+			Name: "patience", Duration: 1000 * time.Second, Warmup: 100 * time.Second, Seed: 1,
+			Layers:  []sim.Layer{{Name: "service", ServiceTime: dist.ServiceTime{Mean: time.Second - ms}}},
+			Clients: []sim.Client{{Name: "users", Rate: "50", Timeout: time.Second, TimeoutCV: cv}},
+		}
+		r := run(t, sc)
+		within(t, fmt.Sprintf("goodput with a cv of %v", cv), r.Goodput, 50*share, 0.02)
+	}
+	sc := sim.Scenario{Name: "patience", Duration: time.Second, Layers: []sim.Layer{{Name: "service", Workers: 1, ServiceTime: dist.ServiceTime{Mean: ms}}},
+		Clients: []sim.Client{{Name: "users", Rate: "50", TimeoutCV: 1}}}
+	if err := sc.Validate(); err == nil || !strings.Contains(err.Error(), "timeout_cv") {
+		t.Errorf("timeout_cv without a timeout: %v: want an error", err)
 	}
 }

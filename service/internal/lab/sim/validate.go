@@ -220,6 +220,10 @@ func (cl *Client) check(c *checker, at string, layers []Layer) {
 	c.check(known, at+"arrivals", strconv.Quote(cl.Arrivals), "must be poisson or even")
 	c.check(cl.Burst == Burst{} || cl.Burst.For > 0 && cl.Burst.For <= cl.Burst.Every, at+"burst.for", cl.Burst.For,
 		"must be in (0, every]")
+	if cl.TimeoutCV > 0 {
+		c.check(cl.Timeout > 0, at+"timeout_cv", cl.TimeoutCV, "needs a timeout")
+		c.checkError(cl.timeouts().Validate(), at+"timeout_cv", cl.TimeoutCV)
+	}
 	if b := cl.Retry.Budget; b != nil {
 		c.checkError(b.Validate(), at+"retry.budget", b.Ratio)
 	}
