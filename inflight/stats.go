@@ -47,8 +47,8 @@ type Stats struct {
 
 	Outcomes  map[weir.Outcome]uint64 // of the work that has left; all are present
 	Abandoned uint64                  // the part of these that was abandoned: the work may have gone on
-	// Wasted is the part of Outcomes whose caller had left, or whose deadline had passed,
-	// before the work ended or was abandoned.
+	// Wasted is the part of Outcomes that ended, or was abandoned, after its caller had left,
+	// or its deadline.
 	Wasted uint64
 
 	// Changes counts the changes of the limit by cause. Causes that have not occurred are
