@@ -73,9 +73,9 @@ func (c *counts) reject(err error) {
 }
 
 // ended counts the outcome of an exchange.
-func (c *counts) ended(o weir.Outcome) {
+func (c *counts) ended(o weir.Outcome, wasted bool) {
 	c.outcomes[outcome.Plain(o)].Add(1)
-	if outcome.Wasted(o) {
+	if wasted {
 		c.wasted.Add(1)
 	}
 }
