@@ -30,6 +30,7 @@ type Stats struct {
 		Refused  map[weir.Reason]uint64  // by a rule or the limit; 0: another error, such as a caller that left the queue
 		Shadowed map[weir.Reason]uint64  // admitted calls that the limit would have refused without Shadow
 		Outcomes map[weir.Outcome]uint64 // of the calls that have ended
+		Wasted   uint64                  // of these, the ones that ended after their caller had left, or their deadline
 		Limiter  *inflight.Stats         // nil unless the limit is an inflight.Limiter
 	}
 }

@@ -23,7 +23,8 @@ var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.
 func ExampleHandler() {
 	mux := http.NewServeMux()
 	mux.Handle("GET /hello", hello)
-	srv := httptest.NewServer(httplimit.Handler(mux)) // or http.ListenAndServe
+	limited := httplimit.Handler(mux)
+	srv := httptest.NewServer(limited) // or http.ListenAndServe
 	defer srv.Close()
 
 	resp, err := http.Get(srv.URL + "/hello")
@@ -31,7 +32,12 @@ func ExampleHandler() {
 		log.Fatal(err)
 	}
 	fmt.Println(resp.Status)
-	// Output: 200 OK
+	for _, c := range limited.Stats().Classes {
+		fmt.Println(c.Class, c.Admitted)
+	}
+	// Output:
+	// 200 OK
+	// GET /hello 1
 }
 
 // A limit that begins low after its start, an outage or an idle time, because the caches behind

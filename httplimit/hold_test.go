@@ -122,6 +122,9 @@ func TestOutcomesByContext(t *testing.T) {
 			defer cancel()
 			s.do(testrig.Request("GET", "/").WithContext(ctx))
 			v.WantEnded(t, tt.want)
+			if c := s.Stats().Classes[0]; (c.Wasted == 1) != (tt.want != weir.Success) {
+				t.Errorf("%s: %d wasted", tt.want, c.Wasted)
+			}
 		})
 	}
 }

@@ -76,13 +76,23 @@ func Auto(class string) weir.Limiter { return admission.NewAuto(class) }
 // by Auto:
 //
 //	http.ListenAndServe(addr, httplimit.Handler(mux))
-func Handler(next http.Handler) http.Handler {
+func Handler(next http.Handler) *AutoHandler {
 	m, err := New(Config{PerClass: Auto})
 	if err != nil {
 		panic(err) // the Config is valid
 	}
-	return m.Handler(next)
+	return &AutoHandler{m, m.Handler(next)}
 }
+
+// An AutoHandler is an http.Handler behind its Middleware, which has the Stats. It is made by
+// Handler.
+type AutoHandler struct {
+	*Middleware
+	limited http.Handler
+}
+
+// ServeHTTP serves a request within the limits of the Middleware, or refuses it.
+func (h *AutoHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.limited.ServeHTTP(w, r) }
 
 // A Middleware limits the requests to the handlers behind it. They share its
 // limits. It is safe for concurrent use.

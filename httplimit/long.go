@@ -145,10 +145,12 @@ func (x *long) leaveLocked() {
 	x.permit.Release(x.outcome)
 }
 
-// end is called when the handler has ended. A nil long does nothing.
-func (x *long) end(o weir.Outcome) {
+// end is called when the handler has ended, and returns the outcome of the work: that of the
+// header, if the request has left the limit after it. The client of a stream ends it by leaving.
+// A nil long does nothing.
+func (x *long) end(o weir.Outcome) weir.Outcome {
 	if x == nil {
-		return
+		return o
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -156,8 +158,12 @@ func (x *long) end(o weir.Outcome) {
 	x.stopLocked()
 	if x.left {
 		x.class.Leave()
+		if x.responds {
+			o = x.outcome
+		}
 	}
 	x.permit.Release(x.judged(o))
+	return o
 }
 
 func (x *long) stopLocked() {

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"os"
@@ -137,4 +138,21 @@ func TestAFlushAfterAPanic(t *testing.T) {
 	}()
 	kept.(http.Flusher).Flush()
 	v.WantHeld(t, 0, "after the panic")
+}
+
+// The client of a stream ends it by leaving: the work is not wasted.
+func TestTheEndOfAStreamIsNoWaste(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, Config{PerClass: Auto}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(200)
+			<-r.Context().Done()
+		})
+		ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+		defer leave()
+		s.do(testrig.Request("GET", "/").WithContext(ctx))
+		if c := s.Stats().Classes[0]; c.Outcomes[weir.Success] != 1 || c.Wasted != 0 {
+			t.Errorf("%+v: want a success", c)
+		}
+	})
 }

@@ -27,6 +27,7 @@ type Stats struct {
 		Refused  map[weir.Reason]uint64  // by a rule or the limit; 0: another error, such as a client that left the queue
 		Shadowed map[weir.Reason]uint64  // admitted requests that the limit would have refused without Shadow
 		Outcomes map[weir.Outcome]uint64 // of the requests that have ended
+		Wasted   uint64                  // of these, the ones that ended after their client had left, or their deadline
 		Limiter  *inflight.Stats         // nil unless the limit is an inflight.Limiter
 	}
 }

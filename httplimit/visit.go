@@ -116,8 +116,7 @@ func (v *visit) abort(l *limited) {
 
 // end gives back what the request holds.
 func (v *visit) end(o weir.Outcome) {
-	v.long.end(o)
-	v.Leave(o)
+	v.Leave(v.long.end(o))
 }
 
 // dropBody gives back the memory of a body that was received first.

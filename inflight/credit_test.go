@@ -34,7 +34,9 @@ func TestCreditCounts(t *testing.T) {
 	want := inflight.Stats{
 		State: inflight.State{Limit: 3, Inflight: 3}, Admitted: n + 1,
 		Rejected: map[weir.Reason]uint64{weir.OverLimit: 1000, weir.QueueFull: 0, weir.Overdue: 0, weir.TooLate: 0, weir.Closed: 0},
+		Waits:    [14]uint64{n + 1},
 		Outcomes: map[weir.Outcome]uint64{weir.Success: n, weir.Dropped: 0, weir.Ignored: 0},
+		Changes:  map[limit.Cause]uint64{},
 	}
 	if s := l.Stats(); !reflect.DeepEqual(s, want) {
 		t.Errorf("%+v: want %+v", s, want)

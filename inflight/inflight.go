@@ -77,6 +77,8 @@ type Limiter struct {
 	lull, lulled time.Duration // the last long time in which none did: from, to
 	sparse       bool          // the algorithm does not need every sample
 	alg          limit.Algorithm
+
+	waits [len(WaitBounds) + 1]uint64 // admitted after a wait, as in Stats; the first element is not used
 }
 
 // New returns a Limiter, or an error that names the first field with a bad value.

@@ -245,7 +245,9 @@ func TestTryAcquire(t *testing.T) {
 		want := inflight.Stats{
 			State: inflight.State{Limit: 3}, Admitted: 3,
 			Rejected: map[weir.Reason]uint64{weir.OverLimit: 2, weir.QueueFull: 0, weir.Overdue: 0, weir.TooLate: 0, weir.Closed: 0},
+			Waits:    [14]uint64{3},
 			Outcomes: map[weir.Outcome]uint64{weir.Success: 1, weir.Dropped: 1, weir.Ignored: 1},
+			Changes:  map[limit.Cause]uint64{},
 		}
 		if s := l.Stats(); !reflect.DeepEqual(s, want) {
 			t.Errorf("%+v: want %+v", s, want)

@@ -3,6 +3,7 @@ package inflight
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -112,6 +113,9 @@ func (l *Limiter) serveLocked(now time.Duration) {
 		l.eventLocked(was, l.gate.Expire(now), limit.Sample{End: now})
 	}
 	for a, ok := l.gate.Next(now); ok; a, ok = l.gate.Next(now) {
+		if i, _ := slices.BinarySearch(WaitBounds[:], a.Waited); i > 0 && a.Reason == 0 {
+			l.waits[i]++
+		}
 		a.Waiter <- answer{a.Reason, now, a.Waited, l.gate.Inflight()}
 	}
 	if at, ok := l.gate.Deadline(); ok {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/limit"
 )
 
 // State holds what a Limiter admits and has at one instant.
@@ -39,9 +40,32 @@ type Stats struct {
 	Rejected map[weir.Reason]uint64
 
 	Waited time.Duration // the sum of the admitted requests' times in the queue
+	// Waits counts the admitted requests by their time in the queue: Waits[i] are longer
+	// than WaitBounds[i-1] and at most WaitBounds[i]. Requests that did not wait are in
+	// Waits[0].
+	Waits [14]uint64
 
 	Outcomes  map[weir.Outcome]uint64 // of the work that has left; all are present
 	Abandoned uint64                  // the part of these that was abandoned: the work may have gone on
+	// Wasted is the part of Outcomes that ended, or was abandoned, after its caller had left,
+	// or its deadline.
+	Wasted uint64
+
+	// Changes counts the changes of the limit by cause. Causes that have not occurred are
+	// not present.
+	Changes map[limit.Cause]uint64
+	// Patience is how long callers wait before they leave, as the Limiter has learnt it:
+	// the age of a request at which nine of ten have left. If the callers of a priority or a
+	// partition leave earlier than others, it is theirs. It is zero if too few have left.
+	Patience time.Duration
+}
+
+// WaitBounds are the upper bounds, inclusive, of the elements of Stats.Waits; the last
+// element has none.
+var WaitBounds = [13]time.Duration{
+	time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 }
 
 // Stats returns the state and the counts. They are consistent with each other.
@@ -50,7 +74,18 @@ func (l *Limiter) Stats() Stats {
 	s := l.gate.Stats()
 	s.OverLimit += l.credit.overLimit.Load()
 	s.QueueFull += l.credit.queueFull.Load()
+	patience, waits := l.gate.Patience(), l.waits
 	l.unlock()
+	waits[0] = s.Admitted
+	for _, n := range waits[1:] {
+		waits[0] -= n
+	}
+	changes := map[limit.Cause]uint64{}
+	for cause, n := range s.Changes {
+		if n > 0 {
+			changes[limit.Cause(cause)] = n
+		}
+	}
 	return Stats{
 		State: stateOf(s), Admitted: s.Admitted, Cancelled: s.Cancelled,
 		Rejected: map[weir.Reason]uint64{
@@ -58,7 +93,11 @@ func (l *Limiter) Stats() Stats {
 			weir.TooLate: s.TooLate, weir.Closed: s.Closed,
 		},
 		Waited:    s.Waited,
+		Waits:     waits,
 		Outcomes:  map[weir.Outcome]uint64{weir.Success: s.Success, weir.Dropped: s.Dropped, weir.Ignored: s.Ignored},
 		Abandoned: s.Abandoned,
+		Wasted:    s.Wasted,
+		Changes:   changes,
+		Patience:  patience,
 	}
 }

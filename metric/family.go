@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/measure"
+	"github.com/weir-go/weir/metric/internal/collector"
 )
 
 // A Family describes the metrics of one name, for NewCollector.
@@ -38,25 +39,25 @@ func Histogram(name, help string, labels ...string) *Family {
 // constant labels are part of every metric. This is the constructor for programs
 // with metrics of their own beside those of this package.
 func NewCollector(constant prometheus.Labels, families []*Family, collect func(Scrape)) prometheus.Collector {
-	c := &collector{descs: make(map[*Family]*prometheus.Desc), collect: collect}
+	c := &familyCollector{descs: make(map[*Family]*prometheus.Desc), collect: collect}
 	for _, f := range families {
 		c.descs[f] = prometheus.NewDesc(f.name, f.help, f.labels, constant)
 	}
 	return c
 }
 
-type collector struct {
+type familyCollector struct {
 	descs   map[*Family]*prometheus.Desc
 	collect func(Scrape)
 }
 
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+func (c *familyCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		ch <- d
 	}
 }
 
-func (c *collector) Collect(ch chan<- prometheus.Metric) { c.collect(Scrape{c.descs, ch}) }
+func (c *familyCollector) Collect(ch chan<- prometheus.Metric) { c.collect(Scrape{c.descs, ch}) }
 
 // A Scrape receives the values of one reading of a source.
 type Scrape struct {
@@ -73,13 +74,7 @@ func (s Scrape) Send(f *Family, v float64, labels ...string) {
 // SendHistogram sends a histogram of durations, in seconds. There is one more count
 // than bounds: for durations beyond the last bound.
 func (s Scrape) SendHistogram(f *Family, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) {
-	buckets, n := make(map[float64]uint64, len(bounds)), uint64(0)
-	for i, bound := range bounds {
-		n += counts[i]
-		buckets[bound.Seconds()] = n
-	}
-	n += counts[len(bounds)]
-	s.ch <- prometheus.MustNewConstHistogram(s.descs[f], n, sum.Seconds(), buckets, measure.Quote(labels)...)
+	s.ch <- collector.Histogram(s.descs[f], bounds, counts, sum, labels)
 }
 
 // SendDecisions sends the decisions of an inflight.Limiter to a counter with the

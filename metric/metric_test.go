@@ -19,13 +19,14 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/httpcache"
 	"github.com/weir-go/weir/httpclient"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/measure"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/throttle"
@@ -34,7 +35,8 @@ import (
 var update = flag.Bool("update", false, "write the golden file")
 
 var (
-	aLimiter = inflight.Stats{State: inflight.State{Limit: 10, Inflight: 9, Held: 2, Waiting: 3}, Admitted: 100, Waited: 2500 * time.Millisecond, Cancelled: 15, Abandoned: 5,
+	aLimiter = inflight.Stats{State: inflight.State{Limit: 10, Inflight: 9, Held: 2, Waiting: 3}, Admitted: 100, Cancelled: 15, Abandoned: 5, Wasted: 12,
+		Waited: 2500 * time.Millisecond, Waits: [14]uint64{0: 90, 4: 7, 8: 3}, Patience: 1500 * time.Millisecond, Changes: map[limit.Cause]uint64{limit.Grown: 4, limit.Queue: 3},
 		Rejected: map[weir.Reason]uint64{weir.OverLimit: 11, weir.QueueFull: 13, weir.Overdue: 13, weir.TooLate: 14, weir.Closed: 18},
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 80, weir.Dropped: 7, weir.Ignored: 6}}
 	aThrottle = throttle.Stats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}
@@ -42,7 +44,7 @@ var (
 	aKeyed    = keyed.Stats{Denied: 1, Forgotten: 2, Waiting: 3, Memory: 4096, Own: 5}
 	aCache    = cache.Stats{Lookups: lookups(5), Fills: 6, Rejected: 7, Errors: 8, Evicted: 9, TooLarge: 10, Entries: 11, Bytes: 12}
 	aHTTP     = httpcache.Stats{Stats: cache.Stats{Lookups: lookups(7), Evicted: 8, Entries: 9, Bytes: 10}, Passed: 5, Rejected: 6}
-	aClient   = grpclimit.ClientStats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
+	aClient   = measure.Client{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, outcome.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Limiter: &aLimiter}
 	aPressure  = pressure.Stats{Pressure: 0.5, Shed: 0.25, Rejected: map[weir.Priority]uint64{weir.Sheddable: 3, weir.Critical: 1}, Err: errors.New("gone")}
 	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6,
@@ -68,7 +70,7 @@ func aMiddleware() httplimit.Stats {
 	class.Admitted, class.Limiter = 60, &aLimiter
 	class.Refused = map[weir.Reason]uint64{0: 1, weir.OverRate: 5, weir.QueueFull: 6}
 	class.Shadowed = map[weir.Reason]uint64{weir.OverLimit: 4}
-	class.Outcomes = map[weir.Outcome]uint64{weir.Success: 50, outcome.Late: 3}
+	class.Outcomes, class.Wasted = map[weir.Outcome]uint64{weir.Success: 50, outcome.Late: 3}, 3
 	return st
 }
 
@@ -105,7 +107,7 @@ func TestGolden(t *testing.T) {
 		metric.Keyed("keyed", value(aKeyed)), metric.Throttle("throttle", value(aThrottle)), metric.Retries("budget", value(aBudget)),
 		metric.Cache("cache", value(aCache)), metric.HTTPCache("httpcache", value(aHTTP)),
 		metric.Transport("transport", value(aTransport)), metric.GRPCClient("client", value(aClient)),
-		metric.Pressure("cpu", value(aPressure)), metric.GRPCClient("bare-client", value(grpclimit.ClientStats{})),
+		metric.Pressure("cpu", value(aPressure)), metric.GRPCClient("bare-client", value(measure.Client{})),
 	)
 	got := scrape(t, reg)
 	if problems, err := promlint.New(bytes.NewReader(got)).Lint(); err != nil || len(problems) > 0 {
@@ -136,10 +138,6 @@ func TestConstructors(t *testing.T) {
 	fatal(t, err)
 	m, err := httplimit.New(httplimit.Config{Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("key", perKey, httplimit.Header("X-Api-Key"))}})
 	fatal(t, err)
-	i, err := grpclimit.New(grpclimit.Config{PerClass: grpclimit.Auto})
-	fatal(t, err)
-	client, err := grpclimit.NewClient(grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 2}, Limiter: lim})
-	fatal(t, err)
 	adaptive, err := throttle.New(throttle.Config{})
 	fatal(t, err)
 	retrier, err := throttle.NewRetrier(throttle.RetryConfig{}, nil)
@@ -151,8 +149,8 @@ func TestConstructors(t *testing.T) {
 	values, err := cache.New(cache.Config[string, int]{Entries: 1, TTL: time.Hour})
 	fatal(t, err)
 	reg := register(t,
-		metric.NewHTTP("http", m), metric.NewGRPC("grpc", i), metric.NewLimiter("inflight", lim), metric.NewKeyed("keyed", perKey),
-		metric.NewGRPCClient("client", client), metric.NewThrottle("throttle", adaptive), metric.NewRetries("retries", retrier),
+		metric.NewHTTP("http", m), metric.NewLimiter("inflight", lim), metric.NewKeyed("keyed", perKey),
+		metric.NewThrottle("throttle", adaptive), metric.NewRetries("retries", retrier),
 		metric.NewCache("values", values), metric.NewHTTPCache("responses", responses), metric.NewTransport("transport", transport),
 	)
 	scrape(t, reg)
@@ -172,9 +170,6 @@ func TestConstructors(t *testing.T) {
 		`weir_decisions_total{class="",decision="admit",name="inflight",reason=""} 1`,
 		`weir_keyed_denied_total{name="keyed"} 1`,
 		`weir_client_sent_total{name="transport"} 2`,
-		`weir_throttle_refusal_ratio{name="client"} 0`,
-		`weir_client_refused_total{name="client",reason="cancel"} 0`,
-		`weir_client_refused_total{name="client",reason="paced"} 0`,
 		`weir_client_refused_total{name="transport",reason="paced"} 0`,
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
@@ -195,7 +190,7 @@ func TestMistakes(t *testing.T) {
 	lim, err := inflight.New(inflight.Config{})
 	fatal(t, err)
 	for want, mistake := range map[string]func(){
-		"metric: the source is nil":              func() { metric.NewGRPCClient("a", nil) },
+		"metric: the source is nil":              func() { metric.NewKeyed[string]("a", nil) },
 		"metric: the name is empty or not UTF-8": func() { metric.NewLimiter("", lim) },
 	} {
 		func() {

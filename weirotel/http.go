@@ -11,13 +11,14 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httpclient"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/weirotel/internal/decision"
 )
 
 // visit is the context key of the *httpVisit of a request.
 type visit struct{}
 
 type httpVisit struct {
-	decision
+	decision.Decision
 	admitted bool
 }
 
@@ -28,17 +29,17 @@ func Handler(m *httplimit.Middleware, next http.Handler) http.Handler {
 	limited := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := r.Context().Value(visit{}).(*httpVisit); ok {
 			v.admitted = true
-			v.admit()
+			v.Admit()
 		}
 		next.ServeHTTP(w, r)
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d := arrive(r.Context())
-		if !d.recorded() {
+		d := decision.Arrive(r.Context())
+		if !d.Recorded() {
 			limited.ServeHTTP(w, r)
 			return
 		}
-		v := &httpVisit{decision: d}
+		v := &httpVisit{Decision: d}
 		limited.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visit{}, v)))
 		if v.admitted {
 			return
@@ -48,8 +49,8 @@ func Handler(m *httplimit.Middleware, next http.Handler) http.Handler {
 		if reason == "client_gone" {
 			decided = "cancel"
 		}
-		v.waited()
-		v.span.SetAttributes(decisionKey.String(decided), reasonKey.String(reason))
+		v.Waited()
+		v.Span.SetAttributes(decision.DecisionKey.String(decided), decision.ReasonKey.String(reason))
 	})
 }
 
@@ -60,9 +61,9 @@ type Refusal = func(w http.ResponseWriter, r *http.Request, status int, rule str
 // If next is nil, httplimit.Reject answers.
 func Refuse(next Refusal) Refusal {
 	return func(w http.ResponseWriter, r *http.Request, status int, rule string, err error) {
-		if d := arrive(r.Context()); d.recorded() {
-			if d.span.SetAttributes(attributes(err)...); rule != "" {
-				d.span.SetAttributes(ruleKey.String(rule))
+		if d := decision.Arrive(r.Context()); d.Recorded() {
+			if d.Span.SetAttributes(decision.Attributes(err)...); rule != "" {
+				d.Span.SetAttributes(decision.RuleKey.String(rule))
 			}
 		}
 		if next != nil {
@@ -80,14 +81,14 @@ func Transport(t *httpclient.Transport) http.RoundTripper { return transport{t} 
 type transport struct{ *httpclient.Transport }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	d := arrive(r.Context())
-	if !d.recorded() {
+	d := decision.Arrive(r.Context())
+	if !d.Recorded() {
 		return t.Transport.RoundTrip(r)
 	}
 	var sent atomic.Bool
 	admit := sync.OnceFunc(func() {
 		sent.Store(true)
-		d.admit()
+		d.Admit()
 	})
 	// http.Transport calls GetConn when the first attempt begins; another Base may not.
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GetConn: func(string) { admit() }})
@@ -97,7 +98,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err == nil:
 		admit()
 	case rejected, !sent.Load() && r.Context().Err() != nil:
-		d.refuse(err)
+		d.Refuse(err)
 	}
 	return resp, err
 }

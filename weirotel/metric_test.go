@@ -20,7 +20,6 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/httpcache"
 	"github.com/weir-go/weir/httpclient"
 	"github.com/weir-go/weir/httplimit"
@@ -28,6 +27,7 @@ import (
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/measure"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/throttle"
 	"github.com/weir-go/weir/weirotel"
@@ -61,7 +61,8 @@ func same[S any](t *testing.T, source *measure.Source[S], stats S) {
 }
 
 func TestNamesAndValues(t *testing.T) {
-	limiter := inflight.Stats{State: inflight.State{Limit: 10, Inflight: 9, Held: 2, Waiting: 3}, Admitted: 100, Waited: 2500 * time.Millisecond, Cancelled: 15,
+	limiter := inflight.Stats{State: inflight.State{Limit: 10, Inflight: 9, Held: 2, Waiting: 3}, Admitted: 100, Cancelled: 15, Wasted: 12,
+		Waited: 2500 * time.Millisecond, Waits: [14]uint64{0: 90, 4: 7, 13: 3}, Patience: 1500 * time.Millisecond, Changes: map[limit.Cause]uint64{limit.Grown: 4},
 		Rejected: map[weir.Reason]uint64{weir.OverLimit: 11, weir.QueueFull: 13}, Outcomes: map[weir.Outcome]uint64{weir.Success: 80, weir.Dropped: 7}}
 	throttled := throttle.Stats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}
 	budget := throttle.RetryStats{Requests: 100, Retries: 6, Allowed: 10, Retried: 60, Exhausted: 4}
@@ -99,10 +100,6 @@ func TestMeasure(t *testing.T) {
 	fatal(t, err)
 	m, err := httplimit.New(httplimit.Config{Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("key", perKey, httplimit.Header("X-Api-Key"))}})
 	fatal(t, err)
-	i, err := grpclimit.New(grpclimit.Config{PerClass: grpclimit.Auto})
-	fatal(t, err)
-	client, err := grpclimit.NewClient(grpclimit.ClientConfig{})
-	fatal(t, err)
 	adaptive, err := throttle.New(throttle.Config{})
 	fatal(t, err)
 	retrier, err := throttle.NewRetrier(throttle.RetryConfig{}, nil)
@@ -124,14 +121,12 @@ func TestMeasure(t *testing.T) {
 		last = r
 	}
 	add(weirotel.MeasureHTTP(meter, "http", m))
-	add(weirotel.MeasureGRPC(meter, "grpc", i))
 	add(weirotel.MeasureKeyed(meter, "keyed", perKey))
 	add(weirotel.MeasureThrottle(meter, "throttle", adaptive))
 	add(weirotel.MeasureRetries(meter, "retries", retrier))
 	add(weirotel.MeasureCache(meter, "values", values))
 	add(weirotel.MeasureHTTPCache(meter, "responses", responses))
 	add(weirotel.MeasureTransport(meter, "transport", transport))
-	add(weirotel.MeasureGRPCClient(meter, "client", client))
 	add(weirotel.MeasurePressure(meter, "cpu", guard))
 	add(weirotel.MeasureLimiter(meter, "inflight", lim))
 	for range 2 {
@@ -145,8 +140,6 @@ func TestMeasure(t *testing.T) {
 		`weir_keyed_denied_total{name="keyed"} 1`,
 		`weir_decisions_total{class="",decision="admit",name="inflight",reason=""} 1`,
 		`weir_client_wait_count_total{name="transport"} 0`,
-		`weir_throttle_refusal_ratio{name="client"} 0`,
-		`weir_long_lived{name="grpc"} 0`,
 		`weir_pressure_rejected_total{name="cpu",priority="critical"} 0`,
 		`weir_retry_window_allowed{name="retries"} 0`,
 		`weir_cache_size_bytes{name="values"} 0`,
@@ -170,7 +163,7 @@ func TestMistakes(t *testing.T) {
 	lim, err := inflight.New(inflight.Config{})
 	fatal(t, err)
 	for want, mistake := range map[string]func(){
-		"weirotel: the source is nil":              func() { _, _ = weirotel.MeasureGRPCClient(meter, "a", nil) },
+		"weirotel: the source is nil":              func() { _, _ = weirotel.MeasureRetries(meter, "a", nil) },
 		"weirotel: the name is empty or not UTF-8": func() { _, _ = weirotel.MeasureLimiter(meter, "\xff", lim) },
 	} {
 		func() {

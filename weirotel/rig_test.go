@@ -74,6 +74,7 @@ func line(name string, set attribute.Set, v float64) string {
 	for _, kv := range set.ToSlice() {
 		labels = append(labels, fmt.Sprintf("%s=%q", strings.TrimPrefix(string(kv.Key), "weir."), kv.Value.AsString()))
 	}
+	slices.Sort(labels)
 	return name + "{" + strings.Join(labels, ",") + "} " + strconv.FormatFloat(v, 'g', -1, 64)
 }
 
@@ -95,13 +96,19 @@ func (p *prometheus) Value(m *measure.Metric, v float64, labels ...string) {
 	p.lines = append(p.lines, line(name, attribute.NewSet(set...), v))
 }
 
-func (p *prometheus) Histogram(m *measure.Metric, _ []time.Duration, counts []uint64, sum time.Duration, labels ...string) {
-	count, total := *m, *m
+func (p *prometheus) Histogram(m *measure.Metric, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) {
+	count, bucket, total := *m, *m, *m
 	name := strings.TrimSuffix(m.Prometheus, "_seconds")
-	count.Prometheus, total.Prometheus = name+"_count_total", name+"_time_seconds_total"
+	count.Prometheus, bucket.Prometheus, total.Prometheus = name+"_count_total", name+"_bucket_total", name+"_time_seconds_total"
+	bucket.Labels = append(slices.Clone(m.Labels), "le")
 	n := uint64(0)
-	for _, c := range counts {
+	for i, c := range counts {
 		n += c
+		le := "+Inf"
+		if i < len(bounds) {
+			le = fmt.Sprint(bounds[i].Seconds())
+		}
+		p.Value(&bucket, float64(n), append(slices.Clone(labels), le)...)
 	}
 	p.Value(&count, float64(n), labels...)
 	p.Value(&total, sum.Seconds(), labels...)

@@ -3,102 +3,38 @@ package weirotel_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httpclient"
 	"github.com/weir-go/weir/httplimit"
-	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/keyed"
-	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/weirotel"
+	"github.com/weir-go/weir/weirotel/internal/oteltest"
 )
-
-// A tracer makes spans that are kept in memory.
-type tracer struct {
-	*sdktrace.TracerProvider
-	spans *tracetest.InMemoryExporter
-}
-
-func newTracer() *tracer {
-	spans := tracetest.NewInMemoryExporter()
-	return &tracer{sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)), spans}
-}
-
-// within runs work under a span, and returns what the spans say: the attributes, the waits and
-// the events.
-func (tr *tracer) within(ctx context.Context, work func(context.Context)) string {
-	tr.spans.Reset()
-	ctx, span := tr.Tracer("test").Start(ctx, "request")
-	work(ctx)
-	span.End()
-	var said []string
-	for _, s := range tr.spans.GetSpans() {
-		if s.Name == "weir.wait" {
-			if s.Parent.SpanID() != span.SpanContext().SpanID() || s.InstrumentationScope.Name != weirotel.Scope {
-				said = append(said, "(stray)")
-			}
-			said = append(said, fmt.Sprintf("waited=%v", s.EndTime.Sub(s.StartTime)))
-			continue
-		}
-		said = append(said, spell(s.Attributes)...)
-		for _, e := range s.Events {
-			said = append(said, e.Name+":", strings.Join(spell(e.Attributes), ","))
-		}
-	}
-	return strings.Join(said, " ")
-}
-
-func spell(attributes []attribute.KeyValue) (all []string) {
-	for _, a := range attributes {
-		all = append(all, strings.TrimPrefix(string(a.Key), "weir.")+"="+a.Value.String())
-	}
-	slices.Sort(all)
-	return all
-}
-
-func one(t *testing.T) *inflight.Limiter {
-	lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1), MaxWait: 2 * time.Second})
-	fatal(t, err)
-	return lim
-}
-
-// hold holds the only unit of a limiter for a time.
-func hold(t *testing.T, lim *inflight.Limiter, d time.Duration) {
-	t.Helper()
-	p, err := lim.Acquire(t.Context(), 1)
-	fatal(t, err)
-	time.AfterFunc(d, func() { p.Release(weir.Success) })
-}
 
 func TestHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		perKey, err := keyed.New[string](gcra.Per(1, time.Minute, 1), keyed.Config{})
 		fatal(t, err)
-		lim := one(t)
+		lim := oteltest.One(t)
 		m, err := httplimit.New(httplimit.Config{
 			Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("per-key", perKey, httplimit.Header("X-Api-Key"))}, Refuse: weirotel.Refuse(nil),
 		})
 		fatal(t, err)
 		h := weirotel.Handler(m, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
-		tr := newTracer()
+		tr := oteltest.NewTracer()
 		ask := func(ctx context.Context, key string, code int) string {
 			t.Helper()
-			return tr.within(ctx, func(ctx context.Context) {
+			return tr.Within(ctx, func(ctx context.Context) {
 				r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
 				r.Header.Set("X-Api-Key", key)
 				w := httptest.NewRecorder()
@@ -117,9 +53,9 @@ func TestHandler(t *testing.T) {
 		if got := ask(t.Context(), "a", 429); !strings.HasPrefix(got, "decision=reject reason=over_rate retry_after=6") || !strings.HasSuffix(got, " rule=per-key") {
 			t.Errorf("denied: %s", got)
 		}
-		hold(t, lim, time.Second)
+		oteltest.Hold(t, lim, time.Second)
 		expect(ask(t.Context(), "b", 503), "waited=1s decision=admit")
-		hold(t, lim, time.Minute)
+		oteltest.Hold(t, lim, time.Minute)
 		expect(ask(t.Context(), "c", 503), "waited=2s decision=reject reason=overdue")
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(500*time.Millisecond, leave)
@@ -145,10 +81,10 @@ func TestRefuse(t *testing.T) {
 
 func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim, tr := one(t), newTracer()
+		lim, tr := oteltest.One(t), oteltest.NewTracer()
 		chain := weir.Chain(weirotel.Limiter("bucket", rate.NewLimiter(1, 2)), weirotel.Limiter("database", lim))
 		acquire := func(ctx context.Context) string {
-			return tr.within(ctx, func(ctx context.Context) {
+			return tr.Within(ctx, func(ctx context.Context) {
 				if p, err := chain.Acquire(ctx, 1); err == nil {
 					p.Release(weir.Success)
 				}
@@ -160,7 +96,7 @@ func TestLimiter(t *testing.T) {
 			"waited=2s weir.decision: decision=admit,limiter=bucket weir.decision: decision=reject,limiter=database,reason=overdue",
 		} {
 			if i == 1 {
-				hold(t, lim, time.Minute)
+				oteltest.Hold(t, lim, time.Minute)
 			}
 			if got := acquire(t.Context()); got != want {
 				t.Errorf("%d: %s: want %s", i, got, want)
@@ -198,9 +134,9 @@ func TestTransport(t *testing.T) {
 			return answer, nil
 		})})
 		fatal(t, err)
-		tr, client := newTracer(), weirotel.Transport(transport)
+		tr, client := oteltest.NewTracer(), weirotel.Transport(transport)
 		get := func(path string, most time.Duration) string {
-			return tr.within(t.Context(), func(ctx context.Context) {
+			return tr.Within(t.Context(), func(ctx context.Context) {
 				ctx, cancel := context.WithTimeout(ctx, most)
 				defer cancel()
 				r, err := http.NewRequestWithContext(ctx, "POST", "http://example.com"+path, io.NopCloser(strings.NewReader("x")))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 type ruleCounts struct{ allowed, denied, shadowed atomic.Uint64 }
@@ -27,6 +28,7 @@ type Stats struct {
 		Refused  map[weir.Reason]uint64
 		Shadowed map[weir.Reason]uint64
 		Outcomes map[weir.Outcome]uint64
+		Wasted   uint64
 		Limiter  *inflight.Stats
 	}
 }
@@ -55,6 +57,11 @@ func (d *Door[R]) Stats() Stats {
 		one.Class, one.Admitted = c.name, c.admitted.Load()
 		one.Refused, one.Shadowed = counts[weir.Reason](c.refused[:]), counts[weir.Reason](c.shadowed[:])
 		one.Outcomes = counts[weir.Outcome](c.outcomes[:])
+		for o, n := range one.Outcomes {
+			if outcome.Wasted(o) {
+				one.Wasted += n
+			}
+		}
 		if l, ok := c.limiter().(interface{ Stats() inflight.Stats }); ok {
 			limiter := l.Stats()
 			one.Limiter = &limiter

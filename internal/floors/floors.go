@@ -44,7 +44,7 @@ var packages = map[string]floor{
 	"internal/admission": edges, "internal/caller": edges, "internal/httpheader": edges, "internal/loadsign": edges, "internal/longlived": edges, "internal/measure": edges,
 	"internal/observe": edges, "internal/pipenet": edges, "internal/problem": edges,
 	"internal/circuit": shells, "internal/redislink": shells, "internal/share": shells, "internal/outgoing": shells,
-	"grpclimit": modules, "metric": modules, "weirotel": modules, "redislimit": modules, "redislimit/redis_rate": modules,
+	"grpclimit": modules, "metric": modules, "metric/grpcmetric": modules, "metric/internal/collector": modules, "weirotel": modules, "weirotel/grpcotel": modules, "weirotel/internal/instrument": modules, "weirotel/internal/decision": modules, "redislimit": modules, "redislimit/redis_rate": modules,
 	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/bytesize": words, "service/internal/match": core, "service/internal/descriptor": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
 	"service/internal/server/batchjson": core, "service/internal/server/jsonscan": core, "service/internal/server/leafjson": core, "service/internal/server/clock": core, "service/internal/server/handover": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
 	"service/internal/allocator": pure, "service/internal/balance": pure, "service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
@@ -54,7 +54,7 @@ var packages = map[string]floor{
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab, "service/internal/lab/report": lab,
 	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
 	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/filedoc/filedoctest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
-	"internal/floors": lab, "internal/recipes": lab, "internal/redistest": lab, "internal/pressuretest": lab, "internal/testrig": lab,
+	"weirotel/internal/oteltest": lab, "internal/floors": lab, "internal/recipes": lab, "internal/redistest": lab, "internal/pressuretest": lab, "internal/testrig": lab,
 	"service/cmd/weir": binary,
 }
 
@@ -127,8 +127,10 @@ var sideways = map[string][]string{
 	"service/internal/certfile":        {"service/internal/inputfile"},
 	"service/internal/proxy":           {"service/internal/balance", "service/internal/connlimit", "service/internal/http1client", "service/internal/logqueue", "service/internal/proxyrule", "service/internal/settings"},
 	"service/internal/proxyrule":       {"service/internal/terminal"},
-	"metric":                           {"grpclimit"},
-	"weirotel":                         {"grpclimit"},
+	"metric":                           {"metric/internal/collector"},
+	"metric/grpcmetric":                {"grpclimit", "metric/internal/collector"},
+	"weirotel":                         {"weirotel/internal/decision", "weirotel/internal/instrument"},
+	"weirotel/grpcotel":                {"grpclimit", "weirotel/internal/decision", "weirotel/internal/instrument"},
 	"internal/measure":                 {"httpcache", "httpclient", "httplimit", "pressure", "internal/admission", "internal/caller"},
 	"internal/admission":               {"internal/caller"},
 	"internal/caller":                  {"internal/httpheader"},
@@ -164,8 +166,14 @@ var allowedHere = map[string][]string{
 	"shape": {"os"}, // os.ErrDeadlineExceeded, which a net.Conn has to return
 }
 
-// bannedHere lists imports that a package must not have, besides its floor's.
+// bannedHere lists imports that a package must not have, besides its floor's. A service without
+// gRPC links none of it.
 var bannedHere = map[string][]string{
+	"metric":                          {"google.golang.org/grpc"},
+	"metric/internal/collector":       {"google.golang.org/grpc"},
+	"weirotel":                        {"google.golang.org/grpc"},
+	"weirotel/internal/decision":      {"google.golang.org/grpc"},
+	"weirotel/internal/instrument":    {"google.golang.org/grpc"},
 	"service/internal/server":         {"net"},
 	"service/internal/server/decider": {"net"},
 	"service/internal/server/grant":   {"net"},
@@ -257,10 +265,8 @@ func (c *checker) checkImport(i *ast.ImportSpec, name string) {
 		if !c.tested {
 			c.checkOurs(i, strings.TrimPrefix(own, "/"))
 		}
-	case strings.Contains(first, "."):
-		if c.floor <= edges {
-			c.breach(i.Pos(), "imports %s: the library uses the standard library only", name)
-		}
+	case strings.Contains(first, ".") && c.floor <= edges:
+		c.breach(i.Pos(), "imports %s: the library uses the standard library only", name)
 	case !c.tested:
 		for _, b := range slices.Concat(banned[c.floor], bannedHere[c.pkg]) {
 			if (name == b || strings.HasPrefix(name, b+"/")) && !slices.Contains(allowedHere[c.pkg], name) {

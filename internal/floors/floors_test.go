@@ -119,6 +119,9 @@ func TestEachRuleBites(t *testing.T) {
 		{"nor have its tests", "limit/a_test.go", `import _ "pgregory.net/rapid"`, "the standard library only"},
 		{"a path like ours is not ours", "limit/a.go", `import _ "github.com/weir-go/weirdo"`, "the standard library only"},
 		{"nor have edges", "httplimit/a.go", `import _ "github.com/dunglas/httpsfv"`, "the standard library only"},
+		{"metrics come without gRPC", "metric/a.go", `import _ "google.golang.org/grpc/status"`, "imports google.golang.org/grpc/status, which"},
+		{"also at one remove", "weirotel/a.go", `import _ ` + ours + `grpclimit"`, "imports grpclimit, which is not below it"},
+		{"those of gRPC are apart", "metric/grpcmetric/a.go", `import _ ` + ours + `grpclimit"`, ""},
 		{"the service has", "service/internal/proxy/a.go", `import _ "golang.org/x/net/netutil"`, ""},
 
 		{"pure code starts no goroutine", "internal/gate/a.go", `func f() { go f() }`, "starts a goroutine"},

@@ -71,6 +71,9 @@ type Stats struct {
 
 	Success, Dropped, Ignored uint64 // TimedOut and Late count as Dropped, Left as Ignored
 	Abandoned                 uint64 // of those, the TimedOut and the Left
+	Wasted                    uint64 // of those, what no caller waited for any more
+
+	Changes [limit.Drain + 2]uint64 // of the limit, by cause; the last is for unknown causes
 }
 
 // A Gate admits up to a limit and lets the rest wait, as Config says. A request begins only
@@ -234,10 +237,21 @@ func (g *Gate[W]) Close() { g.closed = true }
 
 // SetAlgorithm puts the gate under another limit. Next follows.
 func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
+	if g.alg != nil && g.alg.Limit() != alg.Limit() {
+		g.changed(limit.Set)
+	}
 	g.alg = alg
 	g.timed, _ = alg.(timed)
 	g.ticking, _ = alg.(ticking)
 	g.pause.lowered = false
+}
+
+// changed counts a change of the limit, and returns its cause.
+func (g *Gate[W]) changed(cause limit.Cause) limit.Cause {
+	if cause != limit.Kept {
+		g.stats.Changes[min(int(cause), len(g.stats.Changes)-1)]++
+	}
+	return cause
 }
 
 // Configure changes the rules, for the waiters too. They keep their places, even beyond a

@@ -19,6 +19,17 @@ func (g *Gate[W]) leaves(r *Request, came time.Duration) time.Duration {
 	return never
 }
 
+// Patience returns how long callers of requests without a Deadline wait, as servicetime.Patience
+// says: the least of all kinds; 0 if that is not known.
+func (g *Gate[W]) Patience() (least time.Duration) {
+	for _, p := range g.callers {
+		if most := p.Most(); most > 0 && (least == 0 || most < least) {
+			least = most
+		}
+	}
+	return least
+}
+
 // A kind of callers has a patience of its own: what is learnt from some refuses no others.
 type kind struct {
 	partition int

@@ -49,7 +49,7 @@ func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 	case outcome.Late:
 		g.work.Ended(d)
 	}
-	return g.alg.Observe(s)
+	return g.changed(g.alg.Observe(s))
 }
 
 // Depart is Leave without the lesson: only the Outcome and the End of s need be exact.
@@ -64,8 +64,11 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	default:
 		g.stats.Ignored++
 	}
-	if late(s.Outcome) && s.Waited > s.End-s.Start {
-		g.shortfall.Unserved() // most of its time went by in the queue
+	if outcome.Wasted(s.Outcome) {
+		g.stats.Wasted++
+		if s.Waited > s.End-s.Start {
+			g.shortfall.Unserved() // most of its time went by in the queue
+		}
 	}
 	if outcome.Abandoned(s.Outcome) {
 		g.stats.Abandoned++
@@ -84,11 +87,6 @@ func unwanted(p *servicetime.Patience, age time.Duration, lateness weir.Outcome)
 		return weir.Ignored
 	}
 	return lateness
-}
-
-// late reports whether an outcome says that the caller no longer waited.
-func late(o weir.Outcome) bool {
-	return o == outcome.Late || o == outcome.Gone || outcome.Abandoned(o)
 }
 
 // Adjust changes what an admitted request holds from r.N units to m, which may

@@ -51,7 +51,7 @@ func (g *Gate[W]) Expire(now time.Duration) limit.Cause {
 		return limit.Kept
 	}
 	now = g.advance(now)
-	cause := g.timed.Expire(now)
+	cause := g.changed(g.timed.Expire(now))
 	g.pauseWhileLowered(now)
 	return cause
 }

@@ -18,12 +18,15 @@ var (
 	unrouted  = &Metric{"weir_unrouted_total", "weir.unrouted", Counter, "{request}", "Requests of the class without a name that took a route, which is not known.", nil}
 	shadowed  = &Metric{"weir_shadowed_total", "weir.shadowed", Counter, "{request}", "Admitted requests that the limit would have refused, but for Shadow.", []string{"class", "reason"}}
 	outcomes  = &Metric{"weir_outcomes_total", "weir.outcomes", Counter, "{request}", "Requests that have ended, by what they tell about load.", []string{"class", "outcome"}}
+	wasted    = &Metric{"weir_wasted_total", "weir.wasted", Counter, "{request}", "Admitted requests that ended after their caller had left, or their deadline.", []string{"class"}}
 
 	limit     = &Metric{"weir_limit", "weir.limit", Gauge, "{unit}", "Units that may be in flight.", []string{"class"}}
 	inFlight  = &Metric{"weir_inflight", "weir.inflight", Gauge, "{unit}", "Units in flight, abandoned ones included.", []string{"class"}}
 	abandoned = &Metric{"weir_abandoned", "weir.abandoned", Gauge, "{unit}", "Units of abandoned work in flight.", []string{"class"}}
 	waiting   = &Metric{"weir_waiting", "weir.waiting", Gauge, "{request}", "Requests in the queue.", []string{"class"}}
-	waited    = &Metric{"weir_waited_seconds_total", "weir.waited", Counter, "s", "Sum of the times that admitted requests were in the queue.", []string{"class"}}
+	wait      = &Metric{"weir_wait_seconds", "weir.wait", Histogram, "s", "Time that admitted requests were in the queue.", []string{"class"}}
+	changes   = &Metric{"weir_limit_changes_total", "weir.limit_changes", Counter, "{change}", "Changes of the limit, by cause.", []string{"class", "cause"}}
+	patience  = &Metric{"weir_patience_seconds", "weir.patience", Gauge, "s", "Age of a request at which nearly all callers have left, as the limit has learnt it; 0 if it is not known.", []string{"class"}}
 
 	keyedDenied    = &Metric{"weir_keyed_denied_total", "weir.keyed.denied", Counter, "{request}", "Denied requests for tokens.", nil}
 	keyedForgotten = &Metric{"weir_keyed_forgotten_total", "weir.keyed.forgotten", Counter, "{bucket}", "Buckets in debt that were forgotten because memory was full.", nil}
@@ -33,8 +36,8 @@ var (
 )
 
 var (
-	stateMetrics   = []*Metric{limit, inFlight, abandoned, waiting, waited}
-	limiterMetrics = slices.Concat([]*Metric{decisions, outcomes}, stateMetrics)
+	stateMetrics   = []*Metric{limit, inFlight, abandoned, waiting, wait, changes, patience}
+	limiterMetrics = slices.Concat([]*Metric{decisions, outcomes, wasted}, stateMetrics)
 	serverMetrics  = slices.Concat([]*Metric{rules, shadowed, longLived, unrouted}, limiterMetrics)
 	keyedMetrics   = []*Metric{keyedDenied, keyedForgotten, keyedWaiting, keyedMemory, keyedOwn}
 )
@@ -69,6 +72,7 @@ func (to sink) server(st admission.Stats) {
 		}
 		each(to, shadowed, c.Shadowed, c.Class)
 		each(to, outcomes, c.Outcomes, c.Class)
+		to.count(wasted, c.Wasted, c.Class)
 		if c.Limiter != nil {
 			to.state(*c.Limiter, c.Class)
 		}
@@ -81,6 +85,7 @@ func (to sink) limiter(st inflight.Stats) {
 	to.count(decisions, st.Cancelled, "", "cancel", "")
 	each(to, decisions, st.Rejected, "", "reject")
 	each(to, outcomes, st.Outcomes, "")
+	to.count(wasted, st.Wasted, "")
 }
 
 func (to sink) state(st inflight.Stats, class string) {
@@ -88,7 +93,9 @@ func (to sink) state(st inflight.Stats, class string) {
 	to.gauge(inFlight, st.Inflight, class)
 	to.gauge(abandoned, st.Held, class)
 	to.gauge(waiting, st.Waiting, class)
-	to.Value(waited, st.Waited.Seconds(), class)
+	to.Histogram(wait, inflight.WaitBounds[:], st.Waits[:], st.Waited, class)
+	each(to, changes, st.Changes, class)
+	to.Value(patience, st.Patience.Seconds(), class)
 }
 
 func (to sink) keyed(st keyed.Stats) {

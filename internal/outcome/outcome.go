@@ -19,6 +19,9 @@ const (
 // ended.
 func Abandoned(o weir.Outcome) bool { return o == TimedOut || o == Left }
 
+// Wasted reports whether no caller waited for the work when it ended, or was abandoned.
+func Wasted(o weir.Outcome) bool { return o == Late || o == Gone || Abandoned(o) }
+
 // Plain returns which of weir's three outcomes o is, or is a variant of; Ignored if o
 // is unknown.
 func Plain(o weir.Outcome) weir.Outcome {

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/pressure"
@@ -37,12 +39,14 @@ type counts struct {
 	requests    atomic.Uint64
 	denied      atomic.Uint64 // by rules
 	admitted    atomic.Uint64
-	waited      atomic.Int64  // nanoseconds, of those
-	cancelled   atomic.Uint64 // the client left the queue
+	waited      atomic.Int64                                // nanoseconds, of those
+	waits       [len(inflight.WaitBounds) + 1]atomic.Uint64 // of those, as in inflight.Stats
+	cancelled   atomic.Uint64                               // the client left the queue
 	tooLarge    atomic.Uint64
 	spared      atomic.Uint64 // rejected by the guard
 	rejected    [reasons]atomic.Uint64
 	outcomes    [weir.Dropped + 1]atomic.Uint64
+	wasted      atomic.Uint64 // of the outcomes
 	wouldReject [reasons]atomic.Uint64
 	wouldRefuse atomic.Uint64 // too large, and let through in shadow mode
 	wouldSpare  atomic.Uint64
@@ -55,6 +59,8 @@ const reasons = weir.Throttled + 1
 func (c *counts) admit(waited time.Duration) {
 	c.admitted.Add(1)
 	c.waited.Add(int64(waited))
+	i, _ := slices.BinarySearch(inflight.WaitBounds[:], waited)
+	c.waits[i].Add(1)
 }
 
 // reject counts a request that has got none.
@@ -67,7 +73,12 @@ func (c *counts) reject(err error) {
 }
 
 // ended counts the outcome of an exchange.
-func (c *counts) ended(o weir.Outcome) { c.outcomes[outcome.Plain(o)].Add(1) }
+func (c *counts) ended(o weir.Outcome, wasted bool) {
+	c.outcomes[outcome.Plain(o)].Add(1)
+	if wasted {
+		c.wasted.Add(1)
+	}
+}
 
 // rejections returns the counts above zero by reason.
 func rejections(of *[reasons]atomic.Uint64, tooLarge, spared uint64) map[string]uint64 {

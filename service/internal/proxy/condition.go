@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
 // A Condition is the state of the origin, in one word.
@@ -26,14 +27,15 @@ const (
 func (c Condition) originFails() bool { return c != Well && c != LimitUsed && c != Pressed }
 
 // conditions lists all conditions, each with the sign of load and the sentence, where
-// QUANTITY is the share of the answers with the sign, or of the rejected requests.
+// QUANTITY is the share of the answers with the sign, or of the rejected requests, and LIMIT says
+// which limit rejects them.
 var conditions = []struct {
 	Condition
 	sign     loadsign.Sign
 	sentence string
 }{
 	{Well, loadsign.None, "the origin shows no sign of overload"},
-	{LimitUsed, loadsign.None, "QUANTITY requests are rejected: the limit is used up"},
+	{LimitUsed, loadsign.None, "QUANTITY requests are rejected: LIMIT"},
 	{Pressed, loadsign.None, "QUANTITY requests are rejected: work waits for the processor"},
 	{Unavailable, loadsign.Unavailable, "the origin answers 503 to QUANTITY requests"},
 	{GatewayLate, loadsign.GatewayLate, "the origin answers 504 to QUANTITY requests"},
@@ -85,15 +87,35 @@ func (s *snapshot) answers() (n uint64) {
 
 func part(n, of uint64) float64 { return float64(n) / float64(max(of, 1)) }
 
+// UsedUp says which limits are used up: those of the named classes, and total for the limit of
+// all classes; or the only limit, if there are no names.
+func UsedUp(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "the limit is used up"
+	case len(names) > 1:
+		listed := strings.Join(names[:min(len(names), maxNames)], ", ")
+		if more := len(names) - maxNames; more > 0 {
+			listed += fmt.Sprintf(", %d more", more)
+		}
+		return "the limits of several classes are used up (" + listed + ")"
+	case names[0] == proxyrule.TotalName:
+		return "the limit of all classes together is used up"
+	}
+	return "the limit of class " + names[0] + " is used up"
+}
+
+const maxNames = 3 // in a sentence
+
 // message returns the sentence for a condition.
-func (s *snapshot) message(c Condition, share float64) (sentence string) {
+func (s *snapshot) message(c Condition, share float64, rejecting []string) (sentence string) {
 	quantity := fmt.Sprintf("%.0f %% of", 100*share)
 	if share > 0.995 {
 		quantity = "all"
 	}
 	for _, known := range conditions {
 		if known.Condition == c {
-			sentence = strings.Replace(known.sentence, "QUANTITY", quantity, 1)
+			sentence = strings.NewReplacer("QUANTITY", quantity, "LIMIT", UsedUp(rejecting)).Replace(known.sentence)
 		}
 	}
 	switch {

@@ -118,9 +118,16 @@ func (x *exchange) end(o weir.Outcome) {
 		x.leaveLong()
 	}
 	o = x.judgedLocked(o)
-	x.proxy.all.ended(o)
-	x.class.counts.ended(o)
+	wasted := x.wastedLocked()
+	x.proxy.all.ended(o, wasted)
+	x.class.counts.ended(o, wasted)
 	x.permit.Release(o)
+}
+
+// wastedLocked reports whether the client does not get the answer, because it has left, or the
+// deadline or the Timeout is over. The client of a long-lived exchange ends it by leaving.
+func (x *exchange) wastedLocked() bool {
+	return x.long == notLong && (x.abandoned || !x.whole && x.client.Err() != nil)
 }
 
 // judgedLocked corrects an outcome that says nothing about load: the origin was

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -20,8 +21,9 @@ type limiter struct {
 	name string
 	fair fairness
 
-	served  atomic.Uint64 // requests that succeeded
-	holding atomic.Int64  // exchanges that hold a unit
+	served   atomic.Uint64 // requests that succeeded
+	holding  atomic.Int64  // exchanges that hold a unit
+	rejected atomic.Uint64 // requests, except in shadow mode
 
 	// Proxy.mu guards the fields below.
 	given limits // by the Config or the file of rules
@@ -159,13 +161,22 @@ func (c *class) acquire(ctx context.Context, ps *permits) (err error) {
 		c.try(ctx, ps)
 		return nil
 	}
-	if ps.class, err = c.limiter.Acquire(ctx, 1); err != nil || c.total == nil {
+	if ps.class, err = c.limiter.acquire(ctx); err != nil || c.total == nil {
 		return err
 	}
-	if ps.total, err = c.total.Acquire(ctx, 1); err != nil {
+	if ps.total, err = c.total.acquire(ctx); err != nil {
 		ps.class.Release(weir.Ignored)
 	}
 	return err
+}
+
+// acquire waits for a unit.
+func (l *limiter) acquire(ctx context.Context) (weir.Permit, error) {
+	p, err := l.Acquire(ctx, 1)
+	if err != nil && admission.Rejection(err) != nil {
+		l.rejected.Add(1)
+	}
+	return p.Move(), err
 }
 
 // try takes the units of a request if they are free.

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/balance"
@@ -16,7 +17,6 @@ var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 
 // can run in one process.
 type metrics struct {
 	registry     *prometheus.Registry
-	wait         prometheus.Histogram
 	origin       prometheus.Histogram
 	limitChanges *prometheus.CounterVec
 	originErrors *prometheus.CounterVec
@@ -27,17 +27,13 @@ type metrics struct {
 func newMetrics() *metrics {
 	registry := prometheus.NewRegistry()
 	auto := promauto.With(registry)
-	histogram := func(name, help string) prometheus.Histogram {
-		return auto.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: seconds})
-	}
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
 	return &metrics{
 		registry: registry,
-		wait:     histogram("weir_proxy_wait_seconds", "Time that admitted requests waited for a permit."),
-		origin: histogram("weir_proxy_origin_duration_seconds",
-			"Time from the request to the origin until its response header or its failure, while the client waited."),
+		origin: auto.NewHistogram(prometheus.HistogramOpts{Name: "weir_proxy_origin_duration_seconds", Buckets: seconds,
+			Help: "Time from the request to the origin until its response header or its failure, while the client waited."}),
 		limitChanges: counter("weir_proxy_limit_changes_total", "Changes of the limit, by cause.", "cause"),
 		originErrors: counter("weir_proxy_origin_errors_total",
 			"Requests that the proxy answered because the origin failed, by reason.", "reason"),
@@ -63,13 +59,15 @@ var (
 	originInflight   = metric.Gauge("weir_proxy_origin_inflight", "Requests that each origin works on, long-lived ones included.", "origin")
 	originState      = metric.Gauge("weir_proxy_origin_state", "State of each origin: 1 for the current one.", "origin", "state")
 	originRetried    = metric.Counter("weir_proxy_origin_retried_total", "Requests that went to another origin, because this one could not be reached.", "origin")
+	waitFamily       = metric.Histogram("weir_proxy_wait_seconds", "Time that admitted requests waited for a permit.")
+	wastedFamily     = metric.Counter("weir_proxy_wasted_total", "Admitted requests that ended after their client had left, or their deadline.")
 	outcomesFamily   = metric.Counter("weir_proxy_outcomes_total", "Finished requests, by what they tell about load.", "outcome")
 )
 
 // watch registers a collector of the proxy's Stats.
 func (m *metrics) watch(p *Proxy) {
 	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longFullFamily,
-		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily,
+		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily, wastedFamily, waitFamily,
 		originFamily, originInflight, originState, originRetried}
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
 	m.registry.MustRegister(metric.NewCollector(nil, familiesOfFile, p.collectRules))
@@ -102,6 +100,8 @@ func (p *Proxy) collect(s metric.Scrape) {
 	s.SendDecisions(decisionsFamily, st.Stats)
 	s.Send(decisionsFamily, float64(p.all.spared.Load()), "reject", reasonPressure)
 	s.SendOutcomes(outcomesFamily, st.Stats)
+	s.Send(wastedFamily, float64(st.Wasted))
+	s.SendHistogram(waitFamily, inflight.WaitBounds[:], st.Waits[:], st.Waited)
 }
 
 // collect sends the metrics of an origin. It leaves out the signs that it has not shown.

@@ -4,15 +4,21 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/metric"
 )
 
 // The metrics of classes, rules, caches and the file of rules. Their labels come from the
 // file, never from a request.
 var (
-	classLimit     = metric.Gauge("weir_proxy_class_limit", "Requests that may be in flight, of each class with a limit, and in total.", "class")
-	classInflight  = metric.Gauge("weir_proxy_class_inflight", "Requests in flight within each limit.", "class")
-	classWaiting   = metric.Gauge("weir_proxy_class_waiting", "Requests in the queue of each limit.", "class")
+	classLimit    = metric.Gauge("weir_proxy_class_limit", "Requests that may be in flight, of each class with a limit, and in total.", "class")
+	classInflight = metric.Gauge("weir_proxy_class_inflight", "Requests in flight within each limit.", "class")
+	classWaiting  = metric.Gauge("weir_proxy_class_waiting", "Requests in the queue of each limit.", "class")
+	classPatience = metric.Gauge("weir_proxy_class_patience_seconds",
+		"Age of a request at which nearly all clients have left, as each limit has learnt it; 0 if it is not known.", "class")
+	classOutcomes  = metric.Counter("weir_proxy_class_outcomes_total", "Finished requests of each class, by what they tell about load.", "class", "outcome")
+	classWasted    = metric.Counter("weir_proxy_class_wasted_total", "Admitted requests of each class that ended after their client had left, or their deadline.", "class")
+	classWait      = metric.Histogram("weir_proxy_class_wait_seconds", "Time that admitted requests of each class waited for a permit.", "class")
 	classRequests  = metric.Counter("weir_proxy_class_requests_total", "Requests of each class.", "class")
 	classDecisions = metric.Counter("weir_proxy_class_decisions_total",
 		"Decisions about requests of each class: admit, cancel, deny (by a rule), reject, or would_reject (in shadow mode).", "class", "decision", "reason")
@@ -24,7 +30,7 @@ var (
 	rulesGood      = metric.Gauge("weir_proxy_rules_last_reload_successful", "Whether the last load of the file of rules succeeded.")
 	rulesFailures  = metric.Counter("weir_proxy_rules_reload_failures_total", "Loads of the file of rules that failed; the last good rules stayed in force.")
 	shadowFamily   = metric.Gauge("weir_proxy_shadow", "Whether the whole proxy is in shadow mode.")
-	familiesOfFile = []*metric.Family{classLimit, classInflight, classWaiting, classRequests, classDecisions, ruleDecisions, cacheRequests, cacheBytes,
+	familiesOfFile = []*metric.Family{classLimit, classInflight, classWaiting, classPatience, classOutcomes, classWasted, classWait, classRequests, classDecisions, ruleDecisions, cacheRequests, cacheBytes,
 		rulesLoaded, rulesGood, rulesFailures, shadowFamily}
 )
 
@@ -36,7 +42,8 @@ func (p *Proxy) collectRules(s metric.Scrape) {
 	pl := p.plan.Load()
 	s.Send(shadowFamily, flag(pl.shadow))
 	for name, l := range pl.limiters {
-		st := l.State()
+		st := l.Stats()
+		s.Send(classPatience, st.Patience.Seconds(), name)
 		s.Send(classLimit, float64(st.Limit), name)
 		s.Send(classInflight, float64(st.Inflight), name)
 		s.Send(classWaiting, float64(st.Waiting), name)
@@ -67,7 +74,11 @@ func flag(on bool) float64 {
 // collect sends the metrics of a class.
 func (c *class) collect(s metric.Scrape) {
 	n := c.counts
+	st := n.stats()
 	s.Send(classRequests, float64(n.requests.Load()), c.name)
+	s.SendOutcomes(classOutcomes, st, c.name)
+	s.Send(classWasted, float64(st.Wasted), c.name)
+	s.SendHistogram(classWait, inflight.WaitBounds[:], st.Waits[:], st.Waited, c.name)
 	decided := func(decision, reason string, count uint64) {
 		s.Send(classDecisions, float64(count), c.name, decision, reason)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -78,6 +79,9 @@ type ClassReport struct {
 	Cancelled uint64            `json:"cancelled"` // the client left the queue
 	Rejected  map[string]uint64 `json:"rejected"`  // by the limit, by reason; too_large; pressure
 	Outcomes  map[string]uint64 `json:"outcomes"`  // of admitted requests that have ended
+	Wasted    uint64            `json:"wasted"`    // of these, the ones that ended after their client had left, or their deadline
+	// Waits are those of inflight.Stats, of the admitted requests.
+	Waits [len(inflight.WaitBounds) + 1]uint64 `json:"-"`
 	// WouldReject counts what shadow mode let through, by reason. Over_limit includes the
 	// requests that would have waited.
 	WouldReject map[string]uint64 `json:"would_reject"`
@@ -183,7 +187,10 @@ func (c *class) report() ClassReport {
 		Requests: n.requests.Load(), Denied: n.denied.Load(), Admitted: n.admitted.Load(), Cancelled: n.cancelled.Load(),
 		Rejected:    rejections(&n.rejected, n.tooLarge.Load(), n.spared.Load()),
 		WouldReject: rejections(&n.wouldReject, n.wouldRefuse.Load(), n.wouldSpare.Load()),
-		Outcomes:    map[string]uint64{},
+		Outcomes:    map[string]uint64{}, Wasted: n.wasted.Load(),
+	}
+	for i := range n.waits {
+		r.Waits[i] = n.waits[i].Load()
 	}
 	for o := range n.outcomes {
 		r.Outcomes[weir.Outcome(o).String()] = n.outcomes[o].Load()

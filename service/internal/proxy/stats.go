@@ -10,12 +10,12 @@ import (
 
 // Stats holds the state of a Proxy and its counts since New, of all classes together.
 type Stats struct {
-	inflight.Stats
-	Mode        Limit // of the class default, as set
-	Abandoned   int   // permits held after the client has left; part of Inflight, unless long-lived
-	LongLived   int   // exchanges that have left the limit
-	Connections int   // of clients, accepted by Listener
-	Origins     []OriginStats
+	inflight.Stats       // without Changes and Patience
+	Mode           Limit // of the class default, as set
+	Abandoned      int   // permits held after the client has left; part of Inflight, unless long-lived
+	LongLived      int   // exchanges that have left the limit
+	Connections    int   // of clients, accepted by Listener
+	Origins        []OriginStats
 }
 
 // Stats returns the state and the counts since New.
@@ -64,7 +64,10 @@ func (p *Proxy) stateLocked() (all inflight.State) {
 func (c *counts) stats() inflight.Stats {
 	s := inflight.Stats{
 		Admitted: c.admitted.Load(), Cancelled: c.cancelled.Load(), Waited: time.Duration(c.waited.Load()),
-		Rejected: map[weir.Reason]uint64{}, Outcomes: map[weir.Outcome]uint64{},
+		Wasted: c.wasted.Load(), Rejected: map[weir.Reason]uint64{}, Outcomes: map[weir.Outcome]uint64{},
+	}
+	for i := range c.waits {
+		s.Waits[i] = c.waits[i].Load()
 	}
 	for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate, weir.Closed} {
 		s.Rejected[why] = c.rejected[why].Load()

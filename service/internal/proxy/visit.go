@@ -139,7 +139,6 @@ func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class) {
 	x := p.begin(w, r, c, &ps, now)
 	defer x.finish()
 	waited := now - arrived
-	p.metrics.wait.Observe(waited.Seconds())
 	p.all.admit(waited)
 	c.counts.admit(waited)
 	if simple(r) {

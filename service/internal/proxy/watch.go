@@ -1,8 +1,12 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +30,9 @@ type Status struct {
 	Condition Condition `json:"condition"`
 	Message   string    `json:"message"`
 	Share     float64   `json:"share,omitempty"` // of the answers with the sign, or of the rejected requests
+	// Rejecting names the classes whose limit rejects requests, and total for the limit of all
+	// classes, the most frequent first. It is empty if there is only one limit.
+	Rejecting []string  `json:"rejecting,omitempty"`
 	Since     time.Time `json:"since"`
 	Limit     int       `json:"limit"`
 	Inflight  int       `json:"inflight"`
@@ -49,8 +56,9 @@ type watch struct {
 // A snapshot holds the state, and the counts since New or of a period.
 type snapshot struct {
 	Stats
-	rejected uint64 // by limits
-	spared   uint64 // rejected by the guard
+	rejected uint64              // by limits
+	limits   map[*limiter]uint64 // requests that each limit has rejected; nil if there is only one
+	spared   uint64              // rejected by the guard
 	signs    [loadsign.Count]uint64
 }
 
@@ -59,6 +67,12 @@ func (p *Proxy) snapshot() snapshot {
 	s := snapshot{Stats: p.Stats()}
 	for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate} {
 		s.rejected += s.Rejected[why]
+	}
+	if limiters := p.plan.Load().limiters; len(limiters) > 1 {
+		s.limits = make(map[*limiter]uint64, len(limiters))
+		for _, l := range limiters {
+			s.limits[l] = l.rejected.Load()
+		}
 	}
 	s.spared = p.all.spared.Load()
 	for i := range p.signs {
@@ -75,7 +89,26 @@ func (s snapshot) since(was *snapshot) snapshot {
 	s.Admitted -= was.Admitted
 	s.rejected -= was.rejected
 	s.spared -= was.spared
+	limits := make(map[*limiter]uint64, len(s.limits))
+	for l, n := range s.limits {
+		limits[l] = n - was.limits[l]
+	}
+	s.limits = limits
 	return s
+}
+
+// rejecting returns the names of the limits that have rejected requests, the most frequent first.
+func (s *snapshot) rejecting() (names []string) {
+	limits := slices.Collect(maps.Keys(s.limits))
+	slices.SortFunc(limits, func(a, b *limiter) int {
+		return cmp.Or(cmp.Compare(s.limits[b], s.limits[a]), cmp.Compare(a.name, b.name))
+	})
+	for _, l := range limits {
+		if s.limits[l] > 0 {
+			names = append(names, l.name)
+		}
+	}
+	return names
 }
 
 // Status returns the current Status, at most statusInterval old.
@@ -119,7 +152,11 @@ func (p *Proxy) updateLocked(now time.Time) {
 	if c != w.now.Condition {
 		w.now.Condition, w.now.Since = c, now
 	}
-	w.now.Share, w.now.Message = share, lately.message(c, share)
+	w.now.Rejecting = nil
+	if c == LimitUsed {
+		w.now.Rejecting = lately.rejecting()
+	}
+	w.now.Share, w.now.Message = share, lately.message(c, share, w.now.Rejecting)
 	p.logLocked(now, lately.rejected+lately.spared)
 }
 
@@ -136,6 +173,9 @@ func (p *Proxy) logLocked(now time.Time, rejected uint64) {
 	level := slog.LevelWarn
 	args := []any{"condition", string(w.now.Condition), "limit", w.now.Limit, "inflight", w.now.Inflight,
 		"waiting", w.now.Waiting, "long_lived", w.now.LongLived, "rejected_per_s", rejected}
+	if names := w.now.Rejecting; len(names) > 0 {
+		args = append(args, "rejecting", strings.Join(names, ", "))
+	}
 	if failed := p.lastFailure.Load(); failed != nil && w.now.Condition.originFails() {
 		args = append(args, "last_error", failed.Error())
 	}

@@ -3,6 +3,7 @@ package proxypage
 import (
 	"time"
 
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
@@ -16,19 +17,30 @@ type reading struct {
 // counts has the requests of a class, or of all classes, by outcome.
 type counts struct {
 	requests, denied      uint64
+	ended, wasted         uint64 // of the admitted ones
+	waits                 [len(inflight.WaitBounds) + 1]uint64
 	rejected, wouldReject map[string]uint64 // by reason
 }
 
 func countsOf(c *proxy.ClassReport) counts {
-	return counts{c.Requests, c.Denied, c.Rejected, c.WouldReject}
+	n := counts{requests: c.Requests, denied: c.Denied, wasted: c.Wasted, waits: c.Waits, rejected: c.Rejected, wouldReject: c.WouldReject}
+	for _, ended := range c.Outcomes {
+		n.ended += ended
+	}
+	return n
 }
 
 // since returns the increase.
 func (c counts) since(was counts) counts {
-	return counts{
-		operator.Increase(c.requests, was.requests), operator.Increase(c.denied, was.denied),
-		increases(c.rejected, was.rejected), increases(c.wouldReject, was.wouldReject),
+	more := counts{
+		requests: operator.Increase(c.requests, was.requests), denied: operator.Increase(c.denied, was.denied),
+		ended: operator.Increase(c.ended, was.ended), wasted: operator.Increase(c.wasted, was.wasted),
+		rejected: increases(c.rejected, was.rejected), wouldReject: increases(c.wouldReject, was.wouldReject),
 	}
+	for i := range more.waits {
+		more.waits[i] = operator.Increase(c.waits[i], was.waits[i])
+	}
+	return more
 }
 
 // increases returns the increases that are not zero.
@@ -46,6 +58,11 @@ func increases(now, was map[string]uint64) map[string]uint64 {
 func (c *counts) add(more counts) {
 	c.requests += more.requests
 	c.denied += more.denied
+	c.ended += more.ended
+	c.wasted += more.wasted
+	for i, n := range more.waits {
+		c.waits[i] += n
+	}
 	for why, n := range more.rejected {
 		c.rejected[why] += n
 	}
@@ -61,6 +78,9 @@ type Flow struct {
 	Rejected    float64            `json:"rejected"` // by the limit
 	Reasons     map[string]float64 `json:"rejected_by_reason"`
 	WouldReject float64            `json:"would_reject"` // let through in shadow mode
+	// Wasted is the share of the admitted requests that ended after their client had left, or
+	// their deadline, among those that ended; nil if none did.
+	Wasted *float64 `json:"wasted,omitempty"`
 }
 
 func (c counts) perSecond(d time.Duration) Flow {
@@ -74,7 +94,35 @@ func (c counts) perSecond(d time.Duration) Flow {
 		would += n
 	}
 	f.Rejected, f.WouldReject = operator.Rate(all, d), operator.Rate(would, d)
+	if c.ended > 0 {
+		f.Wasted = new(float64(c.wasted) / float64(c.ended))
+	}
 	return f
+}
+
+// quantiles returns bounds of the times in the queue of the admitted requests, such as "≤ 25 ms".
+// It returns none if no request was admitted.
+func (c *counts) quantiles(shares ...float64) (bounds []string) {
+	all := uint64(0)
+	for _, n := range c.waits {
+		all += n
+	}
+	if all == 0 {
+		return nil
+	}
+	for _, share := range shares {
+		i, sum := 0, c.waits[0]
+		for float64(sum) < share*float64(all) {
+			i++
+			sum += c.waits[i]
+		}
+		if i < len(inflight.WaitBounds) {
+			bounds = append(bounds, "≤ "+operator.Span(inflight.WaitBounds[i]))
+		} else {
+			bounds = append(bounds, "> "+operator.Span(inflight.WaitBounds[i-1]))
+		}
+	}
+	return bounds
 }
 
 // A Class is a class of routes with its recent requests.

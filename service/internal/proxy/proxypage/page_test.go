@@ -32,6 +32,9 @@ func TestPage(t *testing.T) {
 	until("requests wait", func() bool { return number(tab.Text("waiting")) > 0 })
 	until("the pressure is told", has(tab, "pressure", "0 % of 40 %"))
 	until("the slow start is told", has(tab, "classes", "slow start after 1h"))
+	until("waits are told", has(tab, "waits", "≤ "))
+	until("wasted work is told", func() bool { return number(tab.Text("wasted")) > 0 })
+	until("the story names the class that rejects", has(tab, "story", "reports"))
 	until("abandoned work is told", func() bool { return number(tab.Text("abandoned")) > 0 })
 	for range 5 {
 		before := tab.Text("law")

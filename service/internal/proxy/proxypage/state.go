@@ -26,6 +26,7 @@ type State struct {
 	Law     Law      `json:"law"`
 	Total   Total    `json:"total"`
 	Flow    Flow     `json:"per_second"`
+	Waits   []string `json:"waits"`  // upper bounds of the 50th, 95th and 99th percentile of the time in the queue; none if no request was admitted
 	Shadow  bool     `json:"shadow"` // no request is rejected
 	Ready   bool     `json:"ready"`
 	Origins []Origin `json:"origins"`
@@ -106,7 +107,7 @@ func stateOf(now, then reading) State {
 		all.add(more)
 		st.Classes = append(st.Classes, Class{*c, more.perSecond(d)})
 	}
-	st.Flow = all.perSecond(d)
+	st.Flow, st.Waits = all.perSecond(d), all.quantiles(0.5, 0.95, 0.99)
 	st.Level, st.Words = words(&st, &r.Status)
 	st.bound()
 	return st

@@ -45,6 +45,32 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// The share of wasted work, and the times in the queue, are of the period and of all classes.
+func TestWastedAndWaits(t *testing.T) {
+	class := func(name string, ended, wasted uint64, waits ...uint64) proxy.ClassReport {
+		c := proxy.ClassReport{Name: name, Outcomes: map[string]uint64{"success": ended - wasted, "ignored": wasted}, Wasted: wasted}
+		copy(c.Waits[:], waits)
+		return c
+	}
+	then := at(0, proxy.Report{Classes: []proxy.ClassReport{class("a", 100, 100, 1000), class("b", 0, 0), class("c", 5, 5)}})
+	now := at(5, proxy.Report{Classes: []proxy.ClassReport{class("a", 130, 103, 1090, 5), class("b", 10, 7, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 2), class("c", 5, 5)}})
+	st := stateOf(now, then)
+	for i, want := range []float64{0.1, 0.7, -1} {
+		if got := st.Classes[i].PerSecond.Wasted; want < 0 && got != nil || want >= 0 && (got == nil || *got != want) {
+			t.Errorf("%s: %v: want %v", st.Classes[i].Name, got, want)
+		}
+	}
+	if got := st.Flow.Wasted; got == nil || *got != 0.25 {
+		t.Errorf("together: %v: want 0.25", got)
+	}
+	if got := fmt.Sprint(st.Waits); got != "[≤ 1 ms ≤ 5 ms > 30 s]" {
+		t.Errorf("waits of 90 under 1 ms, 5 under 5 ms, 3 under 1 s and 2 beyond 30 s: %s", got)
+	}
+	if st = stateOf(now, now); st.Flow.Wasted != nil || st.Waits != nil {
+		t.Errorf("%v, %q: want nothing without requests", st.Flow.Wasted, st.Waits)
+	}
+}
+
 // The limits of classes are summed up, within that of all classes together.
 func TestTotal(t *testing.T) {
 	limit := func(now, exchanges, waiting int) *proxy.LimitReport {
@@ -89,7 +115,9 @@ func TestWords(t *testing.T) {
 		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Silent, Message: "the origin does not answer all requests in time"}}, "failing",
 			"Failing: the origin does not answer all requests in time."},
 		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed}, Classes: []proxy.ClassReport{class("default", 10_000, 0, 5_000)}}, "shedding",
-			"Shedding: the limit is used up and rejects 1,000 of 2,000 requests per second."},
+			"Shedding: the limit is used up; 1,000 of 2,000 requests per second are rejected."},
+		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed, Rejecting: []string{"heavy"}}, Classes: []proxy.ClassReport{class("heavy", 10_000, 0, 5_000)}}, "shedding",
+			"Shedding: the limit of class heavy is used up; 1,000 of 2,000 requests per second are rejected."},
 		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed}}, "shedding", "Shedding: the limit was used up a moment ago."},
 		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Pressed}, Classes: []proxy.ClassReport{{Name: "default", Requests: 10_000, Rejected: map[string]uint64{"pressure": 5_000}}}}, "shedding",
 			"Shedding: work waits for the processor, and 1,000 of 2,000 requests per second are rejected."},

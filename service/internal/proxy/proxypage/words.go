@@ -20,7 +20,7 @@ func words(st *State, status *proxy.Status) (level, sentence string) {
 		level, sentence = "shedding", "Shedding: "
 		message = "the limit was used up a moment ago"
 		if n := st.Flow.Rejected - st.Flow.Reasons["pressure"]; n > 0 {
-			message = fmt.Sprintf("the limit is used up and rejects %s of %s requests per second", operator.Figure(n), operator.Figure(st.Flow.Requests))
+			message = fmt.Sprintf("%s; %s of %s requests per second are rejected", proxy.UsedUp(status.Rejecting), operator.Figure(n), operator.Figure(st.Flow.Requests))
 		}
 	case status.Condition == proxy.Pressed:
 		level, sentence = "shedding", "Shedding: "

@@ -45,7 +45,10 @@ export function showNumbers(state) {
   perSecond("rejected", f.rejected);
   perSecond("denied", f.denied);
   perSecond("would", f.would_reject + state.rules.reduce((sum, r) => sum + r.would_deny_per_second, 0));
-  put("times", law.p50_ms == null ? none : [law.p50_ms, law.p95_ms, law.p99_ms].map(time).join(" · "));
+  put("times", law.p50_ms == null ? none : [law.p50_ms, law.p95_ms, law.p99_ms].map(time).join(" · "), "in flight");
+  put("waits", state.waits?.join(" · ") || none, "in the queue");
+  put("wasted", wasted(f));
+  $("wasted").parentElement.classList.toggle("some", f.wasted > 0.1);
   put("reasons", reasons(f.rejected_by_reason) || none);
   showPressure(state.pressure);
   put("long", count(t.long_lived));
@@ -77,6 +80,9 @@ function showLaw({ law, window_ms: window }, known) {
     return span;
   }));
 }
+
+// wasted is the share of the finished requests whose client had left.
+export const wasted = (f) => (f.wasted == null ? none : `${Math.round(100 * f.wasted)} %`);
 
 // reasons says why, the most frequent reason first.
 export function reasons(by) {

@@ -1,7 +1,7 @@
 // The classes, the rules and the origins.
 import { $, ago, count, element, ms, none, printable, rate, say, tag } from "./operator/text.js";
 import { table } from "./operator/table.js";
-import { reasons } from "./state.js";
+import { reasons, wasted } from "./state.js";
 
 const maxRoutes = 5; // that are shown of a class or a rule
 
@@ -81,6 +81,7 @@ const classColumns = [
     },
   },
   { label: "denied/s", title: "by rules", number: true, show: (c) => marked(c.per_second.denied, "hot") },
+  { label: "wasted", title: "the share of the finished requests whose client had left, or whose deadline had passed, before they ended", number: true, show: (c) => wasted(c.per_second) },
   { label: "ordinary", title: "upper bound of the duration of ordinary work, as the limit has learned it; what lasts longer becomes long-lived", number: true, show: (c) => (c.limit?.usual_ms ? ms(c.limit.usual_ms) : none) },
   { label: "cache", show: cache },
 ];

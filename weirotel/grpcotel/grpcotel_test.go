@@ -1,13 +1,16 @@
-package weirotel_test
+package grpcotel_test
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -15,7 +18,8 @@ import (
 
 	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/rate"
-	"github.com/weir-go/weir/weirotel"
+	"github.com/weir-go/weir/weirotel/grpcotel"
+	"github.com/weir-go/weir/weirotel/internal/oteltest"
 )
 
 // A stream is a grpc.ServerStream with a context.
@@ -29,12 +33,50 @@ func (s stream) SetTrailer(metadata.MD)       {}
 func (s stream) SetHeader(metadata.MD) error  { return nil }
 func (s stream) SendHeader(metadata.MD) error { return nil }
 
-func TestGRPCServer(t *testing.T) {
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Both functions read their sources.
+func TestMeasure(t *testing.T) {
+	reader := sdk.NewManualReader()
+	meter := sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("test")
+	i, err := grpclimit.New(grpclimit.Config{PerClass: grpclimit.Auto})
+	fatal(t, err)
+	c, err := grpclimit.NewClient(grpclimit.ClientConfig{})
+	fatal(t, err)
+	_, err = grpcotel.MeasureServer(meter, "server", i)
+	fatal(t, err)
+	_, err = grpcotel.MeasureClient(meter, "client", c)
+	fatal(t, err)
+	var all metricdata.ResourceMetrics
+	fatal(t, reader.Collect(t.Context(), &all))
+	var names []string
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		names = append(names, m.Name)
+	}
+	for _, want := range []string{"weir.long_lived", "weir.throttle.refusal"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no %s in %q", want, names)
+		}
+	}
+	defer func() {
+		if got := recover(); got != "weirotel: the source is nil" {
+			t.Errorf("without a source: %v", got)
+		}
+	}()
+	_, _ = grpcotel.MeasureClient(meter, "a", nil)
+}
+
+func TestServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim, tr := one(t), newTracer()
+		lim, tr := oteltest.One(t), oteltest.NewTracer()
 		i, err := grpclimit.New(grpclimit.Config{Limiter: lim, Rules: []grpclimit.Rule{grpclimit.Overall("all", rate.NewLimiter(1, 3))}})
 		fatal(t, err)
-		unary, streams := weirotel.UnaryServer(i), weirotel.StreamServer(i)
+		unary, streams := grpcotel.UnaryServer(i), grpcotel.StreamServer(i)
 		calls := map[string]func(context.Context) error{
 			"unary": func(ctx context.Context) error {
 				_, err := unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a/B"}, func(context.Context, any) (any, error) { return nil, nil })
@@ -50,16 +92,16 @@ func TestGRPCServer(t *testing.T) {
 			} {
 				switch step {
 				case 1:
-					hold(t, lim, time.Second)
+					oteltest.Hold(t, lim, time.Second)
 				case 2:
-					hold(t, lim, time.Minute)
+					oteltest.Hold(t, lim, time.Minute)
 				case 3:
 					time.Sleep(time.Hour)
 					for range 3 {
 						_ = call(t.Context())
 					}
 				}
-				got := tr.within(t.Context(), func(ctx context.Context) { err = call(ctx) })
+				got := tr.Within(t.Context(), func(ctx context.Context) { err = call(ctx) })
 				if !strings.HasPrefix(got, strings.TrimSuffix(want, " retry_after=")) || (step < 2) != (err == nil) {
 					t.Errorf("%s, step %d: %s, %v: want %s", name, step, got, err, want)
 				}
@@ -69,12 +111,12 @@ func TestGRPCServer(t *testing.T) {
 	})
 }
 
-func TestGRPCClient(t *testing.T) {
+func TestClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim, tr := one(t), newTracer()
+		lim, tr := oteltest.One(t), oteltest.NewTracer()
 		c, err := grpclimit.NewClient(grpclimit.ClientConfig{Limiter: lim})
 		fatal(t, err)
-		unary, streams := weirotel.UnaryClient(c), weirotel.StreamClient(c)
+		unary, streams := grpcotel.UnaryClient(c), grpcotel.StreamClient(c)
 		broken := status.Error(codes.NotFound, "broken")
 		calls := map[string]func(context.Context) error{
 			"unary": func(ctx context.Context) error {
@@ -90,9 +132,9 @@ func TestGRPCClient(t *testing.T) {
 		for name, call := range calls {
 			for step, want := range []string{"decision=admit", "waited=1s decision=admit", "waited=2s decision=reject reason=overdue"} {
 				if step > 0 {
-					hold(t, lim, []time.Duration{0, time.Second, time.Minute}[step])
+					oteltest.Hold(t, lim, []time.Duration{0, time.Second, time.Minute}[step])
 				}
-				got := tr.within(t.Context(), func(ctx context.Context) { err = call(ctx) })
+				got := tr.Within(t.Context(), func(ctx context.Context) { err = call(ctx) })
 				if !strings.HasPrefix(got, want) || (step < 2) != errors.Is(err, broken) {
 					t.Errorf("%s, step %d: %s, %v: want %s", name, step, got, err, want)
 				}
