@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/pagetest"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/filedoc"
 	"github.com/weir-go/weir/service/internal/proxyrule"
@@ -18,38 +19,19 @@ import (
 
 var update = flag.Bool("update", false, "write the tables into docs/serve-reference.md and docs/proxy-reference.md")
 
-// The pages of reference have the tables of the code: go test ./internal/filedoc -update puts them there.
-func TestDocs(t *testing.T) {
-	for name, tables := range map[string]map[string][]filedoc.Field{
-		"serve-reference.md": {"rules": config.Reference, "tokens": token.Reference},
-		"proxy-reference.md": {"proxy": proxyrule.Reference},
-	} {
-		checkTables(t, docs+name, tables)
-	}
-}
-
 const docs = "../../../docs/"
 
-func checkTables(t *testing.T, name string, tables map[string][]filedoc.Field) {
-	t.Helper()
-	doc := read(t, name)
-	for of, fields := range tables {
-		begin, end := "<!-- keys of the "+of+" -->\n", "<!-- end of the "+of+" -->\n"
-		before, rest, found := strings.Cut(doc, begin)
-		table, after, ended := strings.Cut(rest, end)
-		if !found || !ended {
-			t.Fatalf("%s: there is no place for the table of the %s", name, of)
-		}
-		if want := filedoc.Markdown(fields); table != want && !*update {
-			t.Errorf("%s: the table of the %s is not that of the code: go test ./internal/filedoc -update", name, of)
-		} else {
-			doc = before + begin + want + end + after
-		}
-	}
-	if *update {
-		if err := os.WriteFile(name, []byte(doc), 0o644); err != nil {
-			t.Fatal(err)
-		}
+// The pages of reference have the tables of the code.
+func TestReferences(t *testing.T) {
+	for _, table := range []struct {
+		page, part string
+		fields     []filedoc.Field
+	}{
+		{"serve-reference.md", "rules", config.Reference},
+		{"serve-reference.md", "tokens", token.Reference},
+		{"proxy-reference.md", "rules", proxyrule.Reference},
+	} {
+		pagetest.Keep(t, docs+table.page, table.part, filedoc.Markdown(table.fields), *update)
 	}
 }
 
