@@ -68,8 +68,8 @@ import (
 const (
 	DefaultMemory = 64 << 20 // bytes
 	DefaultQueue  = 65536    // calls
-	MinMemory     = 64 << 10 // bytes
-	MaxMemory     = 1 << 40  // bytes
+	MinMemory     = 64 << 10 // bytes of Config.Memory
+	MaxMemory     = 1 << 40  // bytes of Config.Memory
 )
 
 // The bounds that package keyedtable applies are equal to the documented ones.
