@@ -30,17 +30,18 @@ func model(t *testing.T) *kong.Kong {
 func TestDefaults(t *testing.T) {
 	var page strings.Builder
 	rows := 0
-	for _, command := range model(t).Model.Children {
+	for _, command := range model(t).Model.Leaves(true) {
 		var table strings.Builder
 		for _, f := range command.Flags {
-			if f.Hidden || !f.HasDefault || f.Default == "" {
+			is, byDefault := about(f)
+			if f.Hidden || byDefault == "" {
 				continue
 			}
 			rows++
-			fmt.Fprintf(&table, "| `--%s` | `%s` | %s |\n", f.Name, f.Default, strings.ReplaceAll(firstSentence(f.Help, f.Default), "|", `\|`))
+			fmt.Fprintf(&table, "| `--%s` | %s | %s |\n", f.Name, byDefault, strings.ReplaceAll(is, "|", `\|`))
 		}
 		if table.Len() > 0 {
-			fmt.Fprintf(&page, "### weir %s\n\n| flag | default | is |\n|---|---|---|\n%s\n", command.Name, &table)
+			fmt.Fprintf(&page, "### %s\n\n| flag | default | is |\n|---|---|---|\n%s\n", command.FullPath(), &table)
 		}
 	}
 	if rows < 80 {
@@ -49,12 +50,23 @@ func TestDefaults(t *testing.T) {
 	pagetest.Keep(t, docs+"defaults.md", "commands", strings.TrimSuffix(page.String(), "\n"), *update)
 }
 
-// firstSentence is the first sentence of a help text, without the default.
-func firstSentence(help, byDefault string) string {
-	help = strings.TrimSuffix(strings.TrimSuffix(help, "."), " ("+byDefault+")")
-	sentence, _, _ := strings.Cut(help, ". ")
-	return strings.TrimSuffix(strings.TrimSuffix(sentence, "."), " ("+byDefault+")")
+// about returns the first sentence of a flag's help text, and its default, which is at the end of the text.
+func about(f *kong.Flag) (is, byDefault string) {
+	if f.HasDefault && f.Default != "" {
+		byDefault = "`" + f.Default + "`"
+	}
+	is = f.Help
+	if m := inHelp.FindStringSubmatch(f.Help); m != nil && !f.IsBool() {
+		is = m[1]
+		if byDefault == "" {
+			byDefault = m[2]
+		}
+	}
+	is, _, _ = strings.Cut(is, ". ")
+	return strings.TrimSuffix(is, "."), byDefault
 }
+
+var inHelp = regexp.MustCompile(`^(.*) \(([^()]*[^.()])\)\.?$`)
 
 var (
 	shell   = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
