@@ -74,7 +74,7 @@ func first(text string) string {
 	return text
 }
 
-// value is what the comment says about the default.
+// value returns the part of a comment about the default.
 func value(text string) string {
 	text = text[zero.FindStringIndex(text)[1]:]
 	if sentence, _, found := strings.Cut(text, ". "); found {
@@ -193,7 +193,7 @@ func thousands(n int64) string {
 
 type bound struct{ name, value, text string }
 
-// constants are those that bound or set a number, a size or a time, besides defaults.
+// constants returns the constants with a number, a size or a time, besides defaults.
 func constants(d *doc.Package, pkg *types.Package) (bounds []bound) {
 	for _, v := range d.Consts {
 		if !basic(pkg, v.Names[0]) {

@@ -32,7 +32,7 @@ type listed struct {
 	GoFiles                       []string
 }
 
-// A library has the packages of the library's modules and those that they import.
+// A library has the packages of the modules that users import, and their dependencies.
 type library struct {
 	goWork string // joins the modules
 	public []listed
@@ -50,7 +50,7 @@ func load(t *testing.T) *library {
 	return l
 }
 
-// The directory is that of all tests: TestMain removes it.
+// workDir is a directory for all tests. TestMain removes it.
 var workDir string
 
 func TestMain(m *testing.M) {

@@ -45,6 +45,10 @@ func TestFiles(t *testing.T) {
 			_, err := token.Parse(name, append([]byte("tokens:"), text...))
 			return err
 		}},
+		"coming-from-servers.md": {"```yaml\nrules:", "```\n", func(name string, text []byte) error {
+			_, err := proxyrule.Parse(name, append([]byte("rules:"), text...))
+			return err
+		}},
 		"proxy.md": {"<<'END'\n", "\nEND\n", func(name string, text []byte) error {
 			_, err := proxyrule.Parse(name, text)
 			return err
