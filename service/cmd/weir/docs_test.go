@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weir-go/weir/internal/pagetest"
+	"github.com/weir-go/weir/service/internal/daemon"
+	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
 const docs = "../../../docs/"
@@ -26,28 +30,54 @@ func model(t *testing.T) *kong.Kong {
 	return parser
 }
 
-// docs/defaults.md has the default of each flag.
+// docs/defaults.md has the default of each flag, in the groups of the help texts, and the bounds of servers that no flag sets.
 func TestDefaults(t *testing.T) {
 	var page strings.Builder
 	rows := 0
 	for _, command := range model(t).Model.Leaves(true) {
-		var table strings.Builder
+		var groups []string
+		tables := map[string]string{}
 		for _, f := range command.Flags {
 			is, byDefault := about(f)
 			if f.Hidden || byDefault == "" {
 				continue
 			}
+			group := ""
+			if f.Group != nil {
+				group = f.Group.Title
+			}
+			if tables[group] == "" {
+				groups = append(groups, group)
+				tables[group] = "| flag | default | is |\n|---|---|---|\n"
+			}
+			tables[group] += fmt.Sprintf("| `--%s` | %s | %s |\n", f.Name, byDefault, strings.ReplaceAll(is, "|", `\|`))
 			rows++
-			fmt.Fprintf(&table, "| `--%s` | %s | %s |\n", f.Name, byDefault, strings.ReplaceAll(is, "|", `\|`))
 		}
-		if table.Len() > 0 {
-			fmt.Fprintf(&page, "### %s\n\n| flag | default | is |\n|---|---|---|\n%s\n", command.FullPath(), &table)
+		if len(groups) > 0 {
+			fmt.Fprintf(&page, "### %s\n\n", command.FullPath())
+		}
+		for _, group := range groups {
+			if group != "" {
+				fmt.Fprintf(&page, "%s\n\n", strings.TrimSuffix(group, ":"))
+			}
+			fmt.Fprintf(&page, "%s\n", tables[group])
 		}
 	}
 	if rows < 80 {
 		t.Errorf("%d flags", rows)
 	}
-	pagetest.Keep(t, docs+"defaults.md", "commands", strings.TrimSuffix(page.String(), "\n"), *update)
+	srv := httpserve.New(nil, slog.New(slog.DiscardHandler))
+	fmt.Fprintf(&page, `### HTTP servers
+
+| bound | value | of |
+|---|---|---|
+| header of a request | %d KiB | listeners of operators, weir origin, weir demo |
+| header of a request | %d KiB, with the default of --max-key | weir serve --listen |
+| time for a header | %v | all but weir serve --listen and weir proxy --listen, which have flags |
+| time without a request on a connection | %v | all but weir proxy --listen |
+| requests at a time on a connection of HTTP/2 | %d | weir serve --listen, weir proxy --listen |
+`, srv.MaxHeaderBytes>>10, daemon.MaxHeader(httpapi.DefaultMaxKey)>>10, srv.ReadHeaderTimeout, srv.IdleTimeout, httpserve.MaxStreams)
+	pagetest.Keep(t, docs+"defaults.md", "commands", page.String(), *update)
 }
 
 // about returns the first sentence of a flag's help text, and its default, which is at the end of the text.
