@@ -11,7 +11,9 @@ import (
 
 // MaxKey is the length in bytes up to which a text is used as a key. Of a longer
 // text, the SHA-256 is the key.
-const MaxKey = caller.MaxKey
+const MaxKey = 256
+
+var _ [0]struct{} = [MaxKey - caller.MaxKey]struct{}{} // they are equal
 
 // Address returns a key function for PerKey: the peer's address. For IPv6 the key is
 // the network of 64 bits, the usual size for one client. An IPv4 address equals its

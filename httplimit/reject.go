@@ -11,7 +11,7 @@ import (
 )
 
 // ReasonHeader is the response header that says why a request was refused.
-const ReasonHeader = problem.ReasonHeader
+const ReasonHeader = "Weir-Reason"
 
 // Reject answers a request that was refused because of err: a *weir.Rejection, or
 // the error of the request's context. The body is a problem of RFC 9457, or a page

@@ -10,7 +10,11 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/problem"
 )
+
+// Two equal keys of a literal are an error of the compiler: the header that is documented is the one that is sent.
+var _ = map[bool]bool{false: true, ReasonHeader == problem.ReasonHeader: true}
 
 func TestReject(t *testing.T) {
 	rejection := func(why weir.Reason, d time.Duration) error { return &weir.Rejection{Reason: why, RetryAfter: d} }

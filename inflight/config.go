@@ -45,7 +45,9 @@ const (
 )
 
 // MaxFairQueues is the largest Config.FairQueues.
-const MaxFairQueues = gate.MaxQueues
+const MaxFairQueues = 4096
+
+var _ [0]struct{} = [MaxFairQueues - gate.MaxQueues]struct{}{} // they are equal
 
 // Config configures a Limiter. With the zero value, the limit finds itself,
 // and up to a thousand requests wait for up to half a second: higher

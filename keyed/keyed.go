@@ -66,10 +66,20 @@ import (
 
 // Defaults where Config leaves a field open, and the bounds of Config.Memory.
 const (
-	DefaultMemory = keyedtable.DefaultMemory
-	DefaultQueue  = keyedtable.DefaultQueue
-	MinMemory     = keyedtable.MinMemory
-	MaxMemory     = keyedtable.MaxMemory
+	DefaultMemory = 64 << 20 // bytes
+	DefaultQueue  = 65536    // calls
+	MinMemory     = 64 << 10 // bytes of Config.Memory
+	MaxMemory     = 1 << 40  // bytes of Config.Memory
+)
+
+// The bounds that package keyedtable applies are equal to the documented ones.
+var (
+	_ [0]struct{} = [DefaultMemory - keyedtable.DefaultMemory]struct{}{}
+	_ [0]struct{} = [DefaultQueue - keyedtable.DefaultQueue]struct{}{}
+	_ [0]struct{} = [MinMemory - keyedtable.MinMemory]struct{}{}
+	_ [0]struct{} = [MaxMemory - keyedtable.MaxMemory]struct{}{}
+	_ [0]struct{} = [MaxLimit - keyedtable.MaxLimit]struct{}{}
+	_ [0]struct{} = [MinPeriod - keyedtable.MinPeriod]struct{}{}
 )
 
 // Config configures New and NewWindows. The zero value is ready to use.

@@ -12,8 +12,8 @@ import (
 
 // A larger Window.Limit counts as MaxLimit, and a shorter Period as MinPeriod.
 const (
-	MaxLimit  = keyedtable.MaxLimit
-	MinPeriod = keyedtable.MinPeriod
+	MaxLimit  = 1<<42 - 1
+	MinPeriod = time.Millisecond
 )
 
 // A Window is a quota: a number of events in a window of time.

@@ -56,7 +56,9 @@ type Limit float64
 const Inf = Limit(math.MaxFloat64)
 
 // InfDuration is the Delay of a Reservation that is not OK, or never refilled.
-const InfDuration = weir.Never
+const InfDuration = time.Duration(math.MaxInt64)
+
+var _ [0]struct{} = [InfDuration - weir.Never]struct{}{} // they are equal
 
 // Every returns the Limit of one event in each interval; Inf if the interval
 // is zero or less.
@@ -68,7 +70,9 @@ func Every(interval time.Duration) Limit {
 }
 
 // DefaultQueue is the largest number of waiting calls if Config.Queue is zero.
-const DefaultQueue = waitq.DefaultQueue
+const DefaultQueue = 65536
+
+var _ [0]struct{} = [DefaultQueue - waitq.DefaultQueue]struct{}{} // they are equal
 
 // Config configures New. NewLimiter uses the zero value.
 type Config struct {

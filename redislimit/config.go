@@ -10,7 +10,9 @@ import (
 )
 
 // DefaultTimeout is Config.Timeout if that is zero.
-const DefaultTimeout = redislink.DefaultTimeout
+const DefaultTimeout = 50 * time.Millisecond
+
+var _ [0]struct{} = [DefaultTimeout - redislink.DefaultTimeout]struct{}{} // they are equal
 
 // Away selects how a Limiter decides while the server is away, once Config.Known is over.
 type Away uint8

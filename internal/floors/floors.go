@@ -54,7 +54,7 @@ var packages = map[string]floor{
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab, "service/internal/lab/report": lab,
 	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
 	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/filedoc/filedoctest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
-	"weirotel/internal/oteltest": lab, "internal/floors": lab, "internal/recipes": lab, "internal/redistest": lab, "internal/pressuretest": lab, "internal/testrig": lab,
+	"weirotel/internal/oteltest": lab, "internal/floors": lab, "internal/docs": lab, "internal/pagetest": lab, "internal/redistest": lab, "internal/pressuretest": lab, "internal/testrig": lab,
 	"service/cmd/weir": binary,
 }
 

@@ -320,8 +320,8 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 // maxOperators bounds the connections of the admin listener.
 const maxOperators = 100
 
-// maxHeader returns the bound of a header in bytes: a key may be escaped.
-func maxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
+// MaxHeader returns the bound of a request's header in bytes, for keys of up to maxKey bytes, which may be escaped.
+func MaxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
 
 // newPublic returns the http.Server of callers. It has no ReadTimeout, which would
 // end requests that wait: httpapi gives bodies a deadline. It also suspends the
@@ -331,7 +331,7 @@ func (d *Daemon) newPublic() *http.Server {
 	srv := httpserve.New(d.fleet.serve(httpserve.Leave(api, d.asksToLeave)), d.log)
 	srv.ReadHeaderTimeout, srv.WriteTimeout = d.cfg.ClientTimeout, d.cfg.ClientTimeout
 	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.connContext
-	srv.MaxHeaderBytes = maxHeader(d.cfg.API.MaxKey)
+	srv.MaxHeaderBytes = MaxHeader(d.cfg.API.MaxKey)
 	srv.DisableGeneralOptionsHandler = true        // that one reads a body without a deadline
 	httpserve.SpeakHTTP2(srv, d.cfg.ClientTimeout) // d.conns ends TLS
 	d.conns.Failed = func(from net.Addr, err error) { srv.ErrorLog.Printf("TLS handshake error from %v: %v", from, err) }

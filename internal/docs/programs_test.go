@@ -1,0 +1,158 @@
+// Package docs tests README and the pages of docs: their programs, links and tables.
+package docs
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/types"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A block of Go in a page. One that is not a whole file is the body of a function: a comment of the page before it
+// has the parameters and results, <!-- go: (ctx context.Context) error -->. Imports are added by the names of
+// packages, and … stands for code that is left out.
+var block = regexp.MustCompile("(?s)(?:<!-- go: ([^\n]*) -->\n)?```go\n(.*?)```")
+
+type goBlock struct {
+	at              string // page:line
+	signature, code string
+}
+
+func blocks(t *testing.T) (all []goBlock) {
+	t.Helper()
+	for _, page := range pages(t) {
+		text := read(t, page)
+		for _, m := range block.FindAllStringSubmatchIndex(text, -1) {
+			b := goBlock{at: fmt.Sprintf("%s:%d", page, 1+strings.Count(text[:m[4]], "\n")), signature: "()", code: text[m[4]:m[5]]}
+			if m[2] >= 0 {
+				b.signature = text[m[2]:m[3]]
+			}
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+func (b goBlock) whole() bool { return strings.HasPrefix(b.code, "package ") }
+
+// Programs are complete: the compiler takes them as they are printed, and those without a server run.
+func TestPrograms(t *testing.T) {
+	l := load(t)
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	dir := t.TempDir()
+	var programs []goBlock
+	for _, b := range blocks(t) {
+		if !b.whole() {
+			continue
+		}
+		file := filepath.Join(dir, fmt.Sprintf("%d.go", len(programs)))
+		if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[filepath.Join(here, fmt.Sprint(len(programs)), "main.go")] = file // in this module, without a file in it
+		programs = append(programs, b)
+	}
+	if len(programs) < 4 {
+		t.Fatalf("%d programs", len(programs))
+	}
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(at, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range programs {
+		do := "run"
+		if strings.Contains(b.code, "ListenAndServe") {
+			do = "build"
+		}
+		t.Run(b.at+", "+do, func(t *testing.T) {
+			args := []string{do, "-overlay", at}
+			if do == "build" {
+				args = append(args, "-o", filepath.Join(dir, fmt.Sprint(i)))
+			}
+			if out, err := l.command(".", append(args, "./"+fmt.Sprint(i))...).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s\n%s", err, out, b.code)
+			}
+			if formatted, err := format.Source([]byte(b.code)); err != nil || string(formatted) != b.code {
+				t.Errorf("not formatted, %v", err)
+			}
+		})
+	}
+}
+
+// Other code is correct, too, in a function with the parameters and results that the page says.
+func TestFragments(t *testing.T) {
+	l := load(t)
+	checked := 0
+	for _, b := range blocks(t) {
+		if b.whole() {
+			continue
+		}
+		checked++
+		t.Run(b.at, func(t *testing.T) {
+			for _, err := range l.check(b) {
+				t.Errorf("%v\n%s%s", err, b.signature, b.code)
+			}
+		})
+	}
+	if checked < 10 {
+		t.Errorf("%d fragments", checked)
+	}
+}
+
+// check type-checks a fragment.
+func (l *library) check(b goBlock) (errs []error) {
+	var imports, body strings.Builder
+	for line := range strings.Lines(strings.ReplaceAll(b.code, "…", "")) {
+		if strings.HasPrefix(line, "import ") {
+			imports.WriteString(line)
+			line = "\n"
+		}
+		body.WriteString(line)
+	}
+	source := func(imports string) string {
+		return "package fragment\n" + imports + "func _" + b.signature + "{\n" + body.String() + "\n}\n"
+	}
+	file, err := parser.ParseFile(l.FileSet, b.at, source(imports.String()), parser.SkipObjectResolution)
+	if err != nil {
+		return []error{err}
+	}
+	var names []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && l.byName[x.Name] != "" && !strings.Contains(imports.String(), "/"+x.Name+`"`) {
+				names = append(names, x.Name)
+			}
+		}
+		return true
+	})
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		fmt.Fprintf(&imports, "import %s %q\n", name, l.byName[name])
+	}
+	if file, err = parser.ParseFile(l.FileSet, b.at, source(imports.String()), parser.SkipObjectResolution); err != nil {
+		return []error{err}
+	}
+	cfg := types.Config{Importer: l, Error: func(err error) {
+		if msg := err.(types.Error).Msg; !strings.HasPrefix(msg, "declared and not used: ") && !strings.HasSuffix(msg, " imported and not used") && msg != "missing return" {
+			errs = append(errs, err)
+		}
+	}}
+	cfg.Check("fragment", l.FileSet, []*ast.File{file}, nil) // the errors went to cfg.Error
+	return errs
+}
