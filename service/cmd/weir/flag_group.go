@@ -8,7 +8,7 @@ import (
 )
 
 // groups are the groups of flags in the help of a command, in their order. Flags without a group come first:
-// they are those of every day.
+// a user needs them first.
 var groups = []kong.Group{
 	{Key: "pace", Title: "When requests are sent:"},
 	{Key: "request", Title: "What is sent:"},
