@@ -33,6 +33,9 @@ type checkCmd struct {
 
 // Run prints the limits of the keys and the state of the store, or the mistakes in the files.
 func (c *checkCmd) Run(ctx context.Context, std streams) error {
+	if err := c.checkFlags(); err != nil {
+		return err
+	}
 	switch {
 	case c.Schema && c.Proxy:
 		return printJSON(std.Out, proxyrule.Schema())
@@ -95,12 +98,14 @@ func (c *checkCmd) rules(store *redisstore.Client) (rulecheck.Report, error) {
 	return rulecheck.Load(c.Path, cfg, c.RateLimitOptions, keys)
 }
 
-// Validate is called by package kong.
-func (c *checkCmd) Validate() error {
+// checkFlags checks which flags are given together.
+func (c *checkCmd) checkFlags() error {
 	ends := c.Schema || c.Reference
 	switch {
-	case c.Schema && c.Reference, ends && c.Path != "", !ends && c.Path == "" && c.StoreURL == "":
-		return usagef("give the path of the rules, --store, --schema or --reference")
+	case c.Schema && c.Reference, ends && c.Path != "":
+		return usagef("give the path of the rules, --reference or --schema: each by itself")
+	case !ends && c.Path == "" && c.StoreURL == "":
+		return usagef(`expected "<path>", a file of rules, such as rules.yaml; --reference explains its fields, --store checks a store`)
 	case c.Proxy && c.StoreURL != "":
 		return usagef("--store: is for rules of weir serve")
 	}

@@ -221,8 +221,11 @@ func TestCheckSchema(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &schema); code != 0 || stderr != "" || err != nil || len(schema.Properties.Rules.Items) == 0 {
 		t.Errorf("exit %d, %v, %q\n%s", code, err, stderr, stdout)
 	}
-	for _, args := range [][]string{{"check"}, {"check", "--schema", "rules.yaml"}} {
-		if code, stdout, stderr := weir(t, args...); code != 2 || stdout != "" || !strings.Contains(stderr, "the path of the rules, --store, --schema or --reference") {
+	for want, args := range map[string][]string{
+		`expected "<path>", a file of rules`:                                  {"check"},
+		"give the path of the rules, --reference or --schema: each by itself": {"check", "--schema", "rules.yaml"},
+	} {
+		if code, stdout, stderr := weir(t, args...); code != 2 || stdout != "" || !strings.HasPrefix(stderr, "weir check: "+want) {
 			t.Errorf("%q: exit %d, %q, %q", args, code, stdout, stderr)
 		}
 	}

@@ -24,11 +24,11 @@ type demoCmd struct {
 	Tour   bool     `default:"true" negatable:"" help:"Begin the tour when the page opens; a change of a setting ends it. --no-tour begins with the first experiment."`
 	Speed  *float64 `least:"0.1" most:"50" placeholder:"X" help:"Run X times faster: divide all times and multiply all rates by X. The page shows the original units (5, with which the tour lasts half a minute; with --headless 1)."`
 
-	Headless bool          `help:"Run the five experiments side by side and print their results, without a page."`
-	Duration time.Duration `default:"60s" placeholder:"TIME" help:"With --headless: duration of each experiment, in its original units (${default})."`
-	JSON     bool          `name:"json" help:"With --headless: print the results as JSON."`
-	Out      string        `placeholder:"DIR" help:"With --headless: write a picture of each experiment into this directory."`
-	Format   string        `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Format of the pictures: svg or png (${default})."`
+	Headless bool          `group:"headless" help:"Run the five experiments side by side and print their results, without a page."`
+	Duration time.Duration `default:"60s" placeholder:"TIME" group:"headless" help:"With --headless: duration of each experiment, in its original units (${default})."`
+	JSON     bool          `name:"json" group:"headless" help:"With --headless: print the results as JSON."`
+	Out      string        `placeholder:"DIR" group:"headless" help:"With --headless: write a picture of each experiment into this directory."`
+	Format   string        `default:"svg" enum:"svg,png" placeholder:"KIND" group:"headless" help:"Format of the pictures: svg or png (${default})."`
 }
 
 // Help tells what to expect.

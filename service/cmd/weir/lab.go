@@ -38,9 +38,9 @@ type slaCmd struct {
 
 	slaSetting
 
-	Out    string `placeholder:"DIR" help:"Write the plots, and the table as CSV and Markdown, into this directory."`
-	Format string `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Format of the plots: svg or png (${default})."`
-	JSON   bool   `name:"json" help:"Print the results as JSON."`
+	Out    string `placeholder:"DIR" group:"output" help:"Write the plots, and the table as CSV and Markdown, into this directory."`
+	Format string `default:"svg" enum:"svg,png" placeholder:"KIND" group:"output" help:"Format of the plots: svg or png (${default})."`
+	JSON   bool   `name:"json" group:"output" help:"Print the results as JSON."`
 }
 
 // Run measures until it is done or ctx ends, and prints the results so far.

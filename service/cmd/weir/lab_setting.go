@@ -10,19 +10,19 @@ import (
 
 // slaSetting are the flags for the upstream, the tuned limits and the agreement.
 type slaSetting struct {
-	Mean         *time.Duration `placeholder:"TIME" help:"Upstream: mean time to process a call; with --distribution half-normal the least time (23ms; with --article 20ms)."`
-	Deviation    *time.Duration `placeholder:"TIME" help:"Upstream: standard deviation of that time; with half-normal, of the normal variable (2.99ms; with --article 5ms)."`
-	Distribution string         `enum:",constant,normal,half-normal,exponential" default:"" placeholder:"KIND" help:"Upstream: distribution of that time: constant, normal, exponential, or half-normal, which is --mean plus the absolute value of a normal variable, as in the article (normal; with --article half-normal)."`
-	Concurrency  *int           `placeholder:"N" help:"Upstream: calls processed at once (10)."`
-	CallTimeout  *time.Duration `placeholder:"TIME" help:"Upstream: time after which the service gives up a call (500ms)."`
+	Mean         *time.Duration `placeholder:"TIME" group:"setting" help:"Mean time to process a call; with --distribution half-normal the least time (23ms; with --article 20ms)."`
+	Deviation    *time.Duration `placeholder:"TIME" group:"setting" help:"Standard deviation of that time; with half-normal, of the normal variable (2.99ms; with --article 5ms)."`
+	Distribution string         `enum:",constant,normal,half-normal,exponential" default:"" placeholder:"KIND" group:"setting" help:"Distribution of that time: constant, normal, exponential, or half-normal, which is --mean plus the absolute value of a normal variable, as in the article (normal; with --article half-normal)."`
+	Concurrency  *int           `placeholder:"N" group:"setting" help:"Calls processed at once (10)."`
+	CallTimeout  *time.Duration `placeholder:"TIME" group:"setting" help:"Time after which the service gives up a call (500ms)."`
 
-	Rate  *float64       `placeholder:"RPS" help:"Limits: requests per second of the tuned ones (425)."`
-	Burst *int           `placeholder:"N" help:"Limits: burst of the tuned ones (10)."`
-	Wait  *time.Duration `placeholder:"TIME" help:"Limits: longest wait for a token (75ms)."`
+	Rate  *float64       `placeholder:"RPS" group:"tuned" help:"Requests per second of the tuned ones (425)."`
+	Burst *int           `placeholder:"N" group:"tuned" help:"Burst of the tuned ones (10)."`
+	Wait  *time.Duration `placeholder:"TIME" group:"tuned" help:"Longest wait for a token (75ms)."`
 
-	AgreedRate    *float64       `placeholder:"RPS" help:"Agreement: requests per second that the service has to bear (425)."`
-	AgreedP95     *time.Duration `name:"agreed-p95" env:"WEIR_AGREED_P95" placeholder:"TIME" help:"Agreement: P95 of the answers with success (275ms)."`
-	AgreedSuccess *share         `placeholder:"SHARE" help:"Agreement: share of the requests that succeed (99.99%)."`
+	AgreedRate    *float64       `placeholder:"RPS" group:"agreement" help:"Requests per second that the service has to bear (425)."`
+	AgreedP95     *time.Duration `name:"agreed-p95" env:"WEIR_AGREED_P95" placeholder:"TIME" group:"agreement" help:"P95 of the answers with success (275ms)."`
+	AgreedSuccess *share         `placeholder:"SHARE" group:"agreement" help:"Share of the requests that succeed (99.99%)."`
 }
 
 // set overrides a parameter if its flag is given.

@@ -24,25 +24,26 @@ import (
 type loadCmd struct {
 	Target string `arg:"" optional:"" placeholder:"URL" help:"Target of the requests, such as http://127.0.0.1:8000. Its scheme is the protocol: http, https, grpc, grpcs, redis, rediss, tcp or udp."`
 
-	Rate     string         `placeholder:"RPS" help:"Requests per second. 5..50@30s is a ramp from 5 to 50 within 30 s; 5@10s,20@30s,5 are steps (5; with --workers 0, which is as fast as the answers come)."`
-	Arrivals string         `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
-	Seed     uint64         `default:"1" placeholder:"N" help:"Seed of poisson arrivals (${default})."`
-	Workers  int            `short:"c" default:"0" placeholder:"N" help:"Closed loop: the number of clients, each of which waits for its answer before it sends again. 0: open loop, which sends at --rate regardless of the answers (${default})."`
-	Requests int            `short:"n" default:"0" placeholder:"N" help:"Number of requests to send; 0: no bound (${default})."`
-	Timeout  time.Duration  `least:"1ms" default:"10s" placeholder:"TIME" help:"Maximum time to wait for an answer (${default})."`
-	Duration *time.Duration `placeholder:"TIME" help:"How long to send requests; 0: until --requests are sent, or Ctrl-C (10s; with --requests, or with times in --rate, 0s)."`
+	Rate           string         `placeholder:"RPS" help:"Requests per second. 5..50@30s is a ramp from 5 to 50 within 30 s; 5@10s,20@30s,5 are steps (5; with --workers 0, which is as fast as the answers come)."`
+	Arrivals       string         `default:"constant" enum:"constant,poisson" placeholder:"KIND" group:"pace" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
+	Seed           uint64         `default:"1" placeholder:"N" group:"pace" help:"Seed of poisson arrivals (${default})."`
+	Duration       *time.Duration `placeholder:"TIME" help:"How long to send requests; 0: until --requests are sent, or Ctrl-C (10s; with --requests, or with times in --rate, 0s)."`
+	Workers        int            `short:"c" default:"0" placeholder:"N" help:"Closed loop: the number of clients, each of which waits for its answer before it sends again. 0: open loop, which sends at --rate regardless of the answers (${default})."`
+	Requests       int            `short:"n" default:"0" placeholder:"N" help:"Number of requests to send; 0: no bound (${default})."`
+	Timeout        time.Duration  `least:"1ms" default:"10s" placeholder:"TIME" help:"Maximum time to wait for an answer (${default})."`
+	IOwnThisTarget bool           `name:"i-own-this-target" help:"Allow a target that is not this machine. Use this only for your own services."`
 
-	MaxInflight int      `least:"1" default:"10000" placeholder:"N" help:"Open loop: maximum requests in flight; further ones are not sent, and are counted as unsent (${default})."`
-	Method      string   `short:"X" placeholder:"NAME" help:"Method of HTTP requests (GET, or POST with a body)."`
-	Header      []string `short:"H" sep:"none" placeholder:"NAME:VALUE" help:"Header field of HTTP requests, or metadata of gRPC; can be repeated."`
-	Body        string   `short:"d" placeholder:"TEXT" help:"Body of HTTP requests, the command for redis, or the line for tcp and udp. @FILE is the content of a file, @- of the standard input; @@ begins a text with @."`
-	Targets     string   `placeholder:"FILE" help:"Send the HTTP requests of this file in turn; - is the standard input. See above."`
-	HTTP2       bool     `name:"http2" env:"WEIR_HTTP2" help:"Send HTTP requests over HTTP/2: negotiated for https, with prior knowledge for http (h2c)."`
-	NoKeepAlive bool     `help:"Make a connection for each HTTP request."`
-	loadTLS
+	MaxInflight int      `least:"1" default:"10000" placeholder:"N" group:"pace" help:"Open loop: maximum requests in flight; further ones are not sent, and are counted as unsent (${default})."`
+	Method      string   `short:"X" placeholder:"NAME" group:"request" help:"Method of HTTP requests (GET, or POST with a body)."`
+	Header      []string `short:"H" sep:"none" placeholder:"NAME:VALUE" group:"request" help:"Header field of HTTP requests, or metadata of gRPC; can be repeated."`
+	Body        string   `short:"d" placeholder:"TEXT" group:"request" help:"Body of HTTP requests, the command for redis, or the line for tcp and udp. @FILE is the content of a file, @- of the standard input; @@ begins a text with @."`
+	Targets     string   `placeholder:"FILE" group:"request" help:"Send the HTTP requests of this file in turn; - is the standard input. See above."`
+	HTTP2       bool     `name:"http2" env:"WEIR_HTTP2" group:"request" help:"Send HTTP requests over HTTP/2: negotiated for https, with prior knowledge for http (h2c)."`
+	NoKeepAlive bool     `group:"request" help:"Make a connection for each HTTP request."`
+	loadTLS     `group:"tls"`
 
-	loadThresholds
-	loadOutput
+	loadThresholds `group:"thresholds"`
+	loadOutput     `group:"output"`
 }
 
 // Help returns what --help says besides the flags.
@@ -51,9 +52,10 @@ func (*loadCmd) Help() string {
 
   http://HOST/PATH, https://…    HTTP requests
   grpc://HOST:PORT/DOMAIN?KEY=VALUE&KEY2=VALUE2, grpcs://…
-                                 ShouldRateLimit of Envoy's rate limit service, with one descriptor
+                                 a descriptor to Envoy's rate limit service
   redis://:SECRET@HOST:PORT, rediss://…
-                                 the command in --body, such as "CL.THROTTLE user:{n} 15 30 60"
+                                 the command in --body, such as
+                                 "CL.THROTTLE user:{n} 15 30 60"
   tcp://HOST:PORT, udp://…       --body as a line, without an answer
 
 {n} in --body, and in the path or the query of the target, is replaced by the number of the request.
@@ -64,7 +66,7 @@ func (*loadCmd) Help() string {
   Content-Type: application/json
   @order.json
 
-  {"method": "POST", "url": "/orders", "header": {"Content-Type": ["application/json"]}, "text": "{}"}
+  {"method": "POST", "url": "/orders", "header": {"A": ["b"]}, "text": "{}"}
 
 URLs such as /orders are relative to URL.
 

@@ -64,16 +64,16 @@ func (c *loadTLS) tls() (*tls.Config, error) {
 
 // loadThresholds are the flags for what a run must keep.
 type loadThresholds struct {
-	MaxP50     *time.Duration `name:"max-p50" env:"WEIR_MAX_P50" least:"0s" placeholder:"TIME" help:"Threshold: the most that P50 of the successes may be."`
-	MaxP75     *time.Duration `name:"max-p75" env:"WEIR_MAX_P75" least:"0s" placeholder:"TIME" help:"Threshold: P75."`
-	MaxP90     *time.Duration `name:"max-p90" env:"WEIR_MAX_P90" least:"0s" placeholder:"TIME" help:"Threshold: P90."`
-	MaxP95     *time.Duration `name:"max-p95" env:"WEIR_MAX_P95" least:"0s" placeholder:"TIME" help:"Threshold: P95."`
-	MaxP99     *time.Duration `name:"max-p99" env:"WEIR_MAX_P99" least:"0s" placeholder:"TIME" help:"Threshold: P99."`
-	MaxP999    *time.Duration `name:"max-p999" env:"WEIR_MAX_P999" least:"0s" placeholder:"TIME" help:"Threshold: P99.9."`
-	MaxP9999   *time.Duration `name:"max-p9999" env:"WEIR_MAX_P9999" least:"0s" placeholder:"TIME" help:"Threshold: P99.99."`
-	MaxLatency *time.Duration `least:"0s" placeholder:"TIME" help:"Threshold: the slowest success."`
-	MaxFailed  *share         `placeholder:"SHARE" help:"Threshold: the most requests that may fail, such as 1%: all without success, rejections included (fewer than all)."`
-	MinGoodput float64        `least:"0" default:"0" placeholder:"RPS" help:"Threshold: the least successes per second, answered in time (${default})."`
+	MaxP50     *time.Duration `name:"max-p50" env:"WEIR_MAX_P50" least:"0s" placeholder:"TIME" help:"The most that P50 may be, the median latency of the successes."`
+	MaxP75     *time.Duration `name:"max-p75" env:"WEIR_MAX_P75" least:"0s" placeholder:"TIME" help:"The most that P75 may be."`
+	MaxP90     *time.Duration `name:"max-p90" env:"WEIR_MAX_P90" least:"0s" placeholder:"TIME" help:"The most that P90 may be."`
+	MaxP95     *time.Duration `name:"max-p95" env:"WEIR_MAX_P95" least:"0s" placeholder:"TIME" help:"The most that P95 may be."`
+	MaxP99     *time.Duration `name:"max-p99" env:"WEIR_MAX_P99" least:"0s" placeholder:"TIME" help:"The most that P99 may be."`
+	MaxP999    *time.Duration `name:"max-p999" env:"WEIR_MAX_P999" least:"0s" placeholder:"TIME" help:"The most that P99 may be.9."`
+	MaxP9999   *time.Duration `name:"max-p9999" env:"WEIR_MAX_P9999" least:"0s" placeholder:"TIME" help:"The most that P99 may be.99."`
+	MaxLatency *time.Duration `least:"0s" placeholder:"TIME" help:"The most that the slowest success may take."`
+	MaxFailed  *share         `placeholder:"SHARE" help:"The most requests that may fail, such as 1%: all without success, rejections included (fewer than all)."`
+	MinGoodput float64        `least:"0" default:"0" placeholder:"RPS" help:"The least successes per second, answered in time (${default})."`
 }
 
 // thresholds returns what the flags say; given reports whether there is any.
@@ -92,12 +92,11 @@ func (c *loadThresholds) thresholds() (t report.Thresholds, given bool) {
 
 // loadOutput are the flags for the results.
 type loadOutput struct {
-	Report         []string `sep:"none" placeholder:"FILE" help:"Write the result into this file, by its ending: .json (for weir load compare), .html (a page with plots) or .hgrm (percentiles as HdrHistogram plots them); can be repeated."`
-	Trace          string   `placeholder:"FILE" help:"Write a CSV line for each request."`
-	Metrics        string   `placeholder:"ADDR" help:"Serve metrics for Prometheus at this address, under /metrics, during the run."`
-	JSON           bool     `name:"json" help:"Print the result as JSON."`
-	Quiet          bool     `help:"Do not show progress."`
-	IOwnThisTarget bool     `name:"i-own-this-target" help:"Allow a target that is not this machine. Use this only for your own services."`
+	Report  []string `sep:"none" placeholder:"FILE" help:"Write the result into this file, by its ending: .json (for weir load compare), .html (a page with plots) or .hgrm (percentiles as HdrHistogram plots them); can be repeated."`
+	Trace   string   `placeholder:"FILE" help:"Write a CSV line for each request."`
+	Metrics string   `placeholder:"ADDR" help:"Serve metrics for Prometheus at this address, under /metrics, during the run."`
+	JSON    bool     `name:"json" help:"Print the result as JSON."`
+	Quiet   bool     `help:"Do not show progress."`
 }
 
 // loadOutputs gets the records of a run.

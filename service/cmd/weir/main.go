@@ -34,9 +34,7 @@ type commands struct {
 	Version kong.VersionFlag `env:"-" help:"Print the version, the commit and the Go version."`
 }
 
-const description = `weir protects services from overload: it keeps the work in flight at what a service can bear (Little's law, N = X·R).
-
-Every flag can also be set by an environment variable: --max-wait is WEIR_MAX_WAIT.`
+const description = `weir protects services from overload: it keeps the work in flight at what a service can bear (Little's law, N = X·R).`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -92,7 +90,8 @@ func options() []kong.Option {
 	return []kong.Option{
 		kong.Name("weir"), kong.Description(description), kong.DefaultEnvars("WEIR"),
 		kong.Vars{"version": version(buildInfo()), "policies": policyNames(), "rows": rowNames(), "quiet": sla.Quiet.String()},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ValueFormatter(withOwnVariables),
+		kong.ExplicitGroups(groups), kong.PostBuild(arrange),
 	}
 }
 

@@ -5,8 +5,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -108,6 +110,38 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// The help of each command fits a terminal, and its flags without a group, which come first, fit a screen.
+func TestHelpIsReadable(t *testing.T) {
+	t.Setenv("COLUMNS", "80")
+	parser, err := kong.New(&commands{}, options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range parser.Model.Leaves(true) {
+		_, help, _ := weir(t, append(strings.Fields(command.Path()), "--help")...)
+		for line := range strings.Lines(help) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("weir %s --help has a line of %d characters: %s", command.Path(), n, line)
+			}
+		}
+		first, last := 0, -1
+		for _, flag := range command.Flags {
+			if flag.Group == nil {
+				first++
+				continue
+			}
+			at := slices.IndexFunc(groups, func(g kong.Group) bool { return g == *flag.Group })
+			if at < last || at < 0 {
+				t.Errorf("weir %s --%s: its group %q is not in its place", command.Path(), flag.Name, flag.Group.Title)
+			}
+			last = at
+		}
+		if first > 15 {
+			t.Errorf("weir %s has %d flags without a group", command.Path(), first)
+		}
+	}
+}
+
 // Every flag can be set by an environment variable.
 func TestEnvironment(t *testing.T) {
 	parser, err := kong.New(&commands{}, options()...)
@@ -118,7 +152,7 @@ func TestEnvironment(t *testing.T) {
 	for _, command := range parser.Model.Children {
 		for _, flag := range command.Flags {
 			n++
-			want := "WEIR_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+			want := variable(flag.Name)
 			if flag.Name == "port" {
 				want = "PORT" // Kubernetes sets WEIR_PORT for a Service named weir
 			}

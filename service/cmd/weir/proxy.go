@@ -27,32 +27,32 @@ type proxyCmd struct {
 	Listen string   `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients (${default})."`
 	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
 
-	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
-	Pprof     bool     `help:"Serve /debug/pprof/ to operators."`
+	AdminHost []string `placeholder:"NAME" group:"operators" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
+	Pprof     bool     `group:"operators" help:"Serve /debug/pprof/ to operators."`
 
 	proxyRules `embed:""`
 
 	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it; for comparison, also aimd, vegas or gradient2. With --rules: of the requests that no class with a limit has (${default})."`
-	InitialLimit int           `least:"0" default:"0" placeholder:"N" help:"Initial limit, unless it is a number; 0: 10, or the bound that is nearer (${default})."`
-	MinLimit     int           `default:"1" placeholder:"N" help:"Lower bound of the limit, unless it is a number (${default})."`
-	MaxLimit     int           `default:"10000" placeholder:"N" help:"Upper bound of the limit, unless it is a number (${default})."`
+	InitialLimit int           `least:"0" default:"0" placeholder:"N" group:"limit" help:"Initial limit, unless it is a number; 0: 10, or the bound that is nearer (${default})."`
+	MinLimit     int           `default:"1" placeholder:"N" group:"limit" help:"Lower bound of the limit, unless it is a number (${default})."`
+	MaxLimit     int           `default:"10000" placeholder:"N" group:"limit" help:"Upper bound of the limit, unless it is a number (${default})."`
 	MaxHealthy   time.Duration `least:"0s" name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto and aimd: a longer response time of the origin is overload; 0: auto decides (${default})."`
-	SplitRoutes  bool          `negatable:"" default:"true" help:"With --limit=auto: give routes limits of their own whose requests take at least twice as long as the others, and a tenth of the time of all, eight at most. They are found by the paths of requests. Not with a --max-limit below 10000, which bounds all requests (${default})."`
-	SlowStart    time.Duration `least:"0s" default:"0s" placeholder:"TIME" help:"After one to two times this time without use, and at first, the limit begins at a tenth, and doubles while requests succeed: for an origin that is slow while its caches are cold; 0: never (${default})."`
-	MaxPressure  float64       `least:"0" most:"0.99" default:"0" placeholder:"SHARE" help:"The share of the time in which work may wait for the processor, such as 0.4. Above it, a rising part of the requests is rejected, the least important first: for an origin on the same machine. 0: no bound (${default})."`
-	PressureFile string        `default:"/proc/pressure/cpu" placeholder:"FILE" help:"The pressure on the processor: of the machine, or a cgroup's cpu.pressure (${default})."`
+	SplitRoutes  bool          `negatable:"" default:"true" group:"limit" help:"With --limit=auto: give routes limits of their own whose requests take at least twice as long as the others, and a tenth of the time of all, eight at most. They are found by the paths of requests. Not with a --max-limit below 10000, which bounds all requests (${default})."`
+	SlowStart    time.Duration `least:"0s" default:"0s" placeholder:"TIME" group:"limit" help:"After one to two times this time without use, and at first, the limit begins at a tenth, and doubles while requests succeed: for an origin that is slow while its caches are cold; 0: never (${default})."`
+	MaxPressure  float64       `least:"0" most:"0.99" default:"0" placeholder:"SHARE" group:"limit" help:"The share of the time in which work may wait for the processor, such as 0.4. Above it, a rising part of the requests is rejected, the least important first: for an origin on the same machine. 0: no bound (${default})."`
+	PressureFile string        `default:"/proc/pressure/cpu" placeholder:"FILE" group:"limit" help:"The pressure on the processor: of the machine, or a cgroup's cpu.pressure (${default})."`
 	Queue        int           `least:"0" default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; 0: none (${default})."`
 	MaxWait      time.Duration `least:"0s" default:"500ms" placeholder:"TIME" help:"Maximum time a request may wait; 0: until its client gives up (${default})."`
 
 	Timeout        time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"Maximum response time of the origin. Exceeding it counts as overload. Set it slightly below the time-out of your clients. 0: no time-out (${default})."`
-	AbandonedHold  time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"How long a request whose client has left still counts as in flight, unless the origin answers earlier; 0: not at all (${default})."`
-	ClientTimeout  time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"How long a client may take to send a request or to read an answer; 0: no time-out (${default})."`
-	LongLived      int           `least:"0" default:"2000" placeholder:"N" help:"Maximum number of long-lived exchanges, such as WebSockets, event streams and slow downloads, that do not count as in flight. One address may have half of them, and at most as many as are free. Beyond that, they count as in flight, and are ended while the limit is reached; 0: all count, and none is ended (${default})."`
-	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Maximum number of client connections. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503 (${default})."`
-	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
-	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long to wait for requests in flight (${default})."`
+	AbandonedHold  time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"bounds" help:"How long a request whose client has left still counts as in flight, unless the origin answers earlier; 0: not at all (${default})."`
+	ClientTimeout  time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"bounds" help:"How long a client may take to send a request or to read an answer; 0: no time-out (${default})."`
+	LongLived      int           `least:"0" default:"2000" placeholder:"N" group:"bounds" help:"Maximum number of long-lived exchanges, such as WebSockets, event streams and slow downloads, that do not count as in flight. One address may have half of them, and at most as many as are free. Beyond that, they count as in flight, and are ended while the limit is reached; 0: all count, and none is ended (${default})."`
+	MaxConnections int           `least:"1" default:"10000" placeholder:"N" group:"bounds" help:"Maximum number of client connections. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503 (${default})."`
+	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" group:"stop" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
+	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"stop" help:"After that: how long to wait for requests in flight (${default})."`
 	proxyWire      `embed:""`
-	proxyUpstream  `embed:""`
+	proxyUpstream  `embed:"" group:"upstream"`
 	LogLevel       slog.Level `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
 }
 

@@ -18,7 +18,7 @@ import (
 type proxyRules struct {
 	Rules         string        `placeholder:"FILE" help:"Rates per client, limits per class of routes, priorities, tenants, deadlines and caches: a YAML file (docs/proxy.md; weir check --proxy --reference explains its fields). Changes are loaded automatically, and upon SIGHUP or POST /-/reload."`
 	Shadow        bool          `help:"Decide and count, but reject no request, let none wait, and answer none from a cache."`
-	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How often to compare the content of --rules. Size and time are compared five times a second (${default})."`
+	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How often to compare the content of --rules. Size and time are compared five times a second (${default})."`
 }
 
 // loader returns the function that loads the rules, and logs warnings about them; nil without a file.

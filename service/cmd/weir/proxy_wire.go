@@ -28,23 +28,23 @@ import (
 
 // proxyWire configures the connections of a proxy with clients and origins.
 type proxyWire struct {
-	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Serve TLS to clients with this certificate and its chain. Clients may speak HTTP/2, with TLS or without. All files for TLS are loaded again when they change, and upon SIGHUP."`
-	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"The private key of --tls-cert."`
-	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Accept only clients with a certificate that this authority has signed."`
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" group:"tls" help:"Serve TLS to clients with this certificate and its chain. Clients may speak HTTP/2, with TLS or without. All files for TLS are loaded again when they change, and upon SIGHUP."`
+	TLSKey      string `name:"tls-key" placeholder:"FILE" group:"tls" help:"The private key of --tls-cert."`
+	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" group:"tls" help:"Accept only clients with a certificate that this authority has signed."`
 
-	OriginCA         string `name:"origin-ca" placeholder:"FILE" help:"Accept https origins with a certificate that this authority has signed, instead of those of the system."`
-	OriginCert       string `name:"origin-cert" placeholder:"FILE" help:"Show this certificate to https origins that ask for one."`
-	OriginKey        string `name:"origin-key" placeholder:"FILE" help:"The private key of --origin-cert."`
-	OriginServerName string `placeholder:"NAME" help:"The name in the certificate of https origins, if it is not that of their URL."`
+	OriginCA         string `name:"origin-ca" placeholder:"FILE" group:"origin" help:"Accept https origins with a certificate that this authority has signed, instead of those of the system."`
+	OriginCert       string `name:"origin-cert" placeholder:"FILE" group:"origin" help:"Show this certificate to https origins that ask for one."`
+	OriginKey        string `name:"origin-key" placeholder:"FILE" group:"origin" help:"The private key of --origin-cert."`
+	OriginServerName string `placeholder:"NAME" group:"origin" help:"The name in the certificate of https origins, if it is not that of their URL."`
 
-	Trust         []string `placeholder:"CIDR" help:"Networks or addresses of the proxies in front of this one. Of their requests, X-Forwarded-For, -Host, -Proto and Forwarded are kept, and the client's address counts for rules and shares. Of others, they are replaced."`
-	TrustHeader   string   `default:"X-Forwarded-For" placeholder:"NAME" help:"Header in which the proxies of --trust report their clients: X-Forwarded-For, Forwarded, or one with a single address, such as X-Real-IP. They must append to it or replace it (${default})."`
-	ProxyProtocol bool     `help:"The proxies of --trust send the header of the PROXY protocol, version 1 or 2, before each connection. Connections of others have none."`
+	Trust         []string `placeholder:"CIDR" group:"front" help:"Networks or addresses of the proxies in front of this one. Of their requests, X-Forwarded-For, -Host, -Proto and Forwarded are kept, and the client's address counts for rules and shares. Of others, they are replaced."`
+	TrustHeader   string   `default:"X-Forwarded-For" placeholder:"NAME" group:"front" help:"Header in which the proxies of --trust report their clients: X-Forwarded-For, Forwarded, or one with a single address, such as X-Real-IP. They must append to it or replace it (${default})."`
+	ProxyProtocol bool     `group:"front" help:"The proxies of --trust send the header of the PROXY protocol, version 1 or 2, before each connection. Connections of others have none."`
 
-	HeaderTimeout time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a client may take to send the header of the PROXY protocol, for the handshake of TLS, and for the header of a request (${default})."`
-	IdleTimeout   time.Duration `least:"1ms" default:"2m" placeholder:"TIME" help:"How long a connection of a client may stay without a request (${default})."`
-	MaxHeader     settings.Size `least:"1024" default:"64KiB" placeholder:"SIZE" help:"Maximum size of a request's header (${default})."`
-	MaxBody       settings.Size `least:"0" default:"0" placeholder:"SIZE" help:"Maximum size of a request's body; a larger one gets 413; 0: no bound (${default})."`
+	HeaderTimeout time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How long a client may take to send the header of the PROXY protocol, for the handshake of TLS, and for the header of a request (${default})."`
+	IdleTimeout   time.Duration `least:"1ms" default:"2m" placeholder:"TIME" group:"bounds" help:"How long a connection of a client may stay without a request (${default})."`
+	MaxHeader     settings.Size `least:"1024" default:"64KiB" placeholder:"SIZE" group:"bounds" help:"Maximum size of a request's header (${default})."`
+	MaxBody       settings.Size `least:"0" default:"0" placeholder:"SIZE" group:"bounds" help:"Maximum size of a request's body; a larger one gets 413; 0: no bound (${default})."`
 }
 
 // A wire has the files and the trusted networks of a proxyWire.

@@ -24,25 +24,26 @@ type serveCmd struct {
 	GRPC   string `name:"grpc-listen" placeholder:"ADDR" help:"Address for gRPC alone: Envoy's rate-limit service. --listen serves it too, over HTTP/2, with more processor time."`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for operators: the status page, /-/ready, /-/reload, /metrics and more. Keep it private (${default})."`
 
-	Rules             string `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files, of weir or of envoyproxy/ratelimit. Changes are loaded automatically."`
-	GetDecides        bool   `help:"With --rules: let GET /rate/{key} take tokens, as POST does. Without --rules, GET always does, as in GoCC."`
-	NoRatelimitFields bool   `help:"Omit the header fields RateLimit and RateLimit-Policy from answers."`
+	Rules             string        `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files, of weir or of envoyproxy/ratelimit. Changes are loaded automatically."`
+	Memory            settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Memory for the counts of keys (${default})."`
+	GetDecides        bool          `group:"answers" help:"With --rules: let GET /rate/{key} take tokens, as POST does. Without --rules, GET always does, as in GoCC."`
+	NoRatelimitFields bool          `group:"answers" help:"Omit the header fields RateLimit and RateLimit-Policy from answers."`
 
 	daemon.Config           `embed:""`
-	config.RateLimitOptions `embed:""`
+	config.RateLimitOptions `embed:"" group:"envoy"`
 	serveRuntime            `embed:""`
 
-	ConfigFile          string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" help:"Rules in GoCC's JSON format, instead of --rules."`
-	GoCC                bool   `name:"gocc" help:"The defaults of GoCC for flags that are not given: --log-format json, --log-includes-source, --requests-can-set-rate, --requests-can-mod-queue and --port 8080."`
-	config.GoCCDefaults `embed:""`
-	serveOwn            `embed:""`
-	serveStore          `embed:""`
-	serveUpstream       `embed:""`
-	servePeers          `embed:""`
-	serveBound          `embed:""`
-	serveLog            `embed:""`
+	ConfigFile          string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" group:"gocc" help:"Rules in GoCC's JSON format, instead of --rules."`
+	GoCC                bool   `name:"gocc" group:"gocc" help:"The defaults of GoCC for flags that are not given: --log-format json, --log-includes-source, --requests-can-set-rate, --requests-can-mod-queue and --port 8080."`
+	config.GoCCDefaults `embed:"" group:"gocc"`
+	serveOwn            `embed:"" group:"gocc"`
+	serveStore          `embed:"" group:"store"`
+	serveUpstream       `embed:"" group:"upstream"`
+	servePeers          `embed:"" group:"peers"`
+	serveBound          `embed:"" group:"bounds"`
+	serveLog            `embed:"" group:"log"`
 
-	serveBenchmark `embed:""`
+	serveBenchmark `embed:"" group:"benchmark"`
 
 	ServerType string `short:"s" hidden:"" env:"WEIR_SERVER_TYPE,SERVER_TYPE" help:"Accepted for compatibility with GoCC, without effect: HTTP/1.1 and HTTP/2 are always served."`
 }

@@ -42,7 +42,6 @@ func (c *serveCmd) useRuntime() {
 
 // serveBound bounds what the server holds.
 type serveBound struct {
-	Memory     settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
 	MaxWaiting int           `least:"0" default:"20000" placeholder:"N" help:"Requests of all keys that may wait at once; 0: none (${default})."`
 	MaxLeases  int           `least:"1" default:"100000" placeholder:"N" help:"Leases of all keys that may be held at once (${default})."`
 	MaxKey     int           `least:"1" default:"1024" placeholder:"BYTES" help:"Maximum length of a key (${default})."`

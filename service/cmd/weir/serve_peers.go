@@ -16,7 +16,7 @@ import (
 
 // servePeers configures the other instances that share keys with this one.
 type servePeers struct {
-	PeerURLs       []string      `name:"peers" aliases:"instance-urls" short:"i" env:"WEIR_PEERS,WEIR_INSTANCE_URLS,INSTANCE_URLS" placeholder:"URL,..." help:"Share keys with these instances of weir serve, without a store: each key has one owner, which decides. All instances need the same list: the URL of each (this one may be among them), dns+http://NAME:PORT for all addresses of a name, or kubernetes://SERVICE:PORT for the pods of a Service. List three or more: of two, one that has lost the other decides by half of each limit. It changes the default of --listen to :8080."`
+	PeerURLs       []string      `name:"peers" aliases:"instance-urls" short:"i" env:"WEIR_PEERS,WEIR_INSTANCE_URLS,INSTANCE_URLS" placeholder:"URL" help:"Share keys with these instances of weir serve, without a store: each key has one owner, which decides. All instances need the same list: the URL of each (this one may be among them), dns+http://NAME:PORT for all addresses of a name, or kubernetes://SERVICE:PORT for the pods of a Service. List three or more: of two, one that has lost the other decides by half of each limit. It changes the default of --listen to :8080."`
 	Self           string        `placeholder:"URL" help:"With --peers: the URL (in Kubernetes, the pod) that is this instance. If empty, it is found."`
 	PeerSecretFile string        `placeholder:"FILE" help:"With --peers: a file with a secret of 16 bytes or more, the same for all. Without one, every client may act as a peer."`
 	PeerSecret     string        `hidden:"" env:"WEIR_PEER_SECRET" help:"The secret itself, for environments without files."`

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/figure"
+	"github.com/weir-go/weir/service/internal/lab/scenario"
 	"github.com/weir-go/weir/service/internal/lab/trace"
 	"github.com/weir-go/weir/service/internal/terminal"
 )
 
 type simCmd struct {
-	Files []string `arg:"" name:"file" placeholder:"FILE" help:"Scenario files, such as service/scenarios/*.yaml."`
+	Files []string `arg:"" optional:"" name:"file" placeholder:"FILE" help:"Scenario files in YAML (docs/sim.md), such as service/scenarios/*.yaml."`
 
 	Seed    *uint64 `placeholder:"N" help:"Seed of the random numbers, instead of the seeds in the files."`
 	Variant string  `placeholder:"NAME" help:"Run only the variants whose names contain this text."`
@@ -23,10 +24,24 @@ type simCmd struct {
 	Format  string  `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Format of the plots: svg or png (${default})."`
 	Trace   string  `placeholder:"FILE" help:"Write a CSV line for each call. Needs a single run: select it with --variant."`
 	JSON    bool    `name:"json" help:"Print the results as JSON, including their time series."`
+
+	Reference bool `help:"Explain each field of scenario files, and end."`
+	Schema    bool `help:"Print a JSON schema of scenario files, for editors, and end."`
 }
 
-// Run simulates the files and prints a table for each.
+// Run simulates the files and prints a table for each, or prints what a file may have.
 func (c *simCmd) Run(ctx context.Context, std streams) error {
+	switch ends := c.Schema || c.Reference; {
+	case c.Schema && c.Reference, ends && len(c.Files) > 0:
+		return usagef("give scenario files, --reference or --schema: each by itself")
+	case !ends && len(c.Files) == 0:
+		return usagef(`expected "<file> ...": scenario files, such as service/scenarios/capacity.yaml; --reference explains them`)
+	case c.Schema:
+		return printJSON(std.Out, scenario.Schema())
+	case c.Reference:
+		_, err := io.WriteString(std.Out, scenario.Lines())
+		return err
+	}
 	var figures []*figure.Figure
 	loaded := make(chan error, 1)
 	go func() {

@@ -83,6 +83,7 @@ func TestSimErrors(t *testing.T) {
 		want string
 	}{
 		{2, []string{}, `expected "<file> ..."`},
+		{2, []string{good, "--schema"}, "give scenario files, --reference or --schema: each by itself"},
 		{1, []string{filepath.Join(dir, "none.yaml")}, "none.yaml: no such file"},
 		{1, []string{bad}, "bad.yaml:9:5: clients[0].rat: unknown field; known are arrivals"},
 		{2, []string{good, "--format", "gif"}, "--format"},
@@ -96,6 +97,18 @@ func TestSimErrors(t *testing.T) {
 		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
 			t.Errorf("weir sim %v: %d, %q, %q: want %d and %q", tt.args, code, stdout, stderr, tt.code, tt.want)
 		}
+	}
+}
+
+// The fields of a file are printed without a file.
+func TestSimReference(t *testing.T) {
+	code, stdout, stderr := weir(t, "sim", "--reference")
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "\nlayers[].guard.limit.backoff (number; default: 0.8)\n") {
+		t.Errorf("--reference: %d, %q, %.500q", code, stderr, stdout)
+	}
+	code, stdout, stderr = weir(t, "sim", "--schema")
+	if code != 0 || stderr != "" || !json.Valid([]byte(stdout)) || !strings.Contains(stdout, `"backoff": {`) {
+		t.Errorf("--schema: %d, %q, %.500q", code, stderr, stdout)
 	}
 }
 

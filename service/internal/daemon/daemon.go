@@ -40,29 +40,29 @@ type Config struct {
 
 	API httpapi.Config `kong:"-"` // without Authorize
 
-	Ports     int            `kong:"-"` // listeners of callers; if zero, 1
-	RateLimit grpcapi.Config `embed:""` // without the fields that are not flags
+	Ports     int            `kong:"-"`               // listeners of callers; if zero, 1
+	RateLimit grpcapi.Config `embed:"" group:"envoy"` // without the fields that are not flags
 
-	AssignmentTTL  time.Duration `name:"assignment-ttl" aliases:"rlqs-ttl" env:"WEIR_ASSIGNMENT_TTL,WEIR_RLQS_TTL" least:"1s" default:"30s" placeholder:"TIME" help:"How long a leaf may use a rate that it was assigned without another exchange; for Envoy's rate limit quota service, at least twice its reporting interval. With away: share in a rule, a crashed leaf withholds its safe share for 10 times as long (${default})."`
-	MaxAssignments int           `least:"1" default:"500000" placeholder:"N" help:"Assignments at once, of all keys of all leaves. Each takes 300 bytes, or 750 if no other leaf uses the key, besides --memory. One leaf, or the leaves of a token for some keys, have at most half of them (${default})."`
+	AssignmentTTL  time.Duration `name:"assignment-ttl" aliases:"rlqs-ttl" env:"WEIR_ASSIGNMENT_TTL,WEIR_RLQS_TTL" least:"1s" default:"30s" placeholder:"TIME" group:"leaves" help:"How long a leaf may use a rate that it was assigned without another exchange; for Envoy's rate limit quota service, at least twice its reporting interval. With away: share in a rule, a crashed leaf withholds its safe share for 10 times as long (${default})."`
+	MaxAssignments int           `least:"1" default:"500000" placeholder:"N" group:"leaves" help:"Assignments at once, of all keys of all leaves. Each takes 300 bytes, or 750 if no other leaf uses the key, besides --memory. One leaf, or the leaves of a token for some keys, have at most half of them (${default})."`
 
 	LoadRules func() (*config.Rules, error) `kong:"-"` // called again for each reload
 	RulesPath string                        `kong:"-"` // the file or directory that LoadRules reads
 
 	Tokens        string        `placeholder:"FILE" help:"A YAML file with the tokens of clients and what each may do. Without it, every client may use every endpoint."`
 	State         string        `placeholder:"FILE" help:"Save counts and leases to this file, and restore them at the next start."`
-	StateInterval time.Duration `least:"1s" default:"10s" placeholder:"TIME" help:"How often to save the state while the server runs, in case it crashes. Saving takes at most 1 % of the time (${default})."`
-	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How often to compare the content of files. Sizes and times are compared five times a second (${default})."`
+	StateInterval time.Duration `least:"1s" default:"10s" placeholder:"TIME" group:"stop" help:"How often to save the state while the server runs, in case it crashes. Saving takes at most 1 % of the time (${default})."`
+	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How often to compare the content of files. Sizes and times are compared five times a second (${default})."`
 
-	TLS       TLS       `embed:""`
-	Operators Operators `embed:""`
+	TLS       TLS       `embed:"" group:"tls"`
+	Operators Operators `embed:"" group:"operators"`
 
-	Transport      string        `default:"std" enum:"std,inline" placeholder:"HOW" help:"Server of HTTP at --listen: std is Go's; inline answers requests that do not wait on the goroutine of their connection, for much less processor time, if this instance has neither a store nor peers nor an upstream, and leaves all else to std (${default})."`
-	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once, at each listener. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503. Half as many requests may wait over all connections, a quarter decide without waiting, an eighth settle, renew or give back (${default})."`
-	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
-	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
-	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long waiting requests may still wait for their turn (${default})."`
-	Drain          string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
+	Transport      string        `default:"std" enum:"std,inline" placeholder:"HOW" group:"bounds" help:"Server of HTTP at --listen: std is Go's; inline answers requests that do not wait on the goroutine of their connection, for much less processor time, if this instance has neither a store nor peers nor an upstream, and leaves all else to std (${default})."`
+	MaxConnections int           `least:"1" default:"10000" placeholder:"N" group:"bounds" help:"Connections of callers at once, at each listener. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503. Half as many requests may wait over all connections, a quarter decide without waiting, an eighth settle, renew or give back (${default})."`
+	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
+	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" group:"stop" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
+	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"stop" help:"After that: how long waiting requests may still wait for their turn (${default})."`
+	Drain          string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" group:"stop" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
 
 	LogAnswers [6]bool                `kong:"-"` // whether to log answers, by the first digit of the status
 	Log        *slog.Logger           `kong:"-"`

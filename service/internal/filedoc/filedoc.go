@@ -14,6 +14,7 @@ type Kind string
 const (
 	Text     Kind = "text"
 	Number   Kind = "whole number"
+	Real     Kind = "number"
 	Share    Kind = "number from 0 to below 1"
 	Duration Kind = "duration"
 	Rate     Kind = "rate"
@@ -22,6 +23,7 @@ const (
 	Flag     Kind = "`true` or `false`"
 	List     Kind = "list"
 	Texts    Kind = "text, or a list of texts"
+	Reals    Kind = "list of numbers"
 	Map      Kind = "texts by name"
 	Numbers  Kind = "whole numbers by name"
 	Object   Kind = "mapping"
@@ -31,9 +33,10 @@ const (
 type Field struct {
 	Path    string // rules[].concurrency.ttl; without a point and [] if it is at the top
 	Kind    Kind
+	Type    string   // the values in words; if empty, the Kind says it
 	Unit    string   // of a Number: tokens
 	Values  []string // of an Enum, or what a Number can be besides
-	Least   int64    // of a Number
+	Least   int64    // of a Number; of a Duration, < 0 if it may be negative
 	Most    int64    // of a Number; 0 if it has no bound
 	Default string   // in words; empty if the key must be given, or has none
 	Example string   // a value in YAML
@@ -47,6 +50,8 @@ func (f Field) typed() string {
 		values = append(values, "`"+v+"`")
 	}
 	switch {
+	case f.Type != "":
+		return f.Type
 	case f.Kind == Enum:
 		return strings.Join(values, ", ")
 	case f.Unit != "":
@@ -112,7 +117,7 @@ func Schema(fields []Field) map[string]any {
 				in = items(in)
 			}
 		}
-		in["properties"].(map[string]any)[parts[len(parts)-1]] = f.schema()
+		in["properties"].(map[string]any)[parts[len(parts)-1]] = f.Schema()
 	}
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	return root
@@ -138,7 +143,8 @@ const (
 	period   = `(s|m|h|d|second|minute|hour|day|week|month|[0-9]+d|(` + duration + `)+)`
 )
 
-func (f Field) schema() map[string]any {
+// Schema returns the JSON schema of the values of the field.
+func (f Field) Schema() map[string]any {
 	s := map[string]any{"description": strings.ReplaceAll(f.Text, "`", "")}
 	text := []string{"string", "number", "boolean"} // a text need not be quoted
 	switch f.Kind {
@@ -153,10 +159,18 @@ func (f Field) schema() map[string]any {
 		if len(f.Values) > 0 {
 			s["anyOf"] = []any{number, map[string]any{"enum": f.Values}}
 		}
+	case Real:
+		s["type"] = []string{"number", "null"}
+	case Reals:
+		s["type"], s["items"] = "array", map[string]any{"type": "number"}
 	case Share:
 		s["type"], s["minimum"], s["exclusiveMaximum"] = []string{"number", "null"}, 0, 1
 	case Duration:
-		s["anyOf"] = []any{map[string]any{"type": "string", "pattern": `^\+?(` + duration + `)+$`}, map[string]any{"const": 0}}
+		sign := `\+?`
+		if f.Least < 0 {
+			sign = `[+-]?`
+		}
+		s["anyOf"] = []any{map[string]any{"type": "string", "pattern": "^" + sign + "(" + duration + ")+$"}, map[string]any{"const": 0}}
 	case Rate:
 		s["type"], s["pattern"] = "string", `^([0-9]+ */ *`+period+`)?$`
 	case Size:

@@ -12,16 +12,9 @@ import (
 
 // ServiceTime is a distribution of service times. The zero value is always 0.
 type ServiceTime struct {
-	Mean time.Duration `yaml:"mean" json:"mean"`
-	// Distribution is "constant" (also if empty), "normal", "half-normal", "exponential"
-	// or "lognormal". A half-normal is a least time plus the absolute value of a normal
-	// variable with the mean 0.
-	Distribution string `yaml:"distribution" json:"distribution,omitempty"`
-	// CV is the coefficient of variation, standard deviation / mean, of a
-	// normal (at most 0.3: beyond, too much of it is negative), a half-normal (at most
-	// 0.75: beyond, the least time is negative) or a lognormal (at most 10), which must
-	// be given. A constant has 0 and an exponential 1, also if this is 0.
-	CV float64 `yaml:"cv" json:"cv,omitempty"`
+	Mean         time.Duration `yaml:"mean" json:"mean" default:"0s" example:"50ms" help:"Mean time."`
+	Distribution string        `yaml:"distribution" json:"distribution,omitempty" enum:"constant,normal,half-normal,exponential,lognormal" default:"constant" example:"lognormal" help:"Distribution of the time. A half-normal is a least time plus the absolute value of a normal variable with the mean 0."`
+	CV           float64       `yaml:"cv" json:"cv,omitempty" default:"0 of a constant, 1 of an exponential" example:"0.25" help:"Coefficient of variation, standard deviation / mean, which must be given for a normal (at most 0.3), a half-normal (at most 0.75) and a lognormal (at most 10)."`
 }
 
 // A FieldError reports a field that is out of range.

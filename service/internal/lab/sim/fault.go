@@ -9,9 +9,9 @@ import (
 // A Flap has faults come and go: they occur during the first For of each Every,
 // from First on. The zero Flap lets them occur all the time.
 type Flap struct {
-	First time.Duration `yaml:"first"` // beginning of the first period
-	Every time.Duration `yaml:"every"` // period; > For
-	For   time.Duration `yaml:"for"`   // > 0
+	First time.Duration `yaml:"first" default:"0s" example:"1m" help:"Beginning of the first period with faults."`
+	Every time.Duration `yaml:"every" required:"true" example:"20s" help:"Time from one such period to the next; longer than for."`
+	For   time.Duration `yaml:"for" required:"true" example:"5s" help:"Length of such a period, > 0."`
 }
 
 // on reports whether faults occur at an instant.

@@ -16,26 +16,18 @@ type Instances []Group
 
 // A Group is a number of equal instances.
 type Group struct {
-	Name   string  `yaml:"name"`             // of the group, in results. If empty, its instances are numbered
-	Count  int     `yaml:"count" max:"1000"` // of instances. If zero, 1
-	Weight float64 `yaml:"weight" max:"1e6"` // share of each in the load, beside the other instances. If zero, 1
-	// Classes are the classes of calls that the group gets. If empty, it gets
-	// the calls of the classes that no group names.
-	Classes []string `yaml:"classes"`
-	Limit   *Limit   `yaml:"limit"` // of the group. If nil, the Guard's
+	Name    string   `yaml:"name" default:"their numbers" example:"canary" help:"Names the instances in results."`
+	Count   int      `yaml:"count" max:"1000" default:"1" example:"8" help:"Number of instances."`
+	Weight  float64  `yaml:"weight" max:"1e6" default:"1" example:"0.5" help:"Share of each instance in the load, in proportion to the others."`
+	Classes []string `yaml:"classes" default:"the classes that no group names" example:"[search]" help:"Classes of calls that the group gets."`
+	Limit   *Limit   `yaml:"limit" default:"limit of the guard" example:"20" help:"Limit of the group."`
 
-	// Epoch is the instant that the clock of an instance shows at the beginning
-	// of the run; the n-th instance of the group adds n-1 times EpochEvery.
-	Epoch      time.Duration `yaml:"epoch"`
-	EpochEvery time.Duration `yaml:"epoch_every"`
-	// Skew is the error of the wall clock, of either sign. SkewSpread spreads
-	// the errors of the group evenly from Skew-SkewSpread to Skew+SkewSpread.
-	Skew       time.Duration `yaml:"skew" signed:"true"`
-	SkewSpread time.Duration `yaml:"skew_spread"`
-	// Start is the instant before which an instance gets no calls; the n-th
-	// instance of the group adds n-1 times StartEvery.
-	Start      time.Duration `yaml:"start"`
-	StartEvery time.Duration `yaml:"start_every"`
+	Epoch      time.Duration `yaml:"epoch" default:"0s" example:"100ms" help:"What the clock of an instance shows at the beginning of the run."`
+	EpochEvery time.Duration `yaml:"epoch_every" default:"0s" example:"10ms" help:"The n-th instance of the group adds n-1 times this."`
+	Skew       time.Duration `yaml:"skew" signed:"true" default:"0s" example:"-20ms" help:"Error of the wall clock of the instances, of either sign."`
+	SkewSpread time.Duration `yaml:"skew_spread" default:"0s" example:"50ms" help:"Spreads the errors evenly, from skew - skew_spread to skew + skew_spread."`
+	Start      time.Duration `yaml:"start" default:"0s" example:"1m" help:"Instant before which an instance gets no calls."`
+	StartEvery time.Duration `yaml:"start_every" default:"0s" example:"5s" help:"The n-th instance of the group adds n-1 times this."`
 }
 
 // maxInstances bounds the instances of a guard.

@@ -15,14 +15,14 @@ import (
 // algorithm counts. In a file, a Limit is a number, a name, or a name and the fields of
 // its configuration.
 type Limit struct {
-	Name      string       `yaml:"name"`
-	N         int          `yaml:"n" max:"inf"` // of fixed
+	Name      string       `yaml:"name" required:"true" enum:"none,fixed,aimd,vegas,gradient2,auto" example:"auto" help:"Algorithm of the limit: fixed has n; none has no limit."`
+	N         int          `yaml:"n" max:"inf" default:"0" example:"20" help:"Of fixed: the limit in units."`
 	AIMD      AIMD         `yaml:"aimd"`
 	Vegas     limit.Config `yaml:"vegas"`
 	Gradient2 limit.Config `yaml:"gradient2"`
 	Auto      limit.Config `yaml:"auto"`
-	Window    bool         `yaml:"window"`     // show the algorithm a sample per second (package windowed)
-	SlowStart *SlowStart   `yaml:"slow_start"` // if nil, none
+	Window    bool         `yaml:"window" default:"false" example:"true" help:"Shows the algorithm one sample a second, as Envoy and Netflix do, instead of each request."`
+	SlowStart *SlowStart   `yaml:"slow_start" default:"none" example:"1m" help:"Begins below the limit after a time without use."`
 	// New, if not nil, returns the algorithm. Then the other fields have no effect.
 	New func() (limit.Algorithm, error) `yaml:"-"`
 }
@@ -30,13 +30,13 @@ type Limit struct {
 // AIMD configures limit.NewAIMD.
 type AIMD struct {
 	limit.Config `yaml:",inline"`
-	Backoff      float64 `yaml:"backoff"`
+	Backoff      float64 `yaml:"backoff" default:"0.8" example:"0.9" help:"Of aimd: factor of the limit after overload."`
 }
 
 // SlowStart configures limit.NewSlowStart. In a file, it may be Idle alone.
 type SlowStart struct {
-	Idle    time.Duration `yaml:"idle"`
-	Initial int           `yaml:"initial" max:"inf"`
+	Idle    time.Duration `yaml:"idle" required:"true" example:"1m" help:"Time without use after which the limit begins again."`
+	Initial int           `yaml:"initial" max:"inf" default:"a tenth of the limit" example:"5" help:"Limit to begin with."`
 }
 
 func (l Limit) algorithm() (alg limit.Algorithm, err error) {

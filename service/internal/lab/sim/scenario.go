@@ -12,95 +12,74 @@ import (
 // A Scenario has clients, and the layers that their requests go through. The clients
 // call the first layer. The YAML files under scenarios are Scenarios.
 type Scenario struct {
-	Name     string        `yaml:"name"`
-	Duration time.Duration `yaml:"duration"` // of the run, > 0
-	Warmup   time.Duration `yaml:"warmup"`   // the beginning, which is not measured; < Duration
-	Step     time.Duration `yaml:"step"`     // of the series. If zero, a 200th of Duration
-	Seed     uint64        `yaml:"seed"`     // of the random numbers
-	Layers   []Layer       `yaml:"layers"`
-	Clients  []Client      `yaml:"clients"`
+	Name     string        `yaml:"name" example:"One service" required:"true" help:"Names the scenario in tables and plots."`
+	Duration time.Duration `yaml:"duration" example:"5m" required:"true" help:"Virtual time of a run, > 0."`
+	Warmup   time.Duration `yaml:"warmup" default:"0s" example:"30s" help:"The beginning, which is not measured; shorter than the duration."`
+	Step     time.Duration `yaml:"step" default:"a 200th of the duration" example:"1s" help:"Time between the points of a plot."`
+	Seed     uint64        `yaml:"seed" default:"0" example:"7" help:"Seed of the random numbers. The same file and seed give the same results."`
+	Layers   []Layer       `yaml:"layers" required:"true" help:"The services that a request goes through, in their order: 1 to 16. The clients call the first one, and each calls the next."`
+	Clients  []Client      `yaml:"clients" required:"true" help:"The populations that send requests: 1 to 1000."`
 }
 
 // A Layer is a station with workers, and the guard in front of it, if any. A
 // request is admitted by the guard, waits for a worker, works, calls the next
 // layer while it holds its worker, and is answered.
 type Layer struct {
-	Name    string `yaml:"name"`
-	Guard   *Guard `yaml:"guard"`                                        // if nil, all requests are admitted
-	Workers int    `yaml:"workers" max:"1000000" zero:"as many as come"` // requests processed at once. If zero, unbounded
-	Queue   *int   `yaml:"queue" max:"inf"`                              // requests that wait for a worker; further ones are refused. If nil, unbounded
-	// Sharing lets all requests work at once, each at the speed Workers/N if there
-	// are N > Workers: a shared processor. Queue has no effect then.
-	Sharing bool `yaml:"sharing"`
+	Name    string `yaml:"name" default:"its number" example:"database" help:"Names the layer in tables, plots and variants."`
+	Guard   *Guard `yaml:"guard" default:"none: all requests are admitted" example:"{limit: auto, queue: 1000, max_wait: 500ms}" help:"The limiter in front of the layer."`
+	Workers int    `yaml:"workers" max:"1000000" zero:"as many as come" default:"as many as come" example:"10" help:"Requests that it processes at once."`
+	Queue   *int   `yaml:"queue" max:"inf" default:"no bound" example:"100" help:"Requests that may wait for a worker, after the guard; further ones are refused."`
+	Sharing bool   `yaml:"sharing" default:"false" example:"true" help:"All requests work at once, and share the workers as threads share processors: each has the speed workers/N if there are N > workers. The queue has no effect then."`
 
-	ServiceTime dist.ServiceTime `yaml:"service_time"` // of the layer's own work
-	Classes     map[string]Class `yaml:"classes"`      // instead, for the classes named
-	Contention  Contention       `yaml:"contention"`
-	Pause       Pause            `yaml:"pause"`
+	ServiceTime dist.ServiceTime `yaml:"service_time" default:"0s" example:"{mean: 50ms, distribution: exponential}" help:"Time of its own work for a request, without the calls of the next layer."`
+	Classes     map[string]Class `yaml:"classes" default:"one class" example:"{search: 200ms}" help:"The work of classes of requests, by their names, instead of the service time. The mix of a client says which classes it sends."`
+	Contention  Contention       `yaml:"contention" default:"not at all" example:"{sigma: 0.01, kappa: 0.0001}" help:"How much work slows down while other workers are busy (the Universal Scalability Law)."`
+	Pause       Pause            `yaml:"pause" default:"none" example:"{first: 30s, every: 10s, for: 200ms}" help:"Stops all work for a while, as a garbage collection does."`
 
-	// Faults are requests that end for reasons that are not load. They are
-	// drawn when a request arrives at the station. A faulty request waits for
-	// no worker and holds none.
-	FailureRate float64          `yaml:"failure_rate" max:"1"` // share that fails: an error that no guard takes for overload
-	RefuseRate  float64          `yaml:"refuse_rate" max:"1"`  // share that is refused, as if overloaded
-	HangRate    float64          `yaml:"hang_rate" max:"1"`    // share that gets no answer; with the other rates, at most 1
-	FailAfter   dist.ServiceTime `yaml:"fail_after"`           // how long a failure takes. If zero, no time
-	RefuseAfter dist.ServiceTime `yaml:"refuse_after"`         // how long a refusal takes. If zero, no time
-	// HangFor is how long a request hangs, whether its caller has left or not.
-	// If zero, it hangs until its caller leaves, but for at most a minute.
-	HangFor time.Duration `yaml:"hang_for"`
-	// FailWorks lets a request that fails wait for a worker, and hold it for
-	// FailAfter.
-	FailWorks bool `yaml:"fail_works"`
-	Flap      Flap `yaml:"flap"` // when faults occur
-	// FailingClasses are the classes with faults. If empty, all classes.
-	FailingClasses []string `yaml:"failing_classes"`
-	// Pods, if not zero, is the number of pods that requests are dealt to at
-	// random. Faults occur in BadPods of them. The good pods share the Workers.
-	Pods    int `yaml:"pods" max:"1000000"`
-	BadPods int `yaml:"bad_pods" max:"1000000"` // <= Pods
+	// Faults are requests that end for reasons that are not load. They are drawn when a request arrives at
+	// the station. A faulty request waits for no worker and holds none.
+	FailureRate    float64          `yaml:"failure_rate" max:"1" default:"0" example:"0.01" help:"Share of the requests that fail with an error that is not a sign of overload."`
+	RefuseRate     float64          `yaml:"refuse_rate" max:"1" default:"0" example:"0.2" help:"Share of the requests that are refused as if it were overloaded."`
+	HangRate       float64          `yaml:"hang_rate" max:"1" default:"0" example:"0.001" help:"Share of the requests that get no answer. With the other two rates, at most 1."`
+	FailAfter      dist.ServiceTime `yaml:"fail_after" default:"0s" example:"10ms" help:"Time until a failure."`
+	RefuseAfter    dist.ServiceTime `yaml:"refuse_after" default:"0s" example:"1ms" help:"Time until a refusal."`
+	HangFor        time.Duration    `yaml:"hang_for" default:"until its caller leaves, at most 1m" example:"30s" help:"How long a request hangs, whether its caller has left or not."`
+	FailWorks      bool             `yaml:"fail_works" default:"false" example:"true" help:"A request that fails waits for a worker, and holds it for fail_after."`
+	Flap           Flap             `yaml:"flap" default:"always" example:"{first: 1m, every: 20s, for: 5s}" help:"Faults occur in periods only."`
+	FailingClasses []string         `yaml:"failing_classes" default:"all classes" example:"[search]" help:"The classes of requests that have faults."`
+	Pods           int              `yaml:"pods" max:"1000000" default:"0: faults occur everywhere" example:"10" help:"Pods that requests are dealt to at random; faults occur in bad_pods of them, and the others share the workers."`
+	BadPods        int              `yaml:"bad_pods" max:"1000000" default:"0" example:"1" help:"Pods with faults, at most pods."`
 
-	// CancelAbandoned ends work after its caller has left. If false, the work
-	// goes on, as in most real services.
-	CancelAbandoned bool `yaml:"cancel_abandoned"`
+	CancelAbandoned bool `yaml:"cancel_abandoned" default:"false" example:"true" help:"Work ends when its caller has left. In most real services, it goes on."`
 
-	Calls    int           `yaml:"calls" max:"100"`    // of the next layer, one after the other, by each request. If zero, 1
-	Attempts int           `yaml:"attempts" max:"100"` // of each such call, at once after a failure. If zero, 1
-	Timeout  time.Duration `yaml:"timeout"`            // how long a caller waits for this layer's answer. If zero, for ever
-	Changes  []Change      `yaml:"changes"`            // in the order of time
+	Calls    int           `yaml:"calls" max:"100" default:"1" example:"3" help:"Calls of the next layer that each request makes, one after the other. The request keeps its worker meanwhile."`
+	Attempts int           `yaml:"attempts" max:"100" default:"1" example:"2" help:"Attempts of each such call, at once after a failure."`
+	Timeout  time.Duration `yaml:"timeout" default:"for ever" example:"2s" help:"How long a caller waits for the answer of this layer."`
+	Changes  []Change      `yaml:"changes" help:"What changes during the run, in the order of time: at most 1000."`
 }
 
 // A Guard is the gate in front of a station.
 type Guard struct {
-	Limit   Limit         `yaml:"limit"`
-	Queue   int           `yaml:"queue" max:"inf"` // how many wait for the guard. If zero, none
-	Depth   float64       `yaml:"depth" max:"inf"` // and how many for each unit of the limit. If zero, only Queue counts
-	Brief   time.Duration `yaml:"brief"`           // a wait that Depth always grants. If zero, none
-	MaxWait time.Duration `yaml:"max_wait"`        // and how long. If zero, unbounded
+	Limit   Limit         `yaml:"limit" default:"must be given, unless there is a rate" example:"auto" help:"The limit of requests in flight, or the algorithm that finds it."`
+	Queue   int           `yaml:"queue" max:"inf" default:"0" example:"1000" help:"Requests that may wait for the guard."`
+	Depth   float64       `yaml:"depth" max:"inf" default:"only queue counts" example:"2" help:"Requests that may wait for each unit of the limit. The smaller of queue and depth counts."`
+	Brief   time.Duration `yaml:"brief" default:"0s" example:"20ms" help:"A wait that depth never forbids."`
+	MaxWait time.Duration `yaml:"max_wait" default:"no bound" example:"500ms" help:"How long a request may wait for the guard."`
 
-	Discipline inflight.Discipline `yaml:"discipline"`  // fifo (also if empty), codel, codel_2012 or adaptive_lifo
-	Target     time.Duration       `yaml:"target"`      // of codel and adaptive_lifo. If zero, 5 ms
-	Interval   time.Duration       `yaml:"interval"`    // of both. If zero, 100 ms
-	FairQueues int                 `yaml:"fair_queues"` // that tenants are dealt to. If zero, no fairness
-	Aging      time.Duration       `yaml:"aging"`       // a waiter rises by a priority per Aging. If zero, never
-	Partitions []float64           `yaml:"partitions"`  // shares of the limit that are guaranteed to partitions 1, 2, …
+	Discipline inflight.Discipline `yaml:"discipline" enum:"fifo,codel,codel_2012,adaptive_lifo" default:"fifo" example:"adaptive_lifo" help:"Order of the waiting requests, and which of them are refused."`
+	Target     time.Duration       `yaml:"target" default:"5ms" example:"50ms" help:"Wait that codel and adaptive_lifo tolerate."`
+	Interval   time.Duration       `yaml:"interval" default:"100ms" example:"1s" help:"How long codel and adaptive_lifo tolerate a longer wait."`
+	FairQueues int                 `yaml:"fair_queues" default:"0: no fairness between tenants" example:"16" help:"Queues that tenants are dealt to, which take turns."`
+	Aging      time.Duration       `yaml:"aging" default:"never" example:"1s" help:"A waiting request rises by one priority after each such time."`
+	Partitions []float64           `yaml:"partitions" default:"none" example:"[0.5, 0.25]" help:"Shares of the limit that are guaranteed to partitions 1, 2 and so on; see the partition of a client."`
 
-	// Rate, if not nil, makes the guard a limit on the rate. Of the other
-	// fields, only Instances and Library count then.
-	Rate *Rate `yaml:"rate"`
+	Rate *Rate `yaml:"rate" default:"none" example:"{per_second: 100, burst: 10}" help:"A limit of the rate, instead of requests in flight. Of the other fields of the guard, only instances and library count then."`
 
-	// Instances are the replicas of the guard. If empty, it has one.
-	Instances Instances `yaml:"instances"`
-	// SplitRoutes gives dear classes an instance of their own, eight at most, as httplimit and
-	// weir proxy do with routes that they find by the paths of requests (package routecost).
-	// Instances must be empty.
-	SplitRoutes bool `yaml:"split_routes"`
+	Instances   Instances `yaml:"instances" default:"1" example:"8" help:"Replicas of the guard, each with its own limit and queue."`
+	SplitRoutes bool      `yaml:"split_routes" default:"false" example:"true" help:"Gives dear classes a limit of their own, eight at most, as httplimit and weir proxy do with routes that they find by the paths of requests. Not with instances or a rate."`
 
-	// Library is a guard that sees its caller leave and not the end of the
-	// work, as in a program. If false, it sees the end, as a proxy does.
-	Library bool `yaml:"library"`
-	// Blind hides the callers' deadlines from the guard.
-	Blind bool `yaml:"blind"`
+	Library bool `yaml:"library" default:"false" example:"true" help:"The guard sees its caller leave, and not the end of the work, as a library in a program does. A proxy sees the end."`
+	Blind   bool `yaml:"blind" default:"false" example:"true" help:"Hides the deadlines of requests from the guard."`
 
 	// Other, if not nil, makes a Limiter for each instance.
 	// Of the fields above, only Instances, Library and Blind count then.
@@ -128,103 +107,86 @@ func (g *Guard) config() gate.Config {
 // Scalability Law): service times are multiplied by 1 + Sigma·(N−1) + Kappa·N·(N−1) for
 // N busy workers.
 type Contention struct {
-	Sigma float64 `yaml:"sigma" max:"1e6"`
-	Kappa float64 `yaml:"kappa" max:"1e6"`
+	Sigma float64 `yaml:"sigma" max:"1e6" default:"0" example:"0.01" help:"Waiting for each other: the factor grows by sigma with each busy worker."`
+	Kappa float64 `yaml:"kappa" max:"1e6" default:"0" example:"0.0001" help:"Crosstalk: the factor grows with the square of the busy workers."`
 }
 
 // Pause stops all work of a station, like a garbage collection.
 type Pause struct {
-	First time.Duration `yaml:"first"` // its instant
-	Every time.Duration `yaml:"every"` // > For. If zero, once
-	For   time.Duration `yaml:"for"`   // if zero, no pause
+	First time.Duration `yaml:"first" default:"0s" example:"30s" help:"Instant of the first pause."`
+	Every time.Duration `yaml:"every" default:"one pause only" example:"10s" help:"Time from one pause to the next; longer than for."`
+	For   time.Duration `yaml:"for" default:"0s: no pause" example:"200ms" help:"Length of a pause."`
 }
 
 // A Class is the work of one class of requests.
 type Class struct {
 	dist.ServiceTime `yaml:",inline"`
-	// Stream marks a request that lasts for its service time without a worker, such
-	// as an event stream or a download. Nothing slows it down.
-	Stream bool `yaml:"stream"`
-	// Calls is how many calls of the next layer a request makes. If nil, as in Layer.
-	Calls *int `yaml:"calls" max:"100"`
+	Stream           bool `yaml:"stream" default:"false" example:"true" help:"A request lasts for its service time without a worker, as an event stream or a download does. Nothing slows it down."`
+	Calls            *int `yaml:"calls" max:"100" default:"calls of the layer" example:"3" help:"Calls of the next layer that a request makes."`
 }
 
 // A Change of a station applies to work that begins later. Nil fields do not change
 // anything.
 type Change struct {
-	At       time.Duration `yaml:"at"`
-	Slowdown *float64      `yaml:"slowdown" max:"1e6"`    // factor of the service times, > 0; 1 is as configured
-	Workers  *int          `yaml:"workers" max:"1000000"` // >= 1
-	// Down refuses all requests in the station, and all that arrive later, each after
-	// RefuseAfter; false ends it.
-	Down *bool `yaml:"down"`
+	At       time.Duration `yaml:"at" default:"0s" example:"1m" help:"Instant of the change. It applies to work that begins later."`
+	Slowdown *float64      `yaml:"slowdown" max:"1e6" default:"no change" example:"4" help:"Factor of the service times, > 0; 1 is as in the file."`
+	Workers  *int          `yaml:"workers" max:"1000000" default:"no change" example:"5" help:"Workers from now on, at least 1."`
+	Down     *bool         `yaml:"down" default:"no change" example:"true" help:"An outage: all requests in the layer, and all that arrive, are refused after refuse_after. false ends it."`
 
-	// Of the faults, as in Layer.
-	FailureRate *float64          `yaml:"failure_rate" max:"1"`
-	RefuseRate  *float64          `yaml:"refuse_rate" max:"1"`
-	HangRate    *float64          `yaml:"hang_rate" max:"1"`
-	FailAfter   *dist.ServiceTime `yaml:"fail_after"`
-	RefuseAfter *dist.ServiceTime `yaml:"refuse_after"`
-	HangFor     *time.Duration    `yaml:"hang_for"`
-	BadPods     *int              `yaml:"bad_pods" max:"1000000"`
+	FailureRate *float64          `yaml:"failure_rate" max:"1" default:"no change" example:"0.01" help:"As in the layer."`
+	RefuseRate  *float64          `yaml:"refuse_rate" max:"1" default:"no change" example:"0.2" help:"As in the layer."`
+	HangRate    *float64          `yaml:"hang_rate" max:"1" default:"no change" example:"0.001" help:"As in the layer."`
+	FailAfter   *dist.ServiceTime `yaml:"fail_after" default:"no change" example:"10ms" help:"As in the layer."`
+	RefuseAfter *dist.ServiceTime `yaml:"refuse_after" default:"no change" example:"1ms" help:"As in the layer."`
+	HangFor     *time.Duration    `yaml:"hang_for" default:"no change" example:"30s" help:"As in the layer."`
+	BadPods     *int              `yaml:"bad_pods" max:"1000000" default:"no change" example:"1" help:"As in the layer."`
 }
 
 // A Client is a population that makes calls. A call is one attempt to get an answer or,
 // with retries, several.
 type Client struct {
-	Name string `yaml:"name"`
+	Name string `yaml:"name" default:"its number" example:"users" help:"Names the clients in tables, plots and variants."`
 
-	// Rate is the rate of an open loop, in the syntax of pace.Parse: calls arrive
-	// regardless of earlier ones.
-	Rate     string `yaml:"rate"`
-	Arrivals string `yaml:"arrivals"` // poisson (also if empty) or even
-	Burst    Burst  `yaml:"burst"`
+	Rate     string `yaml:"rate" default:"none" example:"'5..50@30s,50'" help:"Requests a second of an open loop, which arrive regardless of earlier ones. 5..50@30s is a ramp, 5@10s,20@30s are steps. A client has a rate, or users."`
+	Arrivals string `yaml:"arrivals" enum:"poisson,even" default:"poisson" example:"even" help:"Arrivals of an open loop: at random, or evenly spaced."`
+	Burst    Burst  `yaml:"burst" default:"none" example:"{every: 10s, for: 1s}" help:"Compresses the arrivals of an open loop. The mean rate stays."`
 
-	// Users is the number of users of a closed loop. Each thinks, calls, and waits for
-	// the answer.
-	Users int              `yaml:"users" max:"1000000"`
-	Think dist.ServiceTime `yaml:"think"`
-	// Pause is the least time between a failed call of a user and the next call. If
-	// zero, 1 ms, because a refusal takes no time.
-	Pause time.Duration `yaml:"pause"`
+	Users int              `yaml:"users" max:"1000000" default:"0: an open loop" example:"200" help:"Users of a closed loop: each thinks, calls, and waits for the answer."`
+	Think dist.ServiceTime `yaml:"think" default:"0s" example:"{mean: 1s, distribution: exponential}" help:"Time that a user thinks before a call."`
+	Pause time.Duration    `yaml:"pause" default:"1ms" example:"100ms" help:"The least time between a failed call of a user and the next one."`
 
-	Timeout time.Duration `yaml:"timeout"` // of an attempt. If zero, none
-	// TimeoutCV, if not zero, makes Timeout the mean of a lognormal distribution with this
-	// coefficient of variation: callers differ in how long they wait, each for all its attempts.
-	TimeoutCV float64       `yaml:"timeout_cv" max:"10"`
-	Deadline  time.Duration `yaml:"deadline"` // of a call, from its intended start. If zero, none
-	Retry     Retry         `yaml:"retry"`
-	// Throttle holds attempts back when too many have been rejected. If nil, it does
-	// not.
-	Throttle *adaptive.Config `yaml:"throttle"`
+	Timeout   time.Duration    `yaml:"timeout" default:"for ever" example:"1s" help:"How long an attempt waits for its answer."`
+	TimeoutCV float64          `yaml:"timeout_cv" max:"10" default:"0: all wait alike" example:"0.5" help:"Coefficient of variation of the timeout, which is then the mean of a lognormal distribution: callers differ in how long they wait, each for all its attempts."`
+	Deadline  time.Duration    `yaml:"deadline" default:"for ever" example:"3s" help:"How long a call with all its attempts lasts, from its intended start."`
+	Retry     Retry            `yaml:"retry" default:"one attempt" example:"{attempts: 3, backoff: 100ms}" help:"Repeats failed attempts."`
+	Throttle  *adaptive.Config `yaml:"throttle" default:"none" example:"{k: 2}" help:"Holds attempts back after too many have been rejected."`
 
-	Tenants   int      `yaml:"tenants" max:"1000"`      // that the calls come from, at random. If zero, 1
-	Priority  Priority `yaml:"priority"`                // if zero, critical
-	Weight    int      `yaml:"weight" max:"1000000"`    // of each tenant. If zero, 1
-	Partition int      `yaml:"partition" max:"1000000"` // of the guards', from 1. If zero, none
-	Units     int      `yaml:"units" max:"1000000"`     // that a request takes of a limit. If zero, 1
-	Mix       []Share  `yaml:"mix"`                     // of classes. If empty, all are of the class ""
+	Tenants   int      `yaml:"tenants" max:"1000" default:"1" example:"3" help:"Tenants that the calls come from, at random."`
+	Priority  Priority `yaml:"priority" enum:"sheddable,sheddable_plus,critical,critical_plus" default:"critical" example:"sheddable" help:"Priority of the calls. Guards refuse the lowest first."`
+	Weight    int      `yaml:"weight" max:"1000000" default:"1" example:"2" help:"Weight of each tenant in fair queues."`
+	Partition int      `yaml:"partition" max:"1000000" default:"0: none" example:"1" help:"Partition of guards that the calls belong to, from 1."`
+	Units     int      `yaml:"units" max:"1000000" default:"1" example:"5" help:"Units that a request takes of a limit."`
+	Mix       []Share  `yaml:"mix" help:"Classes of the calls. Without it, all calls have the service time of each layer."`
 }
 
 // Burst compresses the arrivals of an open loop: all arrivals of each period Every come
 // in its first For. The mean rate does not change.
 type Burst struct {
-	Every time.Duration `yaml:"every"`
-	For   time.Duration `yaml:"for"` // in (0, Every]
+	Every time.Duration `yaml:"every" required:"true" example:"10s" help:"Period."`
+	For   time.Duration `yaml:"for" required:"true" example:"1s" help:"Part of each period in which all its arrivals come, > 0 and at most the period."`
 }
 
 // Retry lets a client repeat failed attempts, after a random time below Backoff·2ⁿ (full
 // jitter).
 type Retry struct {
-	Attempts   int           `yaml:"attempts" max:"100"` // at most, the first included. If zero, 1
-	Backoff    time.Duration `yaml:"backoff"`            // if zero, at once
-	MaxBackoff time.Duration `yaml:"max_backoff"`        // if zero, unbounded
-	// Budget bounds the retries of the whole client. If nil, there is no bound.
-	Budget *adaptive.BudgetConfig `yaml:"budget"`
+	Attempts   int                    `yaml:"attempts" max:"100" default:"1" example:"3" help:"Attempts of a call at most, the first one included."`
+	Backoff    time.Duration          `yaml:"backoff" default:"0s: at once" example:"100ms" help:"The wait before the n-th retry is random, and below backoff · 2ⁿ."`
+	MaxBackoff time.Duration          `yaml:"max_backoff" default:"no bound" example:"5s" help:"The longest such wait."`
+	Budget     *adaptive.BudgetConfig `yaml:"budget" default:"none" example:"{ratio: 0.1}" help:"Bounds the retries of the whole client."`
 }
 
 // A Share of a client's calls is of a class.
 type Share struct {
-	Class string  `yaml:"class"`
-	Share float64 `yaml:"share"` // >= 0, beside the others
+	Class string  `yaml:"class" default:"the service time of each layer" example:"search" help:"A class of a layer."`
+	Share float64 `yaml:"share" default:"0" example:"0.8" help:"Share of the calls, >= 0, in proportion to the other shares."`
 }

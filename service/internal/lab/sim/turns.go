@@ -14,13 +14,10 @@ import (
 
 // A Rate is a guard that admits requests at a rate, first come, first served.
 type Rate struct {
-	PerSecond float64       `yaml:"per_second" max:"1e9"` // > 0
-	Burst     int           `yaml:"burst" max:"1000000"`  // at once. If zero, 1
-	MaxWait   time.Duration `yaml:"max_wait"`             // for a turn; longer waits are refused. If zero, unbounded
-	// Mute lets requests with a turn after MaxWait wait for MaxWait before they are
-	// refused, like a channel of tokens with a time-out. If false, they are refused
-	// at once.
-	Mute bool `yaml:"mute"`
+	PerSecond float64       `yaml:"per_second" required:"true" max:"1e9" example:"100" help:"Requests a second, > 0."`
+	Burst     int           `yaml:"burst" max:"1000000" default:"1" example:"10" help:"Requests that are admitted at once after a pause."`
+	MaxWait   time.Duration `yaml:"max_wait" default:"no bound" example:"75ms" help:"Longest wait for a turn. A request that would wait longer is refused at once."`
+	Mute      bool          `yaml:"mute" default:"false" example:"true" help:"Such a request waits for max_wait before it is refused, as at a channel of tokens with a time-out."`
 }
 
 // turns is the state of a Rate. It uses waitq.Tokens, like package rate.
