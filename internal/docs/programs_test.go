@@ -42,6 +42,9 @@ func blocks(t *testing.T) (all []goBlock) {
 	return all
 }
 
+// name is the name of the block's package.
+func (b goBlock) name() string { return strings.NewReplacer("/", "_", ".", "_", ":", "_").Replace(b.at) }
+
 func (b goBlock) whole() bool { return strings.HasPrefix(b.code, "package ") }
 
 // Programs are complete: the compiler takes them as they are printed, and those without a server run.
@@ -58,11 +61,11 @@ func TestPrograms(t *testing.T) {
 		if !b.whole() {
 			continue
 		}
-		file := filepath.Join(dir, fmt.Sprintf("%d.go", len(programs)))
+		file := filepath.Join(dir, b.name()+".go")
 		if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		overlay.Replace[filepath.Join(here, fmt.Sprint(len(programs)), "main.go")] = file // in this module, without a file in it
+		overlay.Replace[filepath.Join(here, b.name(), "main.go")] = file // in this module, without a file in it
 		programs = append(programs, b)
 	}
 	if len(programs) < 4 {
@@ -77,13 +80,13 @@ func TestPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	build := []string{"build", "-overlay", at, "-o", dir + string(filepath.Separator)}
-	for i := range programs {
-		build = append(build, "./"+fmt.Sprint(i))
+	for _, b := range programs {
+		build = append(build, "./"+b.name())
 	}
 	if out, err := l.command(".", build...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for i, b := range programs {
+	for _, b := range programs {
 		t.Run(b.at, func(t *testing.T) {
 			if formatted, err := format.Source([]byte(b.code)); err != nil || string(formatted) != b.code {
 				t.Errorf("not formatted, %v", err)
@@ -91,7 +94,7 @@ func TestPrograms(t *testing.T) {
 			if strings.Contains(b.code, "ListenAndServe") {
 				return
 			}
-			if out, err := exec.Command(filepath.Join(dir, fmt.Sprint(i))).CombinedOutput(); err != nil {
+			if out, err := exec.Command(filepath.Join(dir, b.name())).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
