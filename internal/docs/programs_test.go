@@ -43,7 +43,9 @@ func blocks(t *testing.T) (all []goBlock) {
 }
 
 // name is the name of the block's package.
-func (b goBlock) name() string { return strings.NewReplacer("/", "_", ".", "_", ":", "_").Replace(b.at) }
+func (b goBlock) name() string {
+	return strings.NewReplacer("/", "_", ".", "_", ":", "_").Replace(b.at)
+}
 
 func (b goBlock) whole() bool { return strings.HasPrefix(b.code, "package ") }
 
