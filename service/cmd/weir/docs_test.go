@@ -173,7 +173,7 @@ func hasFlag(app *kong.Application, command, flag string) bool {
 func words(line string) (args []string) {
 	var word strings.Builder
 	quote, some := rune(0), false
-	for _, r := range variable.ReplaceAllString(line, "1") + " " {
+	for _, r := range shellVariable.ReplaceAllString(line, "1") + " " {
 		switch {
 		case quote != 0 && r == quote:
 			quote = 0
@@ -199,4 +199,4 @@ func words(line string) (args []string) {
 	return args
 }
 
-var variable = regexp.MustCompile(`\$\{?\w+\}?`)
+var shellVariable = regexp.MustCompile(`\$\{?\w+\}?`)
