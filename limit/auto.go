@@ -9,7 +9,7 @@ import (
 )
 
 // NewAuto returns Auto: it finds the limit by itself, without a number from a user.
-// docs/auto.md derives the control law, and explains its evidence.
+// docs/auto-proof.md derives the control law; docs/auto.md explains its evidence.
 func NewAuto(cfg Config) (Algorithm, error) {
 	// A limit above MaxInt32 never binds, and would overflow.
 	if err := cfg.fill(10, 1, 10_000, math.MaxInt32); err != nil {

@@ -25,7 +25,7 @@
 // how long work takes without a queue. Limiters in front of one resource do this at the
 // same time, by the wall clock, because one of them alone would see only its share of the
 // effect. Failures lower the limit by the time that they took; a cut that does not help is
-// taken back. docs/auto.md has the derivation, the measurements and the sources.
+// taken back. docs/auto-proof.md has the derivation, the measurements and the sources.
 //
 // # When not to use it
 //

@@ -1,4 +1,4 @@
-// Package autolimit is the control law of limit.NewAuto. docs/auto.md derives it.
+// Package autolimit is the control law of limit.NewAuto. docs/auto-proof.md derives it.
 package autolimit
 
 import (

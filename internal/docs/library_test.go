@@ -54,6 +54,9 @@ func load(t *testing.T) *library {
 var workDir string
 
 func TestMain(m *testing.M) {
+	if _, err := os.Stat(root + "/service/go.mod"); errors.Is(err, fs.ErrNotExist) {
+		return // the module alone, outside a checkout: pages are about the other modules, too
+	}
 	os.Exit(func() int {
 		var err error
 		if workDir, err = os.MkdirTemp("", "weir-docs-"); err != nil {
@@ -119,7 +122,7 @@ var loaded = sync.OnceValues(func() (*library, error) {
 
 func mineToo(path string) bool { return strings.HasPrefix(path+"/", ours+"/") }
 
-// modules are the directories of the modules that users import, as far as this copy of the library has them.
+// modules returns the directories of the modules that users import.
 func modules() (dirs []string, err error) {
 	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

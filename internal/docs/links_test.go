@@ -57,7 +57,7 @@ func TestIndex(t *testing.T) {
 // Links within the repository lead to a file, and to a heading that it has.
 func TestLinks(t *testing.T) {
 	links := 0
-	for _, page := range append(pages(t), "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md") {
+	for _, page := range append(pages(t), "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "deploy/README.md") {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(prose(read(t, page)), "``"), -1) {
 			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
 				continue

@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/types"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,6 +42,11 @@ func blocks(t *testing.T) (all []goBlock) {
 	return all
 }
 
+// name is the name of the block's package.
+func (b goBlock) name() string {
+	return strings.NewReplacer("/", "_", ".", "_", ":", "_").Replace(b.at)
+}
+
 func (b goBlock) whole() bool { return strings.HasPrefix(b.code, "package ") }
 
 // Programs are complete: the compiler takes them as they are printed, and those without a server run.
@@ -57,11 +63,11 @@ func TestPrograms(t *testing.T) {
 		if !b.whole() {
 			continue
 		}
-		file := filepath.Join(dir, fmt.Sprintf("%d.go", len(programs)))
+		file := filepath.Join(dir, b.name()+".go")
 		if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		overlay.Replace[filepath.Join(here, fmt.Sprint(len(programs)), "main.go")] = file // in this module, without a file in it
+		overlay.Replace[filepath.Join(here, b.name(), "main.go")] = file // in this module, without a file in it
 		programs = append(programs, b)
 	}
 	if len(programs) < 4 {
@@ -75,21 +81,23 @@ func TestPrograms(t *testing.T) {
 	if err := os.WriteFile(at, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for i, b := range programs {
-		do := "run"
-		if strings.Contains(b.code, "ListenAndServe") {
-			do = "build"
-		}
-		t.Run(b.at+", "+do, func(t *testing.T) {
-			args := []string{do, "-overlay", at}
-			if do == "build" {
-				args = append(args, "-o", filepath.Join(dir, fmt.Sprint(i)))
-			}
-			if out, err := l.command(".", append(args, "./"+fmt.Sprint(i))...).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s\n%s", err, out, b.code)
-			}
+	build := []string{"build", "-overlay", at, "-o", dir + string(filepath.Separator)}
+	for _, b := range programs {
+		build = append(build, "./"+b.name())
+	}
+	if out, err := l.command(".", build...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, b := range programs {
+		t.Run(b.at, func(t *testing.T) {
 			if formatted, err := format.Source([]byte(b.code)); err != nil || string(formatted) != b.code {
 				t.Errorf("not formatted, %v", err)
+			}
+			if strings.Contains(b.code, "ListenAndServe") {
+				return
+			}
+			if out, err := exec.Command(filepath.Join(dir, b.name())).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
 			}
 		})
 	}
