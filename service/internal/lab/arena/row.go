@@ -50,7 +50,7 @@ var order = map[string][]string{
 		"instances", "instances-200", "company", "background", "faults", "own-queue", "outage", "outage-slow",
 		"bimodal", "scale", "slow-work", "streams", "change", "library",
 	},
-	Street: {"routes", "six", "queries", "mixture", "hidden"},
+	Street: {"routes", "six", "pools", "queries", "mixture", "hidden"},
 }
 
 // Groups returns the names of the groups, in the order in which they are shown.

@@ -23,7 +23,7 @@ type job struct {
 	parent, child *job
 	attempt
 	nth      int32 // index among the calls of the parent, and of its parents
-	calls    int32 // of the next layer, done
+	calls    int32 // of other layers, done
 	tries    int32 // of the present one
 	arrived  time.Duration
 	share    share
@@ -63,7 +63,7 @@ type layer struct {
 	station
 	cfg    *Layer
 	index  int32
-	below  *layer
+	calls  [][]int       // by class: indices of the layers that a request calls
 	guards []guard       // the instances of its Guard
 	level  time.Duration // when the last has started, or the warm-up has ended
 	costs  routecost.Table
@@ -72,8 +72,8 @@ type layer struct {
 
 func (l *layer) init(s *Sim, index int32) {
 	l.cfg, l.index = &s.scenario.Layers[index], index
-	if int(index) < len(s.layers)-1 {
-		l.below = &s.layers[index+1]
+	for _, class := range s.classes {
+		l.calls = append(l.calls, s.scenario.targets(int(index), class))
 	}
 	l.initGuards(s)
 	l.station.init(l.cfg, s.classes)
@@ -101,7 +101,7 @@ func (s *Sim) arrive(j *job) {
 
 // worked handles the end of a job's own work.
 func (s *Sim) worked(j *job) {
-	if j.fate != ok || j.layer.below == nil || j.layer.calls[j.class] == 0 {
+	if j.fate != ok || len(j.layer.calls[j.class]) == 0 {
 		s.end(j, j.failure())
 		return
 	}
@@ -114,8 +114,8 @@ func (s *Sim) worked(j *job) {
 }
 
 func (s *Sim) callBelow(j *job) {
-	child := s.jobs.get()
-	*child = job{slot: child.slot, layer: j.layer.below, parent: j, attempt: j.attempt, nth: j.nth*31 + j.calls*7 + j.tries + 1}
+	child, to := s.jobs.get(), j.layer.calls[j.class][j.calls]
+	*child = job{slot: child.slot, layer: &s.layers[to], parent: j, attempt: j.attempt, nth: j.nth*31 + j.calls*7 + j.tries + 1}
 	j.child = child
 	s.arrive(child)
 }
@@ -133,7 +133,7 @@ func (s *Sim) answer(c *call, parent *job, r result) {
 	more := int(parent.tries) < parent.layer.cfg.Attempts
 	if r.kind == ok {
 		parent.calls, parent.tries = parent.calls+1, 0
-		more = parent.calls < parent.layer.calls[parent.class]
+		more = int(parent.calls) < len(parent.layer.calls[parent.class])
 	}
 	if more {
 		s.callBelow(parent)

@@ -121,8 +121,9 @@ type Pause struct {
 // A Class is the work of one class of requests.
 type Class struct {
 	dist.ServiceTime `yaml:",inline"`
-	Stream           bool `yaml:"stream" default:"false" example:"true" help:"A request lasts for its service time without a worker, as an event stream or a download does. Nothing slows it down."`
-	Calls            *int `yaml:"calls" max:"100" default:"calls of the layer" example:"3" help:"Calls of the next layer that a request makes."`
+	Stream           bool     `yaml:"stream" default:"false" example:"true" help:"A request lasts for its service time without a worker, as an event stream or a download does. Nothing slows it down."`
+	Calls            *int     `yaml:"calls" max:"100" default:"calls of the layer" example:"3" help:"Calls of the next layer that a request makes."`
+	CallsOf          []string `yaml:"calls_of" default:"the next layer" example:"[database]" help:"Layers below that a request calls, one after the other, each by its name, instead of calls of the next layer. A layer that is called by its name calls none, unless its calls say so."`
 }
 
 // A Change of a station applies to work that begins later. Nil fields do not change

@@ -11,7 +11,6 @@ type station struct {
 	layerState
 	sound   []bool  // by class: without faults
 	classes []Class // by class
-	calls   []int32 // by class: of the next layer
 	pause   Pause
 
 	waiting queue[entry]
@@ -33,7 +32,6 @@ func (t *station) init(cfg *Layer, classes []string) {
 	}
 	for _, name := range classes {
 		t.classes = append(t.classes, cfg.class(name))
-		t.calls = append(t.calls, int32(cfg.calls(name)))
 		t.sound = append(t.sound, !cfg.faulty(name))
 	}
 }
@@ -46,12 +44,35 @@ func (l *Layer) class(name string) Class {
 	return Class{ServiceTime: l.ServiceTime}
 }
 
-// calls returns how many calls of the next layer a request of a class makes.
-func (l *Layer) calls(class string) int {
-	if own := l.class(class).Calls; own != nil {
-		return *own
+// targets returns the indices of the layers that a request of a class calls in the i-th layer.
+func (sc *Scenario) targets(i int, class string) (all []int) {
+	k := sc.Layers[i].class(class)
+	for _, name := range k.CallsOf {
+		all = append(all, slices.IndexFunc(sc.Layers, func(l Layer) bool { return l.Name == name }))
 	}
-	return max(l.Calls, 1)
+	if i == len(sc.Layers)-1 || len(all) > 0 {
+		return all
+	}
+	n := sc.Layers[i].Calls
+	switch {
+	case k.Calls != nil:
+		n = *k.Calls
+	case n == 0 && !sc.named(i):
+		n = 1
+	}
+	return slices.Repeat([]int{i + 1}, n)
+}
+
+// named reports whether a layer above calls the i-th layer by its name.
+func (sc *Scenario) named(i int) bool {
+	return slices.ContainsFunc(sc.Layers[:i], func(l Layer) bool {
+		for _, k := range l.Classes {
+			if slices.Contains(k.CallsOf, sc.Layers[i].Name) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // faulty reports whether faults occur in a class.

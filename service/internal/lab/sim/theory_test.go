@@ -229,3 +229,43 @@ func TestTimeoutCV(t *testing.T) {
 		t.Errorf("timeout_cv without a timeout: %v: want an error", err)
 	}
 }
+
+// Requests that call layers by name have the throughput that the busiest of these allows, and take the time
+// of all their calls.
+func TestCallsOf(t *testing.T) {
+	constant := func(d time.Duration) dist.ServiceTime { return dist.ServiceTime{Mean: d} }
+	sc := sim.Scenario{
+		Name: "pools", Duration: 100 * time.Second, Warmup: 10 * time.Second, Seed: 1,
+		Layers: []sim.Layer{
+			{Name: "handlers", Classes: map[string]sim.Class{
+				"report": {ServiceTime: constant(ms), CallsOf: []string{"search", "orders", "search"}},
+				"order":  {ServiceTime: constant(ms), CallsOf: []string{"orders"}},
+				"static": {ServiceTime: constant(ms)},
+			}},
+			{Name: "orders", Workers: 4, ServiceTime: constant(40 * ms)},
+			{Name: "search", Workers: 2, ServiceTime: constant(10 * ms)},
+		},
+		Clients: []sim.Client{{Name: "users", Rate: "30", Arrivals: "even", Mix: []sim.Share{{"report", 1}, {"order", 1}}}},
+	}
+	r := run(t, sc)
+	within(t, "goodput", r.Goodput, 30, 0.01)
+	for _, l := range r.Layers { // one order of each call, and two searches of half of them
+		within(t, "visits of "+l.Name, float64(l.Arrived)/90, 30, 0.05)
+	}
+	for _, c := range r.Classes {
+		want := map[string]time.Duration{"report": 61 * ms, "order": 41 * ms}[c.Name]
+		within(t, "time of "+c.Name, c.Latency.P50.Seconds(), want.Seconds(), 0.2)
+	}
+	// Half of the calls hold a worker of search for 20 ms, and all one of orders for 40 ms.
+	within(t, "capacity", sc.Forecast().Capacity(0), 100, 1e-9)
+	sc.Layers[2].Workers = 1
+	sc.Layers[2].ServiceTime = constant(50 * ms)
+	within(t, "capacity of slow searches", sc.Forecast().Capacity(0), 20, 1e-9)
+
+	for _, bad := range [][]string{{"handlers"}, {"nowhere"}, {""}} {
+		sc.Layers[0].Classes["report"] = sim.Class{CallsOf: bad}
+		if err := sc.Validate(); err == nil || !strings.Contains(err.Error(), "calls_of") {
+			t.Errorf("calls of %q: %v: want an error", bad, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -24,6 +25,7 @@ const (
 	maxSteps   = 1_000_000
 	maxClients = 1000
 	maxLayers  = 16
+	maxCalls   = 100
 	maxChanges = 1000
 
 	// maxTime bounds every duration, so that sums do not overflow.
@@ -137,6 +139,7 @@ func (sc Scenario) Validate() error {
 		at := fmt.Sprintf("layers[%d].", i)
 		c.checkName(at, sc.Layers[i].Name, layers)
 		sc.Layers[i].check(c, at, used)
+		sc.checkCalls(c, at, i)
 	}
 	for i := range sc.Clients {
 		at := fmt.Sprintf("clients[%d].", i)
@@ -162,6 +165,20 @@ func (l *Layer) check(c *checker, at string, used map[string]bool) {
 	l.checkChanges(c, at)
 	if l.Guard != nil {
 		l.Guard.check(c, at+"guard", used)
+	}
+}
+
+// checkCalls checks which layers the classes of the i-th layer call.
+func (sc *Scenario) checkCalls(c *checker, at string, i int) {
+	for _, name := range slices.Sorted(maps.Keys(sc.Layers[i].Classes)) {
+		class := sc.Layers[i].Classes[name]
+		at := fmt.Sprintf("%sclasses.%s.calls_of", at, name)
+		c.check(class.Calls == nil || len(class.CallsOf) == 0, at, len(class.CallsOf), "must not be beside calls")
+		c.check(len(class.CallsOf) <= maxCalls, at, len(class.CallsOf), "there must be at most %d", maxCalls)
+		for _, to := range class.CallsOf {
+			below := slices.ContainsFunc(sc.Layers[i+1:], func(l Layer) bool { return l.Name == to })
+			c.check(to != "" && below, at, strconv.Quote(to), "must be the name of a layer below")
+		}
 	}
 }
 

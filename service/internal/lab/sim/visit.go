@@ -29,60 +29,60 @@ const least = 1e-9
 
 // call returns the cost of a call of a class.
 func (sc *Scenario) call(class string, states []layerState) callCost {
-	c := callCost{visits: make([]visitCost, len(states)), works: 1}
-	inner := make([]visitCost, len(states)) // of one visit to the layer
-	below := make([]float64, len(states))   // visits to the next layer by one that works
-	good := make([]float64, len(states))    // share of visits that reach the worker
-	for i := len(states) - 1; i >= 0; i-- {
+	layers := len(states)
+	of := make([]callCost, layers)     // one visit to the layer, and what it calls
+	own := make([]visitCost, layers)   // of that, the part of the layer
+	below := make([][]float64, layers) // visits to each layer by one that reaches the worker
+	good := make([]float64, layers)    // share of visits that reach the worker
+	for i := layers - 1; i >= 0; i-- {
 		l, st := &sc.Layers[i], &states[i]
 		k := l.class(class)
-		own := k.Mean.Seconds()
+		work := k.Mean.Seconds()
 		if !k.Stream {
-			own *= st.slowdown
+			work *= st.slowdown
 		}
-		own /= l.running()
-		hold, pass, succeeds := 0.0, 1.0, own
-		if i < len(states)-1 {
-			below[i], pass = visitsBelow(c.works, l.calls(class), max(l.Attempts, 1))
-			hold = below[i] * c.takes
-			succeeds += float64(l.calls(class)) * c.success
+		work /= l.running()
+		hold, pass, succeeds := 0.0, 1.0, work
+		below[i] = make([]float64, layers)
+		for _, to := range sc.targets(i, class) {
+			visits, served := visitsOf(of[to].works, max(l.Attempts, 1))
+			below[i][to] += pass * visits
+			hold += pass * visits * of[to].takes
+			succeeds += of[to].success
+			pass *= served
 		}
 		failure, refusal, hang := st.shares(l, class)
 		good[i] = max(1-failure-refusal-hang, 0)
-		c.works = max(good[i], least) * pass
-		c.success = succeeds
-		c.takes = good[i]*(own+hold) + failure*st.faults.failAfter.Mean.Seconds() +
+		of[i] = callCost{works: max(good[i], least) * pass, success: succeeds, stream: k.Stream}
+		of[i].takes = good[i]*(work+hold) + failure*st.faults.failAfter.Mean.Seconds() +
 			refusal*st.faults.refuseAfter.Mean.Seconds() + hang*sc.hangs(i, st.faults.hangFor).Seconds()
 		if !k.Stream {
-			inner[i] = visitCost{max(good[i], least) * own * l.running(), max(good[i], least) * hold}
+			own[i] = visitCost{max(good[i], least) * work * l.running(), max(good[i], least) * hold}
 		}
 		if l.FailWorks {
-			inner[i].own += failure * st.faults.failAfter.Mean.Seconds()
+			own[i].own += failure * st.faults.failAfter.Mean.Seconds()
 		}
-		c.stream = k.Stream
 	}
-	n := 1.0 // visits
-	for i := range states {
-		c.visits[i] = visitCost{n * inner[i].own, n * inner[i].hold}
-		n *= max(good[i], least) * below[i]
+	c := of[0]
+	visits := make([]float64, layers)
+	visits[0] = 1
+	for i, n := range visits {
+		c.visits = append(c.visits, visitCost{n * own[i].own, n * own[i].hold})
+		for to := range visits {
+			visits[to] += n * max(good[i], least) * below[i][to]
+		}
 	}
 	return c
 }
 
-// visitsBelow returns the mean number of visits of a job to the layer below, which serves
-// a visit with the probability works, and the probability that all calls are served.
-func visitsBelow(works float64, calls, attempts int) (visits, pass float64) {
-	served := 1 - math.Pow(1-works, float64(attempts)) // one call, in all its attempts
-	tries := float64(attempts)
+// visitsOf returns the mean number of visits for one call of a layer, which serves a visit with
+// the probability works, and the probability that the call is served.
+func visitsOf(works float64, attempts int) (visits, served float64) {
+	served = 1 - math.Pow(1-works, float64(attempts))
 	if works > 0 {
-		tries = served / works
+		return served / works, served
 	}
-	pass = 1
-	for range calls {
-		visits += pass * tries
-		pass *= served
-	}
-	return visits, pass
+	return float64(attempts), served
 }
 
 // shares returns the probabilities of the fates.
