@@ -135,4 +135,7 @@ func (p *turn) Release(o weir.Outcome) {
 	default:
 		st.Ignored++
 	}
+	if outcome.Wasted(o) {
+		st.Wasted++
+	}
 }
