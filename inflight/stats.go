@@ -74,14 +74,14 @@ func (l *Limiter) Stats() Stats {
 	s := l.gate.Stats()
 	s.OverLimit += l.credit.overLimit.Load()
 	s.QueueFull += l.credit.queueFull.Load()
-	patience, waits := l.gate.Patience(), l.waits
+	patience, counts, waits := l.gate.Patience(), l.gate.Changes(), l.waits
 	l.unlock()
 	waits[0] = s.Admitted
 	for _, n := range waits[1:] {
 		waits[0] -= n
 	}
 	changes := map[limit.Cause]uint64{}
-	for cause, n := range s.Changes {
+	for cause, n := range counts {
 		if n > 0 {
 			changes[limit.Cause(cause)] = n
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // Every admitted request is in the histogram of waits: also one that did not wait, and none that
-// left the queue.
+// left the queue or was rejected.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(1), MaxWait: time.Minute, Discipline: inflight.FIFO})
@@ -33,6 +33,11 @@ func TestWaits(t *testing.T) {
 		}
 		time.Sleep(250 * time.Millisecond)
 		slow := acquire(t, l, 1) // waits for 40 ms
+		go func() {
+			if _, err := l.Acquire(t.Context(), 1); err == nil {
+				t.Error("admitted after a minute")
+			}
+		}()
 		time.Sleep(time.Minute)
 		go func() {
 			p := acquire(t, l, 1)
@@ -107,14 +112,14 @@ func TestWasted(t *testing.T) {
 	}
 }
 
-// Patience tells when callers leave, once enough of them have left. Callers of a higher
-// priority, which wait for longer, do not hide those of a lower one.
+// Patience tells when callers leave, once enough of them have left. Callers that wait for
+// longer do not hide those of a partition that leave earlier.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(10)})
-		leave := func(priority weir.Priority, after time.Duration) {
+		l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(10), Partitions: map[string]float64{"batch": 0.5, "web": 0.5}})
+		leave := func(partition string, after time.Duration) {
 			for range 5 {
-				ctx := weir.WithClass(t.Context(), weir.Class{Priority: priority})
+				ctx := weir.WithClass(t.Context(), weir.Class{Partition: partition})
 				ctx, cancel := context.WithCancel(ctx)
 				time.AfterFunc(after, cancel)
 				_ = weir.Do(ctx, l, func(ctx context.Context) error {
@@ -130,9 +135,11 @@ func TestPatience(t *testing.T) {
 			}
 		}
 		expect(0)
-		leave(weir.CriticalPlus, 3*time.Second)
+		leave("batch", 3*time.Second)
 		expect(3 * time.Second)
-		leave(weir.Sheddable, time.Second)
+		leave("web", time.Second)
+		expect(time.Second)
+		leave("", 2*time.Second)
 		expect(time.Second)
 	})
 }

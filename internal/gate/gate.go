@@ -72,8 +72,6 @@ type Stats struct {
 	Success, Dropped, Ignored uint64 // TimedOut and Late count as Dropped, Left as Ignored
 	Abandoned                 uint64 // of those, the TimedOut and the Left
 	Wasted                    uint64 // of those, what no caller waited for any more
-
-	Changes [limit.Drain + 2]uint64 // of the limit, by cause; the last is for unknown causes
 }
 
 // A Gate admits up to a limit and lets the rest wait, as Config says. A request begins only
@@ -124,7 +122,11 @@ type Gate[W any] struct {
 	callers   map[kind]*servicetime.Patience // that have left; of requests without a deadline
 	shortfall codel.Shortfall
 	stats     Stats // Limit and Waiting are filled in on reading
+	changes   Changes
 }
+
+// Changes counts the changes of a limit by cause; the last element is for unknown causes.
+type Changes [limit.Drain + 2]uint64
 
 // timed is a limit.Algorithm that changes its limit at an instant, too.
 type timed interface {
@@ -249,7 +251,7 @@ func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
 // changed counts a change of the limit, and returns its cause.
 func (g *Gate[W]) changed(cause limit.Cause) limit.Cause {
 	if cause != limit.Kept {
-		g.stats.Changes[min(int(cause), len(g.stats.Changes)-1)]++
+		g.changes[min(int(cause), len(g.changes)-1)]++
 	}
 	return cause
 }
@@ -298,6 +300,9 @@ func (g *Gate[W]) Stats() Stats {
 	s.Waiting = g.Waiting()
 	return s
 }
+
+// Changes returns the counts of the changes of the limit.
+func (g *Gate[W]) Changes() Changes { return g.changes }
 
 // release takes n units of a partition out of flight, or in, if n < 0.
 func (g *Gate[W]) release(n, partition int) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,8 +17,13 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/redistest"
+	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/proxy"
 )
 
 // scraped returns the metrics of a server after every kind of event.
@@ -88,6 +94,24 @@ func scrapedLeaf(t *testing.T) string {
 	s.until("the upstream does not answer")
 	text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
 	s.end()
+	return text
+}
+
+// scrapedLimits returns the metrics of a proxy, and of a limiter in another program.
+func scrapedLimits(t *testing.T) (text string) {
+	t.Helper()
+	p, err := proxy.New(proxy.Config{Origins: []string{nowhere}})
+	fatal(t, err)
+	lim, err := inflight.New(inflight.Config{})
+	fatal(t, err)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metric.NewLimiter("api", lim))
+	for _, h := range []http.Handler{p.Admin(), promhttp.HandlerFor(registry, promhttp.HandlerOpts{})} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		lintMetrics(t, w.Body.String())
+		text += w.Body.String()
+	}
 	return text
 }
 
@@ -227,7 +251,7 @@ func TestDashboard(t *testing.T) {
 // metricsExist checks that every metric in the expressions exists.
 func metricsExist(t *testing.T, exprs []string) {
 	t.Helper()
-	text := "\n" + scraped(t) + scrapedStore(t) + scrapedPeers(t) + scrapedLeaf(t)
+	text := "\n" + scraped(t) + scrapedStore(t) + scrapedPeers(t) + scrapedLeaf(t) + scrapedLimits(t)
 	for _, expr := range exprs {
 		for _, name := range regexp.MustCompile(`\b(weir|process|go)_[a-z0-9_]+`).FindAllString(expr, -1) {
 			if !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, "\n"+name+" ") {

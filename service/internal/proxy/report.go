@@ -80,7 +80,7 @@ type ClassReport struct {
 	Rejected  map[string]uint64 `json:"rejected"`  // by the limit, by reason; too_large; pressure
 	Outcomes  map[string]uint64 `json:"outcomes"`  // of admitted requests that have ended
 	Wasted    uint64            `json:"wasted"`    // of these, the ones that ended after their client had left, or their deadline
-	// Waits are those of inflight.Stats, of the admitted requests.
+	// Waits counts the admitted requests by their time in the queue, as in inflight.Stats.
 	Waits [len(inflight.WaitBounds) + 1]uint64 `json:"-"`
 	// WouldReject counts what shadow mode let through, by reason. Over_limit includes the
 	// requests that would have waited.

@@ -132,4 +132,7 @@ func (p *turn) Release(o weir.Outcome) {
 	default:
 		st.Ignored++
 	}
+	if outcome.Wasted(o) {
+		st.Wasted++
+	}
 }

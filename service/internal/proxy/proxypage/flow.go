@@ -78,8 +78,8 @@ type Flow struct {
 	Rejected    float64            `json:"rejected"` // by the limit
 	Reasons     map[string]float64 `json:"rejected_by_reason"`
 	WouldReject float64            `json:"would_reject"` // let through in shadow mode
-	// Wasted is the share of the admitted requests that ended after their client had left, or
-	// their deadline, among those that ended; nil if none did.
+	// Wasted is the part of the finished requests whose client had left, or whose deadline had
+	// passed, before the end; nil if none has finished.
 	Wasted *float64 `json:"wasted,omitempty"`
 }
 
