@@ -19,8 +19,8 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-// A Section describes the fields of a mapping in a scenario file. It is made of the tags of a struct: help is what
-// a field means, default and example are its values, required says that it must be given, enum and max bound it.
+// A Section describes the fields of a mapping in a scenario file. It is made of the tags of a struct: help explains
+// a field, default and example are its values, required says that it must be given, enum and max bound it.
 type Section struct {
 	Path   string  // of the mapping, such as layers[].guard; at the top, what the file describes
 	Text   string  // what the mapping is
@@ -76,7 +76,7 @@ var untagged = map[reflect.Type]map[string]filedoc.Field{
 	},
 }
 
-// A shortForm is what may be there instead of a mapping, or of a list of mappings.
+// A shortForm lists values that may replace a mapping, or a list of mappings.
 type shortForm struct {
 	values []filedoc.Field // of these kinds
 	text   string          // what they mean
