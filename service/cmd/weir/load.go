@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -88,7 +89,7 @@ func (c *loadCmd) config() (cfg load.Config, err error) {
 		Workers: c.Workers, Timeout: c.Timeout, Duration: c.duration(), MaxInflight: c.MaxInflight,
 	}
 	if cfg.Profile, err = pace.Parse(rate); err != nil {
-		return cfg, usagef("--rate: %v", err)
+		return cfg, usagef("--rate: %s", strings.TrimPrefix(err.Error(), "pace: "))
 	}
 	if c.Target == "" && c.Targets == "" {
 		return cfg, usagef(`expected "<target>", a URL, or --targets=FILE`)
@@ -116,7 +117,7 @@ func (c *loadCmd) config() (cfg load.Config, err error) {
 		return cfg, usagef("--rate=%s sends nothing: give a rate, or --workers, which send as fast as the answers come", rate)
 	}
 	if err := cfg.Validate(); err != nil {
-		return cfg, usagef("%v", err)
+		return cfg, usagef("%s", strings.TrimPrefix(err.Error(), "load: "))
 	}
 	return cfg, nil
 }
@@ -210,8 +211,11 @@ func (c *loadCmd) Run(ctx context.Context, std streams) (err error) {
 		return err
 	}
 	if !c.IOwnThisTarget {
-		if err := cfg.Loopback(ctx); err != nil {
-			return usagef("%v; give --i-own-this-target if you may load it", err)
+		switch err := cfg.Loopback(ctx); {
+		case errors.As(err, new(*net.DNSError)):
+			return usagef("%s", strings.TrimPrefix(err.Error(), "load: "))
+		case err != nil:
+			return usagef("%s; give --i-own-this-target if you may load it", strings.TrimPrefix(err.Error(), "load: "))
 		}
 	}
 	out, err := c.open(c.Timeout, std.Err)

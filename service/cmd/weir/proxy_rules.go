@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -52,7 +53,7 @@ func (c *proxyRules) refused(err error) error {
 			return fmt.Errorf("--rules: %w", wrong)
 		}
 	}
-	return usagef("%v", err)
+	return usagef("%s", strings.Replace(strings.TrimPrefix(err.Error(), "proxy: "), "Origins = ", "--origin=", 1))
 }
 
 // reloads reloads the rules when the file changes and upon SIGHUP, until ctx ends and stop
