@@ -103,7 +103,7 @@ var heys = map[string]string{
 	"-D": "--body=@FILE", "-p": "--body=@FILE", "-T": "--header=Content-Type:TYPE", "-A": "--header=Accept:TYPE", "-2": "--http2", "-o": "--report=FILE",
 }
 
-// wrongValues are what the parser says of a value that is wrong or missing, and plainer words.
+// wrongValues has what the parser says of a value that is wrong or missing, and plainer words for it.
 var wrongValues = []struct {
 	says  *regexp.Regexp
 	plain string
