@@ -133,7 +133,7 @@ func (d *describer) fields(t reflect.Type, in string) (fields []Field) {
 		_, described := f.Tag.Lookup("help")
 		switch {
 		case name == "-" || name == "" && option != "inline":
-		case option == "inline", t == reflect.TypeFor[sim.Limit]() && !described: // the fields of the algorithm are beside its name
+		case option == "inline", t == reflect.TypeFor[sim.Limit]() && !described && f.Type.Kind() == reflect.Struct: // the fields of the algorithm are beside its name
 			for _, inner := range d.fields(f.Type, in) {
 				if !slices.ContainsFunc(fields, func(f Field) bool { return f.name == inner.name }) {
 					fields = append(fields, inner)
@@ -211,6 +211,9 @@ func (d *describer) mapping(field *Field, of reflect.Type) {
 	if of.Kind() == reflect.Map {
 		of, at, kind, field.named = of.Elem(), at+".NAME", "mappings by name", true
 		field.short = shortForms[of]
+	}
+	if of.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("scenario: %s has the type %v, which the reference does not know", field.Path, of))
 	}
 	if kind == "list of list of mappings" {
 		kind = "list of lists of mappings"
