@@ -50,6 +50,9 @@ func (c *proxyRules) watcher() *config.Watcher {
 func (c *proxyRules) refused(err error) error {
 	if c.Rules != "" {
 		if _, wrong := proxyrule.Load(c.Rules); wrong != nil {
+			if _, err := config.Load(c.Rules); err == nil {
+				wrong = fmt.Errorf("%w\n%s is a file of weir serve, not of weir proxy", wrong, c.Rules)
+			}
 			return fmt.Errorf("--rules: %w", wrong)
 		}
 	}
