@@ -14,7 +14,9 @@ export PATH := $(PATH):$(shell go env GOPATH)/bin
 build: ## build bin/weir
 	go build -C service -o ../bin/weir ./cmd/weir
 
-demo: build ## watch a service collapse under load, and a proxy save it
+demo: ## watch a service collapse under load, and a proxy save it
+	@echo "building bin/weir: a minute or two the first time"
+	@$(MAKE) --no-print-directory build
 	@bin/weir demo
 
 # The profile for the compiler makes Go compile the service twice: release builds alone use it.

@@ -20,10 +20,10 @@ func TestCheck(t *testing.T) {
 	const want = `
 login:a
   logins (glob "login:*"): 5/m, 10 at once (gcra), 20 may wait, for at most 10s; candidate 1/m, 1 at once (sliding)
-  jobs (regex "^(job|login):"): 2 leases at once for 30000 ms each, 100 may wait; shared by all keys; mode shadow
+  jobs (regex "^(job|login):"): 2 leases at once for 30s each, 100 may wait; shared by all keys; mode shadow
 
 job:1
-  jobs (regex "^(job|login):"): 2 leases at once for 30000 ms each, 100 may wait; shared by all keys; mode shadow
+  jobs (regex "^(job|login):"): 2 leases at once for 30s each, 100 may wait; shared by all keys; mode shadow
 
 x
   no rule matches: allow

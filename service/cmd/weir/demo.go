@@ -20,7 +20,7 @@ import (
 
 type demoCmd struct {
 	Listen string   `default:"127.0.0.1:7070" placeholder:"ADDR" help:"Address of the page (${default})."`
-	Open   bool     `help:"Open the page in the browser."`
+	Open   bool     `default:"true" negatable:"" help:"Open the page in the browser, if the output is a terminal of a desktop. --no-open only prints its address."`
 	Tour   bool     `default:"true" negatable:"" help:"Begin the tour when the page opens; a change of a setting ends it. --no-tour begins with the first experiment."`
 	Speed  *float64 `least:"0.1" most:"50" placeholder:"X" help:"Run X times faster: divide all times and multiply all rates by X. The page shows the original units (5, with which the tour lasts half a minute; with --headless 1)."`
 
@@ -74,25 +74,42 @@ func (c *demoCmd) page(ctx context.Context, std streams) error {
 
 	url := "http://" + ln.Addr().String() + "/"
 	fmt.Fprintf(std.Out, "weir demo: open %s (Ctrl-C ends it)\n", url)
-	if c.Open {
-		if err := browse(url); err != nil {
-			fmt.Fprintf(std.Err, "weir demo: cannot open a browser: %v\n", err)
-		}
+	if c.Open && terminal.Is(std.Out) {
+		browse(url)
 	}
 	srv := httpserve.New(mux, slog.New(slog.NewTextHandler(std.Err, nil)))
 	srv.RegisterOnShutdown(live.Dismiss)
 	return httpserve.Serve(ctx, srv, ln, 2*time.Second, nil)
 }
 
-func browse(url string) error {
-	switch runtime.GOOS {
-	case "darwin":
-		return exec.Command("open", url).Start()
-	case "windows":
-		return exec.Command("rundll32", "url.dll,FileProtocolHandler", url).Start()
-	default:
-		return exec.Command("xdg-open", url).Start()
+// browse asks the desktop to open a page, if there is one. The user has its address in any case.
+func browse(url string) {
+	args := opener(runtime.GOOS, os.Getenv)
+	if args == nil {
+		return
 	}
+	cmd := exec.Command(args[0], append(args[1:], url)...) // its output goes nowhere
+	if cmd.Start() == nil {
+		go func() { _ = cmd.Wait() }()
+	}
+}
+
+// opener returns the command that opens a page on the desktop of a system; nil if there is no desktop, or the user
+// is elsewhere.
+func opener(system string, getenv func(string) string) []string {
+	if getenv("SSH_CONNECTION") != "" || getenv("SSH_TTY") != "" {
+		return nil
+	}
+	switch system {
+	case "darwin":
+		return []string{"open"}
+	case "windows":
+		return []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	if getenv("DISPLAY") == "" && getenv("WAYLAND_DISPLAY") == "" {
+		return nil
+	}
+	return []string{"xdg-open"}
 }
 
 // speed returns --speed, or a default.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +33,31 @@ func TestDemoPictures(t *testing.T) {
 		}
 		if !strings.Contains(stderr, "wrote "+name) {
 			t.Errorf("%q does not tell of %s", stderr, name)
+		}
+	}
+}
+
+// A browser is opened where the user has a desktop.
+func TestDemoOpener(t *testing.T) {
+	for _, tt := range []struct{ system, variables, want string }{
+		{"linux", "", ""},
+		{"linux", "DISPLAY", "xdg-open"},
+		{"linux", "WAYLAND_DISPLAY", "xdg-open"},
+		{"linux", "DISPLAY SSH_CONNECTION", ""},
+		{"freebsd", "DISPLAY", "xdg-open"},
+		{"darwin", "", "open"},
+		{"darwin", "SSH_TTY", ""},
+		{"windows", "", "rundll32 url.dll,FileProtocolHandler"},
+	} {
+		set := strings.Fields(tt.variables)
+		getenv := func(name string) string {
+			if slices.Contains(set, name) {
+				return "1"
+			}
+			return ""
+		}
+		if got := strings.Join(opener(tt.system, getenv), " "); got != tt.want {
+			t.Errorf("%s with %q: %q: want %q", tt.system, tt.variables, got, tt.want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -23,7 +24,10 @@ func listen(flag, addr string) (net.Listener, error) {
 		return nil, usagef("%s=%s: want host:port, such as 127.0.0.1:8000", flag, addr)
 	}
 	ln, err := net.Listen("tcp", addr)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s=%s: another process has this address: end it, or give another address", flag, addr)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return ln, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -27,7 +28,7 @@ type loadCmd struct {
 	Rate           string         `placeholder:"RPS" help:"Requests per second. 5..50@30s is a ramp from 5 to 50 within 30 s; 5@10s,20@30s,5 are steps (5; with --workers 0, which is as fast as the answers come)."`
 	Arrivals       string         `default:"constant" enum:"constant,poisson" placeholder:"KIND" group:"pace" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
 	Seed           uint64         `default:"1" placeholder:"N" group:"pace" help:"Seed of poisson arrivals (${default})."`
-	Duration       *time.Duration `placeholder:"TIME" help:"How long to send requests; 0: until --requests are sent, or Ctrl-C (10s; with --requests, or with times in --rate, 0s)."`
+	Duration       *time.Duration `placeholder:"TIME" help:"How long to send requests; 0: until --requests are sent, or Ctrl-C (with times in --rate, those; 10s at a rate without a time; with --requests, 0s)."`
 	Workers        int            `short:"c" default:"0" placeholder:"N" help:"Closed loop: the number of clients, each of which waits for its answer before it sends again. 0: open loop, which sends at --rate regardless of the answers (${default})."`
 	Requests       int            `short:"n" default:"0" placeholder:"N" help:"Number of requests to send; 0: no bound (${default})."`
 	Timeout        time.Duration  `least:"1ms" default:"10s" placeholder:"TIME" help:"Maximum time to wait for an answer (${default})."`
@@ -88,7 +89,7 @@ func (c *loadCmd) config() (cfg load.Config, err error) {
 		Workers: c.Workers, Timeout: c.Timeout, Duration: c.duration(), MaxInflight: c.MaxInflight,
 	}
 	if cfg.Profile, err = pace.Parse(rate); err != nil {
-		return cfg, usagef("--rate: %v", err)
+		return cfg, usagef("--rate: %s", strings.TrimPrefix(err.Error(), "pace: "))
 	}
 	if c.Target == "" && c.Targets == "" {
 		return cfg, usagef(`expected "<target>", a URL, or --targets=FILE`)
@@ -116,7 +117,7 @@ func (c *loadCmd) config() (cfg load.Config, err error) {
 		return cfg, usagef("--rate=%s sends nothing: give a rate, or --workers, which send as fast as the answers come", rate)
 	}
 	if err := cfg.Validate(); err != nil {
-		return cfg, usagef("%v", err)
+		return cfg, usagef("%s", strings.TrimPrefix(err.Error(), "load: "))
 	}
 	return cfg, nil
 }
@@ -126,11 +127,22 @@ func (c *loadCmd) duration() time.Duration {
 	switch {
 	case c.Duration != nil:
 		return *c.Duration
-	case c.Requests > 0, strings.Contains(c.Rate, "@"):
+	case c.Requests > 0:
 		return 0
 	}
-	return 10 * time.Second
+	profile, err := pace.Parse(c.Rate)
+	end, ends := profile.End()
+	switch {
+	case err != nil || end == 0:
+		return untimed
+	case !ends && !strings.Contains(c.Rate[strings.LastIndexByte(c.Rate, ',')+1:], "@"):
+		return end + untimed
+	}
+	return end
 }
+
+// untimed is how long to send at a rate without a time, unless --duration or --requests says it.
+const untimed = 10 * time.Second
 
 // maxBody bounds a file with a body, or with targets, in bytes.
 const maxBody = 64 << 20
@@ -199,8 +211,11 @@ func (c *loadCmd) Run(ctx context.Context, std streams) (err error) {
 		return err
 	}
 	if !c.IOwnThisTarget {
-		if err := cfg.Loopback(ctx); err != nil {
-			return usagef("%v; give --i-own-this-target if you may load it", err)
+		switch err := cfg.Loopback(ctx); {
+		case errors.As(err, new(*net.DNSError)):
+			return usagef("%s", strings.TrimPrefix(err.Error(), "load: "))
+		case err != nil:
+			return usagef("%s; give --i-own-this-target if you may load it", strings.TrimPrefix(err.Error(), "load: "))
 		}
 	}
 	out, err := c.open(c.Timeout, std.Err)

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/internal/testrig"
 )
@@ -342,5 +343,26 @@ func TestLoadMetrics(t *testing.T) {
 	if resp, err := http.Get(strings.TrimSpace(url)); err == nil {
 		resp.Body.Close()
 		t.Error("the metrics are still served after the run")
+	}
+}
+
+// A run ends by itself.
+func TestLoadDuration(t *testing.T) {
+	for _, tt := range []struct {
+		cmd  loadCmd
+		want time.Duration
+	}{
+		{loadCmd{}, 10 * time.Second},
+		{loadCmd{Rate: "200"}, 10 * time.Second},
+		{loadCmd{Rate: "5..50@30s"}, 30 * time.Second},
+		{loadCmd{Rate: "5@10s,20@30s,5"}, 50 * time.Second},
+		{loadCmd{Rate: "5..50@30s,50@1m,0"}, 90 * time.Second},
+		{loadCmd{Rate: "5@1m", Requests: 7}, 0},
+		{loadCmd{Rate: "5@1m", Duration: new(time.Second)}, time.Second},
+		{loadCmd{Duration: new(time.Duration(0))}, 0},
+	} {
+		if got := tt.cmd.duration(); got != tt.want {
+			t.Errorf("--rate %q, --requests %d: %v: want %v", tt.cmd.Rate, tt.cmd.Requests, got, tt.want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -31,7 +32,7 @@ type commands struct {
 	Lab     labCmd         `cmd:"" help:"Repeat published experiments."`
 	Demo    demoCmd        `cmd:"" help:"Show on a web page how a service collapses under load, and how a proxy prevents it."`
 
-	Version kong.VersionFlag `env:"-" help:"Print the version, the commit and the Go version."`
+	Version kong.VersionFlag `short:"v" env:"-" help:"Print the version, the commit and the Go version."`
 }
 
 const description = `weir protects services from overload: it keeps the work in flight at what a service can bear (Little's law, N = X·R).`
@@ -67,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context.Selected() != nil {
 			name = failed.Context.Selected().FullPath()
 		}
-		fmt.Fprintf(stderr, "%s: %v%s (see %[1]s --help)\n", name, err, hint(name, err.Error()))
+		fmt.Fprintf(stderr, "%s: %s%s (see %[1]s --help)\n", name, plain(err.Error()), hint(name, err.Error()))
 		return 2
 	}
 	name := strings.TrimPrefix(command.Selected().FullPath(), "weir ")
@@ -102,6 +103,31 @@ var heys = map[string]string{
 	"-D": "--body=@FILE", "-p": "--body=@FILE", "-T": "--header=Content-Type:TYPE", "-A": "--header=Accept:TYPE", "-2": "--http2", "-o": "--report=FILE",
 }
 
+// wrongValues has what the parser says of a value that is wrong or missing, and plainer words for it.
+var wrongValues = []struct {
+	says  *regexp.Regexp
+	plain string
+}{
+	{regexp.MustCompile(`expected .+ but got "EOL" \(<EOL>\)|missing value, expecting "[^"]*"`), "must have a value"},
+	{regexp.MustCompile(`expected duration but got ("[^"]*"): time: .*`), "$1: must be a time with its unit, such as 10s, 500ms or 2m"},
+	{regexp.MustCompile(`expected a valid \d+ bit u?int but got ("[^"]*")`), "$1: must be a whole number"},
+	{regexp.MustCompile(`expected an? (?:float|int|uint) but got ("[^"]*") \(string\)`), "$1: must be a number"},
+	{regexp.MustCompile(`slog: level string ("[^"]*"): unknown name`), "$1: must be debug, info, warn or error"},
+}
+
+// plain says in plain words what is wrong with a command line.
+func plain(problem string) string {
+	for _, w := range wrongValues {
+		problem = w.says.ReplaceAllString(problem, w.plain)
+	}
+	return problem
+}
+
+// positional says which flag has the value that some give as an argument.
+var positional = map[string]string{
+	"weir proxy": "the origin is --origin=URL", "weir serve": "the rules are --rules=PATH", "weir load": "several URLs are --targets=FILE",
+}
+
 // hint says what a command line may have meant that is wrong.
 func hint(command, problem string) string {
 	if value, ok := strings.CutPrefix(problem, "unknown flag "); ok && command == "weir load" {
@@ -110,15 +136,18 @@ func hint(command, problem string) string {
 			return ": that of hey or ab is " + flag
 		}
 	}
-	if strings.Contains(problem, "missing unit in duration") {
-		return ": ten seconds are 10s"
+	if strings.HasPrefix(problem, "unexpected argument") && positional[command] != "" {
+		return ": " + positional[command]
 	}
 	return ""
 }
 
-// joined turns "load compare" into the name of that command. A target is a URL, so it is
-// never "compare".
+// joined turns "load compare" into the name of that command, and "version" into the flag. A target is a URL, so it
+// is never "compare".
 func joined(args []string) []string {
+	if args[0] == "version" {
+		return append([]string{"--version"}, args[1:]...)
+	}
 	if len(args) > 1 && args[0] == "load" && args[1] == "compare" {
 		return append([]string{"load-compare"}, args[2:]...)
 	}

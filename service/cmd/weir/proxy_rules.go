@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -49,10 +50,13 @@ func (c *proxyRules) watcher() *config.Watcher {
 func (c *proxyRules) refused(err error) error {
 	if c.Rules != "" {
 		if _, wrong := proxyrule.Load(c.Rules); wrong != nil {
+			if _, err := config.Load(c.Rules); err == nil {
+				wrong = fmt.Errorf("%w\n%s is a file of weir serve, not of weir proxy", wrong, c.Rules)
+			}
 			return fmt.Errorf("--rules: %w", wrong)
 		}
 	}
-	return usagef("%v", err)
+	return usagef("%s", strings.Replace(strings.TrimPrefix(err.Error(), "proxy: "), "Origins = ", "--origin=", 1))
 }
 
 // reloads reloads the rules when the file changes and upon SIGHUP, until ctx ends and stop

@@ -151,3 +151,17 @@ func TestProxyRulesRefused(t *testing.T) {
 		}
 	}
 }
+
+// A file for another command says so, below its errors.
+func TestRulesOfAnotherCommand(t *testing.T) {
+	ofServe := file(t, "serve.yaml", "rules: [{key: a, rate: 1/s}]\n")
+	ofProxy := file(t, "proxy.yaml", "classes: [{name: a, routes: /a, limit: 5}]\n")
+	for want, args := range map[string][]string{
+		ofProxy + " is a file of weir proxy, not of weir serve\n": {"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rules", ofProxy},
+		ofServe + " is a file of weir serve, not of weir proxy\n": {"proxy", "--origin", "http://127.0.0.1:1", "--rules", ofServe},
+	} {
+		if code, _, stderr := weir(t, args...); code != 1 || !strings.HasSuffix(stderr, want) || !strings.Contains(stderr, "unknown field") {
+			t.Errorf("%v: %d, %s: want the errors, and %s", args, code, stderr, want)
+		}
+	}
+}

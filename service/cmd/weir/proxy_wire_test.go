@@ -274,8 +274,8 @@ func TestProxyWireRefused(t *testing.T) {
 		{"--trust-header a:b", 2, `--trust-header="a:b"`},
 		{"--max-header 10", 2, "--max-header=10"},
 		{"--header-timeout 0s", 2, "--header-timeout=0s: must be >= 1ms"},
-		{"--origin http://127.0.0.1:1", 2, `Origins = "http://127.0.0.1:1": is there twice`},
-		{"--origin gopher://a", 2, `Origins = "gopher://a": must be an absolute http, https or h2c URL`},
+		{"--origin http://127.0.0.1:1", 2, `--origin="http://127.0.0.1:1": is there twice`},
+		{"--origin gopher://a", 2, `--origin="gopher://a": must be an absolute http, https or h2c URL`},
 	} {
 		args := append([]string{"proxy", "--origin", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.Fields(tt.args)...)
 		if code, _, stderr := weir(t, args...); code != tt.code || !strings.Contains(stderr, tt.want) {

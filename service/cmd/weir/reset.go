@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/operator"
@@ -61,7 +62,10 @@ func (c *resetCmd) reset(ctx context.Context, to, key string) (done adminapi.Res
 		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return done, fmt.Errorf("nothing listens at %s: start weir serve, or give its address with --admin", to)
+	case err != nil:
 		return done, err
 	}
 	defer resp.Body.Close()

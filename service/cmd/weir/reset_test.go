@@ -22,7 +22,7 @@ func TestReset(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--admin=here:x/ a":             "--admin=here:x/",
-		"--admin=http://127.0.0.1:1 a":  "connection refused",
+		"--admin=http://127.0.0.1:1 a":  "nothing listens at",
 		"--admin=" + s.admin + " \x01a": "control characters",
 		"--admin=" + s.public + " a":    "404 Not Found",
 		"--timeout=0s a":                "--timeout=0s: must be >= 1ms",

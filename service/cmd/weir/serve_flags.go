@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -156,7 +157,11 @@ func (c *serveCmd) address() string {
 // rules returns the rules of the flags, or of the file that they name.
 func (c *serveCmd) rules() (*config.Rules, error) {
 	if c.Rules != "" {
-		return config.LoadWith(c.Rules, c.RateLimitOptions)
+		rules, err := config.LoadWith(c.Rules, c.RateLimitOptions)
+		if err != nil && ofProxy(c.Rules) {
+			err = fmt.Errorf("%w\n%s is a file of weir proxy, not of weir serve", err, c.Rules)
+		}
+		return rules, err
 	}
 	return config.LoadGoCC(c.ConfigFile, c.GoCCDefaults)
 }

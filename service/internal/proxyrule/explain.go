@@ -210,7 +210,11 @@ func (c *Class) describe(other bool) string {
 	if c.Queue != nil {
 		add("%d may wait", *c.Queue)
 	}
-	if c.MaxWait != nil {
+	switch {
+	case c.MaxWait == nil:
+	case c.Queue == nil:
+		add("a request waits for at most %v", *c.MaxWait)
+	default:
 		add("for at most %v", *c.MaxWait)
 	}
 	if c.Timeout != nil {

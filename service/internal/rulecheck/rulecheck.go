@@ -253,7 +253,7 @@ func (r *Rule) text() string {
 		if r.Quota != nil {
 			add("; ")
 		}
-		add("%s leases at once for %d ms each, %d may wait", l.Limit, l.TTLMS, l.Queue)
+		add("%s leases at once for %s each, %d may wait", l.Limit, config.Span(time.Duration(l.TTLMS)*time.Millisecond), l.Queue)
 	}
 	if r.Unlimited {
 		add("unlimited")

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -67,6 +68,9 @@ func Once(ctx context.Context, cfg Config, out io.Writer) error {
 		r, err = from.read(ctx, cfg.By)
 	}
 	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return fmt.Errorf("no answer from %s: nothing listens there: start weir serve, or give its address with --admin", from.url)
+		}
 		return fmt.Errorf("no answer from %s: %w", from.url, err)
 	}
 	lines := frame(&view{reading: r, url: from.url})

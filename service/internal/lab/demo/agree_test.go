@@ -24,7 +24,7 @@ const readScreen = `(() => {
 	const numbers = (text) => (text.match(/\d+(\.\d+)?/g) ?? []).map(Number);
 	const at = (id) => document.querySelector("[data-testid=" + id + "]");
 	const tiles = {}, charts = {};
-	for (const dd of document.querySelectorAll(".numbers dd")) tiles[dd.dataset.testid] = numbers(dd.innerText)[0] ?? 0;
+	for (const dd of document.querySelectorAll(".numbers dd[data-testid]")) tiles[dd.dataset.testid] = numbers(dd.innerText)[0] ?? 0;
 	for (const box of document.querySelectorAll("main figure > div")) {
 		charts[box.dataset.testid] = {};
 		for (const s of [...box.querySelectorAll(".u-series")].slice(1)) {
@@ -64,11 +64,11 @@ func (s screen) disagreement() string {
 	same("limit: tile and chart", s.Tiles["limit"], s.Charts["inflight-chart"]["limit"], 0)
 	same("finished: law and tile", x, s.Tiles["origin-throughput"], half+half/10)
 	same("finished: tile and chart", s.Tiles["origin-throughput"], s.Charts["throughput-chart"]["finished"], 0)
-	same("goodput: tile and the origin's chart", s.Tiles["goodput"], s.Charts["throughput-chart"]["in time"], 0)
-	same("R: law and chart", r, s.Charts["latency-chart"]["R = N ÷ X"], 0)
-	same("p99: tile and chart", s.Tiles["origin-p99"], s.Charts["latency-chart"]["p99"], 0)
+	same("goodput: tile and the origin's chart", s.Tiles["goodput"], s.Charts["throughput-chart"]["of these, in time"], 0)
+	same("R: law and chart", r, s.Charts["latency-chart"]["mean: R = N ÷ X"], 0)
+	same("p99: tile and chart", s.Tiles["origin-p99"], s.Charts["latency-chart"]["p99: 99 % below"], 0)
 	for tile, prefixes := range map[string][]string{
-		"goodput": {"200"}, "rejected": {"503", "429"}, "timed-out": {"504", "client time-out"}, "offered": {""},
+		"goodput": {"200"}, "rejected": {"503", "429"}, "timed-out": {"504", "client gave up"}, "offered": {""},
 	} {
 		total, terms := sum(prefixes...)
 		same(tile+": tile and the client's chart", s.Tiles[tile], total, half*(terms+1))
@@ -95,9 +95,9 @@ func TestPageTour(t *testing.T) {
 	tab.Click("tour")
 	for _, s := range []struct{ step, story, screenshot string }{
 		{"Normal", "Every request is answered in time", "tour-1-normal"},
-		{"Overload", "7 workers ÷ 2 s = 3.5 requests per second at most, and 5 arrive", "tour-2-overload"},
+		{"Overload", "7 workers ÷ 2 s = 3.5 requests per second at most, and clients want 5", "tour-2-overload"},
 		{"Collapse of goodput", "all of them too late", "tour-3-collapse"},
-		{"Proxy on", "refuses the others at once", "tour-4-proxy"},
+		{"Proxy on", "refuses the others early", "tour-4-proxy"},
 		{"Recovery", "useful answers per second", "tour-5-recovery"},
 	} {
 		until("the tour is at "+s.step, func() bool { return step() == s.step })

@@ -44,7 +44,7 @@ func (r Result) Draw(w io.Writer, format string) error {
 		Across: "time, seconds",
 		Time:   true,
 		Panels: []plot.Panel{
-			r.panel("Client: answers per second", plot.Rates, r.statuses()...),
+			r.panel("Clients: requests per second, by how they ended", plot.Rates, r.statuses()...),
 			r.panel("At the origin, and the limit", plot.Rates,
 				series{"in flight", good, func(s Sample) float64 { return s.Origin.N }},
 				series{"queued", rejected, func(s Sample) float64 { return s.Origin.Queued }},
@@ -99,10 +99,14 @@ func (r Result) statuses() (all []series) {
 
 func statusLabel(status string) string {
 	switch status {
+	case "200":
+		return "200 in time"
 	case trace.Timeout:
-		return "client time-out"
+		return "client gave up"
 	case "504 origin_timeout":
-		return "504 time-out"
+		return "504 proxy gave up"
+	case "503 overdue":
+		return "503 waited too long"
 	}
 	return strings.ReplaceAll(status, "_", " ")
 }

@@ -115,6 +115,23 @@ func DrawSheet(w io.Writer, s Sheet, format string) error {
 	})
 }
 
+// DrawPanel writes one panel of the sheet without titles and notes, in one of Formats, for a page that may be narrow
+// and has them in its text.
+func DrawPanel(w io.Writer, s Sheet, panel int, format string) error {
+	const width, height = 4.4 * vg.Inch, 2.3 * vg.Inch
+	p := s.Panels[panel]
+	legend := wrap(p.Keys, width-24)
+	p.Title, p.Keys = "", nil
+	s.Panels = []Panel{p}
+	head := vg.Length(len(legend)) * legendHeight
+	return paint(w, width, head+height+footHeight, format, func(c draw.Canvas) {
+		for i, row := range legend {
+			keys(c, row, vg.Point{X: 12, Y: c.Max.Y - vg.Length(i+1)*legendHeight})
+		}
+		s.draw(c, draw.Crop(c, 8, -18, footHeight, -head), 1, 1)
+	})
+}
+
 // draw draws the panels on the body of c.
 func (s *Sheet) draw(c, body draw.Canvas, rows, columns int) {
 	plots := make([][]*plot.Plot, rows)

@@ -36,8 +36,8 @@ func TestPageInBrowser(t *testing.T) {
 			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
 		})
 	}
-	if n := browser.Evaluate[int](tab, `document.querySelectorAll("svg[viewBox]").length`); n != 2 {
-		t.Errorf("%d plots: want two", n)
+	if n := browser.Evaluate[int](tab, `document.querySelectorAll("svg[viewBox]").length`); n != 3 {
+		t.Errorf("%d plots: want three", n)
 	}
 	if n := browser.Evaluate[int](tab, `[...document.querySelectorAll("svg path")].filter(p => p.getTotalLength() > 100).length`); n < 8 {
 		t.Errorf("%d curves: want latencies, rates and percentiles", n)

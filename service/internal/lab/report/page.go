@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/weir-go/weir/service/internal/lab/plot"
 )
@@ -25,7 +26,7 @@ type pageView struct {
 	Broken     []string // thresholds
 	Late       string
 	Tables     []tableView
-	Plots      []template.HTML
+	Plots      []plotView
 	Bars       []barView
 	BarsOf     string
 }
@@ -37,6 +38,12 @@ type tableView struct {
 	Head  []string
 	Rows  [][]string
 	Note  string
+}
+
+// A plotView is a panel of a sheet.
+type plotView struct {
+	Title, Note string
+	SVG         template.HTML
 }
 
 type barView struct {
@@ -104,16 +111,31 @@ func (c Comparison) Page(w io.Writer, checked bool, broken []string) error {
 	return page.Execute(w, v)
 }
 
-// draw adds plots.
+// themed replaces the colours of a plot by those of the page, which has a light and a dark one of each.
+var themed = strings.NewReplacer(
+	"#FFFFFF", "var(--card)", "#222222", "var(--ink)", "#777777", "var(--faint)", "#E4E4E4", "var(--grid)", "#A8A8A8", "var(--grey)",
+	"#0072B2", "var(--bar)", "#D55E00", "var(--red)", "#009E73", "var(--green)", "#E69F00", "var(--orange)",
+)
+
+// draw adds a plot for each panel.
 func (v *pageView) draw(sheets ...plot.Sheet) error {
 	for _, s := range sheets {
-		var svg bytes.Buffer
-		if err := plot.DrawSheet(&svg, s, "svg"); err != nil {
-			return err
+		for i, p := range s.Panels {
+			var svg bytes.Buffer
+			if err := plot.DrawPanel(&svg, s, i, "svg"); err != nil {
+				return err
+			}
+			title := p.Title + " " + strings.ToLower(s.Title[:1]) + s.Title[1:]
+			if len(s.Panels) == 1 {
+				title = s.Title
+			}
+			// Without the declaration of XML, which HTML does not have.
+			_, text, _ := bytes.Cut(svg.Bytes(), []byte("<svg "))
+			v.Plots = append(v.Plots, plotView{
+				title, strings.Join(s.Notes, "; "),
+				template.HTML("<svg role=\"img\" aria-label=\"" + template.HTMLEscapeString(title) + "\" " + themed.Replace(string(text))),
+			})
 		}
-		// Without the declaration of XML, which HTML does not have.
-		_, text, _ := bytes.Cut(svg.Bytes(), []byte("<svg "))
-		v.Plots = append(v.Plots, template.HTML("<svg role=\"img\" aria-label=\""+template.HTMLEscapeString(s.Title)+"\" "+string(text)))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,16 @@ func TestPage(t *testing.T) {
 	for _, bad := range []string{"<script", "src=", "href=", "<?xml", "url("} {
 		if strings.Contains(page, bad) {
 			t.Errorf("%q in a page that needs no other file", bad)
+		}
+	}
+	// The plots have the colours of the page, which defines each for light and for dark.
+	_, plots, _ := strings.Cut(page, "<svg")
+	if i := strings.IndexByte(plots, '#'); i >= 0 && plots[i:i+2] != "#x" {
+		t.Errorf("a plot has a colour of its own: %s", plots[i:i+10])
+	}
+	for _, use := range regexp.MustCompile(`var\((--[a-z]+)\)`).FindAllStringSubmatch(page, -1) {
+		if n := strings.Count(page, use[1]+":"); n != 2 {
+			t.Errorf("%s is defined %d times: want a light and a dark colour", use[1], n)
 		}
 	}
 	none := collect(10, s, func(int) (time.Duration, int, string) { return ms, 0, trace.Refused })

@@ -11,7 +11,7 @@ import (
 
 // timeSheet has the rates and the latencies over time.
 func (r Report) timeSheet() plot.Sheet {
-	rates := plot.Panel{Title: "Per second"}
+	rates := plot.Panel{Title: "Requests per second"}
 	latency := plot.Panel{Title: "Latency", Unit: plot.Seconds}
 	over := func(value func(Slot) float64, gap bool) (points plotter.XYs) {
 		for _, s := range r.Series {
@@ -77,7 +77,7 @@ func percentileSheet(groups []group) plot.Sheet {
 		panel.Add(g.name, plot.Stroke(plot.Colour(g.color), 2, nil), g.latency.points())
 	}
 	return plot.Sheet{Title: "Latency by percentile", Notes: []string{"each further nine has the same width; the curve ends at the slowest request"},
-		Across: "percentile", Nines: true, Wide: true, Panels: []plot.Panel{panel}}
+		Across: "percentile", Nines: true, Panels: []plot.Panel{panel}}
 }
 
 // points returns the percentiles from 0 to the last one below the maximum.
@@ -94,7 +94,7 @@ func (l *Latency) points() (points plotter.XYs) {
 // timeSheet compares the rates and the latencies of two runs over time.
 func (c Comparison) timeSheet() plot.Sheet {
 	p99 := plot.Panel{Title: "P99", Unit: plot.Seconds}
-	good := plot.Panel{Title: "Per second"}
+	good := plot.Panel{Title: "Requests per second"}
 	for i, run := range []Run{c.Before, c.After} {
 		var late, rate plotter.XYs
 		for _, s := range run.Report.Series {

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-// A Section describes the fields of a mapping in a scenario file. It is made of the tags of a struct: help is what
-// a field means, default and example are its values, required says that it must be given, enum and max bound it.
+// A Section describes the fields of a mapping in a scenario file. It is made of the tags of a struct: help explains
+// a field, default and example are its values, required says that it must be given, enum and max bound it.
 type Section struct {
 	Path   string  // of the mapping, such as layers[].guard; at the top, what the file describes
 	Text   string  // what the mapping is
@@ -76,7 +76,7 @@ var untagged = map[reflect.Type]map[string]filedoc.Field{
 	},
 }
 
-// A shortForm is what may be there instead of a mapping, or of a list of mappings.
+// A shortForm lists values that may replace a mapping, or a list of mappings.
 type shortForm struct {
 	values []filedoc.Field // of these kinds
 	text   string          // what they mean
@@ -133,7 +133,7 @@ func (d *describer) fields(t reflect.Type, in string) (fields []Field) {
 		_, described := f.Tag.Lookup("help")
 		switch {
 		case name == "-" || name == "" && option != "inline":
-		case option == "inline", t == reflect.TypeFor[sim.Limit]() && !described: // the fields of the algorithm are beside its name
+		case option == "inline", t == reflect.TypeFor[sim.Limit]() && !described && f.Type.Kind() == reflect.Struct: // the fields of the algorithm are beside its name
 			for _, inner := range d.fields(f.Type, in) {
 				if !slices.ContainsFunc(fields, func(f Field) bool { return f.name == inner.name }) {
 					fields = append(fields, inner)
@@ -211,6 +211,9 @@ func (d *describer) mapping(field *Field, of reflect.Type) {
 	if of.Kind() == reflect.Map {
 		of, at, kind, field.named = of.Elem(), at+".NAME", "mappings by name", true
 		field.short = shortForms[of]
+	}
+	if of.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("scenario: %s has the type %v, which the reference does not know", field.Path, of))
 	}
 	if kind == "list of list of mappings" {
 		kind = "list of lists of mappings"

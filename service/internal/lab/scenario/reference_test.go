@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/sim-reference.md")
 
-// The page is that of the code: go test ./internal/lab/scenario -update writes it.
+// The page agrees with the code: go test ./internal/lab/scenario -update writes it.
 func TestPage(t *testing.T) {
 	const name = "../../../../docs/sim-reference.md"
 	want := `# Fields of a scenario file

@@ -25,26 +25,29 @@ function byStatus(samples) {
 }
 
 // label is the name of a status in a chart.
-const labels = { timeout: "client time-out", "504 origin_timeout": "504 proxy time-out" };
+const labels = {
+  200: "200 in time", timeout: "client gave up", "504 origin_timeout": "504 proxy gave up",
+  "503 overdue": "503 rejected: waited too long for the limit", "503 queue_full": "503 rejected: too many wait for the limit",
+};
 const label = (status) => labels[status] ?? status.replaceAll("_", " ");
 
 const inflight = [
   { label: "in flight", color: "--success", draw: ["filled"], of: (s) => s.origin.inflight },
-  { label: "queued", color: "--rejected", draw: ["dashed"], of: (s) => s.origin.queued },
+  { label: "of these, waiting for a worker", color: "--rejected", draw: ["dashed"], of: (s) => s.origin.queued },
   { label: "limit", color: "--ink", draw: ["stepped"], digits: 0, of: (s) => s.proxy?.limit },
 ];
 
 const throughput = [
   { label: "finished", color: "--success", draw: ["filled"], of: (s) => s.origin.throughput_rps },
-  { label: "in time", color: "--good", draw: ["dotted"], of: (s) => s.goodput_rps },
-  { label: "workers ÷ service time", color: "--quiet", draw: ["stepped", "dashed"], of: (s) => s.origin.capacity_rps },
+  { label: "of these, in time", color: "--good", draw: ["dotted"], of: (s) => s.goodput_rps },
+  { label: "possible: workers ÷ service time", color: "--quiet", draw: ["stepped", "dashed"], of: (s) => s.origin.capacity_rps },
 ];
 
 const latency = (timeout) => [
-  { label: "R = N ÷ X", color: "--success", digits: 2, of: (s) => s.origin.residence_seconds },
-  { label: "p50", color: "--good", draw: ["dotted"], digits: 2, of: (s) => s.origin.p50_seconds },
-  { label: "p99", color: "--rejected", draw: ["dashed"], digits: 2, of: (s) => s.origin.p99_seconds },
-  { label: "client time-out", color: "--timeout", draw: ["dotted"], of: () => timeout },
+  { label: "mean: R = N ÷ X", color: "--success", digits: 2, of: (s) => s.origin.residence_seconds },
+  { label: "p50: half below", color: "--good", draw: ["dotted"], digits: 2, of: (s) => s.origin.p50_seconds },
+  { label: "p99: 99 % below", color: "--rejected", draw: ["dashed"], digits: 2, of: (s) => s.origin.p99_seconds },
+  { label: "clients give up", color: "--timeout", draw: ["dotted"], of: () => timeout },
 ];
 
 // charts makes the panels, and returns a function that draws a state.

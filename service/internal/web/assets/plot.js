@@ -1,7 +1,7 @@
 // One panel: an uPlot with the series that have values.
 import { marker } from "./legend.js";
 
-const height = 216;
+const height = 192;
 const font = 'system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 // css returns the current value of a colour of the style sheet.

@@ -21,17 +21,17 @@ const captions = {
   normal: ({ rate, settings: { workers, service_seconds: time }, s }) =>
     `${rate} requests per second arrive, each takes ${time} s: ${number(s.origin.inflight)} of ${workers} workers are busy. Every request is answered in time.`,
   overload: ({ rate, settings: { workers, service_seconds: time }, capacity }) =>
-    `A new release takes ${time} s per request. ${workers} workers ÷ ${time} s = ${number(capacity)} requests per second at most, and ${rate} arrive: the queue grows.`,
+    `A new release takes ${time} s per request. ${workers} workers ÷ ${time} s = ${number(capacity)} requests per second at most, and clients want ${rate}: the queue grows.`,
   collapse: ({ s, client }) =>
     `The origin still finishes ${number(s.origin.throughput_rps)} requests per second, but all of them too late: clients leave after ${client.timeout_seconds} s. Useful answers: ${number(s.goodput_rps)} per second.`,
   proxy: ({ s, settings }) =>
-    `The proxy lets ${s.proxy?.limit ?? "a few"} requests in, and refuses the others at once. The origin first finishes the ${number(Math.max(s.origin.inflight - settings.workers, 0), 0)} requests of its queue, most of them abandoned.`,
+    `The proxy lets ${s.proxy?.limit ?? "a few"} requests in, and refuses the others early. The origin first finishes the ${number(Math.max(s.origin.inflight - settings.workers, 0), 0)} requests of its queue, most of them abandoned.`,
   recovery: ({ s, sum, capacity, reached }) => {
     const now = `${number(s.goodput_rps)} useful answers per second`;
     // A limit that has just been lowered below the average in flight is such a test.
     const tests = reached && s.proxy.limit < s.origin.inflight - 1;
     if (s.goodput_rps >= 0.95 * capacity && !tests) {
-      return `${now}: all that the law allows (${number(capacity)}). The limit found itself: ${s.proxy.limit} in flight. ${number(sum.rejected)} per second are refused at once. Your turn: choose an experiment, or change the settings.`;
+      return `${now}: all that the law allows (${number(capacity)}). The limit found itself: ${s.proxy.limit} in flight. ${number(sum.rejected)} per second are refused early. Your turn: choose an experiment, or change the settings.`;
     }
     if (reached) return `${now}, of ${number(capacity)} possible. For a moment, the limit is ${s.proxy.limit}: Auto tests whether requests queue at the origin.`;
     return `${now}, of ${number(capacity)} possible. The limit, now ${s.proxy.limit}, finds itself: it rises while more requests in flight bring more answers.`;
@@ -44,7 +44,7 @@ export function story(state, s, sum) {
   const { workers, service_seconds: service, proxy } = settings;
   const rate = client.rate_rps;
   const capacity = workers / service;
-  const can = `The origin can serve ${number(capacity)} requests per second, ${rate} arrive`;
+  const can = `The origin can serve ${number(capacity)} requests per second, clients want ${rate}`;
   if (!s) return can + ".";
   if (state.phase) {
     const reached = state.samples.some((past) => past.phase === "recovery" && past.goodput_rps >= 0.95 * capacity);

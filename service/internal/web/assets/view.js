@@ -11,7 +11,7 @@ export function buildExperiments(state, steer) {
       button.dataset.testid = "experiment-" + e.name;
       button.dataset.name = e.name;
       const [origin, ...rest] = e.title.split(", ");
-      button.append(element("b", origin), element("span", rest.join(", ")), element("small", e.saw));
+      button.append(element("b", origin), element("span", rest.join(", ")), element("small", "source: " + e.saw));
       button.onclick = () => steer({ experiment: e.name });
       box.append(button);
     }
@@ -36,7 +36,7 @@ export function showSettings(state) {
 
 // scale tells what the numbers are relative to.
 function scale({ speed, client, window_seconds: window }) {
-  const time = speed === 1 ? "" : ` Time runs ${speed}× as fast as in the source: one second of the page takes ${number(1 / speed, 2)} s.`;
+  const time = speed === 1 ? "" : ` Time runs ${speed}× as fast as there.`;
   return `Clients give up after ${client.timeout_seconds} s. Numbers are averages of ${window} s.${time}`;
 }
 
@@ -46,6 +46,8 @@ export function showNumbers(state) {
   const told = story(state, s, sum);
   say("story", told);
   put("offered", number(s?.offered_rps), "rps");
+  say("offered-note", `${state.client.rate_rps} wanted, up to ${state.client.workers} at once`);
+  say("timed-out-note", `no answer within ${state.client.timeout_seconds} s`);
   put("goodput", number(s?.goodput_rps), "rps");
   put("rejected", number(s && sum.rejected), "rps");
   put("timed-out", number(s && sum.timeout + sum.origin_timeout), "rps");
@@ -55,7 +57,7 @@ export function showNumbers(state) {
   put("origin-p99", number(s?.origin.p99_seconds, 2), "s");
   const { inflight: n, throughput_rps: x, residence_seconds: r } = s?.origin ?? {};
   law(n, x, r);
-  say("law-note", `at the origin, over the last ${state.window_seconds} s`);
+  say("law-note", `at the origin, last ${state.window_seconds} s`);
   speak(told, r == null ? "" : `${number(n)} in flight equals ${number(x, 2)} per second times ${number(r, 2)} seconds.`);
 }
 
