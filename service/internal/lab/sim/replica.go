@@ -69,27 +69,14 @@ func (l *layer) stats() *gate.Stats {
 	for i := range l.guards[1:] {
 		st := l.guards[i+1].stats()
 		st.Limit = min(st.Limit, math.MaxInt-sum.Limit) // no limit is math.MaxInt
-		add(reflect.ValueOf(&sum).Elem(), reflect.ValueOf(st))
+		all, one := reflect.ValueOf(&sum).Elem(), reflect.ValueOf(st)
+		for k := range all.NumField() {
+			if field := all.Field(k); field.CanInt() {
+				field.SetInt(field.Int() + one.Field(k).Int())
+			} else {
+				field.SetUint(field.Uint() + one.Field(k).Uint())
+			}
+		}
 	}
 	return &sum
-}
-
-// add adds one to all: a number, or each element or field of a value that has some.
-func add(all, one reflect.Value) {
-	switch all.Kind() {
-	case reflect.Struct:
-		for k := range all.NumField() {
-			add(all.Field(k), one.Field(k))
-		}
-	case reflect.Array:
-		for k := range all.Len() {
-			add(all.Index(k), one.Index(k))
-		}
-	default:
-		if all.CanInt() {
-			all.SetInt(all.Int() + one.Int())
-		} else {
-			all.SetUint(all.Uint() + one.Uint())
-		}
-	}
 }
