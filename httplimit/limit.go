@@ -18,6 +18,9 @@
 //	...
 //	http.ListenAndServe(addr, m.Handler(mux))
 //
+// Packages weirchi, weirecho, weirecho4, weirgin and weirgorilla, in the modules
+// github.com/weir-go/weir/router/..., put a Middleware into other routers.
+//
 // Package httpclient is the client side: it obeys these headers.
 //
 // # What a request holds

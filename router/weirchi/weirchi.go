@@ -1,6 +1,8 @@
 // Package weirchi puts an httplimit.Middleware into a chi router, such that each route
 // has its own limit:
 //
+//	m, err := httplimit.New(httplimit.Config{PerClass: httplimit.Auto})
+//	...
 //	router := chi.NewRouter()
 //	router.Use(middleware.Recoverer, weirchi.Middleware(m))
 package weirchi
@@ -9,6 +11,7 @@ import (
 	"cmp"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/go-chi/chi/v5"
 
@@ -25,26 +28,32 @@ import (
 // Middleware sets http.Request.Pattern to the class before it calls m, so that a
 // Config.Class can read it. chi sets it again when it finds the route.
 func Middleware(m *httplimit.Middleware) func(http.Handler) http.Handler {
+	routes := &routes{sync.Pool{New: func() any { return chi.NewRouteContext() }}}
 	return func(next http.Handler) http.Handler {
 		limited := m.Handler(next)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if ctx := chi.RouteContext(r.Context()); ctx != nil {
-				r.Pattern = pattern(ctx, r)
+			if ctx := chi.RouteContext(r.Context()); ctx != nil && ctx.Routes != nil { // in a router
+				r.Pattern = routes.pattern(ctx, r)
 			}
 			limited.ServeHTTP(w, r)
 		})
 	}
 }
 
-// pattern returns the pattern of the route for a request, with the method. Middlewares
-// of Use run before chi looks for the route.
-func pattern(ctx *chi.Context, r *http.Request) string {
+// routes finds routes before chi does, which calls the middlewares of Use first.
+type routes struct{ contexts sync.Pool } // of *chi.Context
+
+// pattern returns the method and the pattern of the route for a request.
+func (rs *routes) pattern(ctx *chi.Context, r *http.Request) string {
 	path := cmp.Or(r.URL.RawPath, r.URL.Path, "/")
 	if len(ctx.RoutePatterns) == 0 { // in the root router
 		path = cmp.Or(ctx.RoutePath, path) // an earlier middleware may have changed it
 	}
 	method := cmp.Or(ctx.RouteMethod, r.Method)
-	route := ctx.Routes.Find(chi.NewRouteContext(), method, path)
+	search := rs.contexts.Get().(*chi.Context)
+	search.Reset()
+	route := ctx.Routes.Find(search, method, path)
+	rs.contexts.Put(search)
 	if route == "" { // or in a mounted router, if the path was changed in front of it
 		route = ctx.RoutePattern()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -157,6 +158,20 @@ func TestBehindOtherHandlers(t *testing.T) {
 	mux.Handle("/v1/", http.StripPrefix("/v1", copies(router)))
 	routercheck.Class(t, mux, m, "GET", "/v1/users/1", "GET /users/{id}")
 	routercheck.Class(t, mux, m, "GET", "/v1/users/a%2Fb", "GET /users/{id}")
+}
+
+// A test of a handler may make the context of the route by itself, without a router.
+func TestContextWithoutARouter(t *testing.T) {
+	m := routercheck.Middleware(t, httplimit.Config{PerClass: httplimit.Auto})
+	ctx := context.WithValue(t.Context(), chi.RouteCtxKey, chi.NewRouteContext())
+	h := Middleware(m)(http.HandlerFunc(hello))
+	for _, ctx := range []context.Context{ctx, t.Context()} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/users/1", nil).WithContext(ctx))
+		if w.Code != 200 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
 }
 
 // Config.Class reads the route.

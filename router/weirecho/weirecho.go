@@ -1,6 +1,8 @@
 // Package weirecho puts an httplimit.Middleware into an echo v5 server, such that each
 // route has its own limit:
 //
+//	m, err := httplimit.New(httplimit.Config{PerClass: httplimit.Auto})
+//	...
 //	e := echo.New()
 //	e.Use(middleware.Recover(), weirecho.Middleware(m))
 //

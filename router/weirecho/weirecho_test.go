@@ -100,6 +100,20 @@ func TestRoute(t *testing.T) {
 	routercheck.Class(t, e, m, "GET", "/free", "none")
 }
 
+// A HEAD request that the handler of GET answers is in the class of GET.
+func TestHEAD(t *testing.T) {
+	m := routercheck.Middleware(t, httplimit.Config{PerClass: httplimit.Auto})
+	e := echo.NewWithConfig(echo.Config{Router: echo.NewRouter(echo.RouterConfig{AutoHandleHEAD: true})})
+	e.Use(Middleware(m))
+	e.GET("/hello/:name", hello)
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest("HEAD", "/hello/ada", nil))
+	if w.Code != 200 || w.Header().Get("Content-Length") != "11" || w.Body.Len() > 0 {
+		t.Errorf("%d %v %q", w.Code, w.Header(), w.Body)
+	}
+	routercheck.Outcome(t, m, "GET /hello/:name", weir.Success)
+}
+
 // Config.Class reads the route.
 func TestOwnClass(t *testing.T) {
 	m := routercheck.Middleware(t, httplimit.Config{PerClass: httplimit.Auto,
@@ -209,6 +223,9 @@ func TestOuterMiddlewares(t *testing.T) {
 	e.GET("/hello/:name", func(c *echo.Context) error {
 		if _, ok := c.Request().Context().Deadline(); !ok {
 			t.Error("no deadline")
+		}
+		if r := response(t, c); r.Committed {
+			t.Error("committed before it is written")
 		}
 		return hello(c)
 	})

@@ -1,6 +1,8 @@
 // Package weirecho4 puts an httplimit.Middleware into an echo v4 server, such that each
 // route has its own limit:
 //
+//	m, err := httplimit.New(httplimit.Config{PerClass: httplimit.Auto})
+//	...
 //	e := echo.New()
 //	e.Use(middleware.Recover(), weirecho4.Middleware(m))
 //

@@ -1,6 +1,8 @@
 // Package weirgin puts an httplimit.Middleware into a gin router, such that each route
 // has its own limit:
 //
+//	m, err := httplimit.New(httplimit.Config{PerClass: httplimit.Auto})
+//	...
 //	router := gin.New()
 //	router.Use(gin.Recovery(), weirgin.Middleware(m))
 package weirgin

@@ -1,6 +1,8 @@
 // Package weirgorilla puts an httplimit.Middleware into a router of gorilla/mux, such
 // that each route has its own limit:
 //
+//	m, err := httplimit.New(httplimit.Config{PerClass: httplimit.Auto})
+//	...
 //	router := mux.NewRouter()
 //	router.Use(weirgorilla.Middleware(m))
 package weirgorilla
