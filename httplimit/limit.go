@@ -56,6 +56,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -204,10 +205,18 @@ func (l *limited) class(r *http.Request) string {
 		return r.Pattern
 	}
 	if l.mux != nil {
-		_, pattern := l.mux.Handler(r)
-		return pattern
+		return find(l.mux, r)
 	}
 	return l.routes.of(r)
+}
+
+// find returns the pattern that a request matches in a mux, or in a mux that this passes it to.
+func find(mux *http.ServeMux, r *http.Request) string {
+	h, pattern := mux.Handler(r)
+	if inner, ok := h.(*http.ServeMux); ok {
+		return cmp.Or(find(inner, r), pattern)
+	}
+	return pattern
 }
 
 // refuse answers a request that was refused.
