@@ -1,7 +1,7 @@
 # make help lists what there is.
 
 # the modules of make test; the library is the root
-MODULES = grpclimit metric redislimit weirotel service
+MODULES = grpclimit metric redislimit weirotel $(wildcard router/*) service
 
 # the modules that make system tests as a whole: benchmarks, examples, deployment, tools
 OTHERS = service/bench bench examples deploy internal/tools

@@ -2,13 +2,25 @@ module github.com/weir-go/weir/examples
 
 go 1.26.0
 
-replace github.com/weir-go/weir => ../
+replace (
+	github.com/weir-go/weir => ../
+	github.com/weir-go/weir/router/weirchi => ../router/weirchi
+	github.com/weir-go/weir/router/weirecho => ../router/weirecho
+	github.com/weir-go/weir/router/weirgin => ../router/weirgin
+	github.com/weir-go/weir/router/weirgorilla => ../router/weirgorilla
+)
 
 require (
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/chi/v5 v5.5.0
+	github.com/gorilla/mux v1.8.1
 	github.com/labstack/echo/v4 v4.16.0
-	github.com/weir-go/weir v0.0.0
+	github.com/labstack/echo/v5 v5.4.5
+	github.com/weir-go/weir v0.1.0
+	github.com/weir-go/weir/router/weirchi v0.1.0
+	github.com/weir-go/weir/router/weirecho v0.1.0
+	github.com/weir-go/weir/router/weirgin v0.1.0
+	github.com/weir-go/weir/router/weirgorilla v0.1.0
 )
 
 require (

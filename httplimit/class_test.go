@@ -111,6 +111,23 @@ func TestTheClassIsTheRoutesPattern(t *testing.T) {
 			t.Errorf("%+v: want both in the one class", n)
 		}
 	})
+	t.Run("around a mux of muxes", func(t *testing.T) {
+		m := middleware(t, Config{PerClass: new(register).limiter})
+		outer, inner, innermost := http.NewServeMux(), http.NewServeMux(), http.NewServeMux()
+		outer.Handle("/v1/", inner)
+		inner.HandleFunc("GET /v1/a/{id}", nothing)
+		inner.Handle("/v1/b/", innermost)
+		innermost.HandleFunc("/v1/b/{id}", nothing)
+		s := &site{Middleware: m, t: t, handler: m.Handler(outer)}
+		s.get(200, "/v1/a/1")
+		s.get(200, "/v1/b/1")
+		s.get(404, "/v1/c")
+		for _, class := range []string{"GET /v1/a/{id}", "/v1/b/{id}", "/v1/"} {
+			if n := s.counts(class); n.admitted != 1 {
+				t.Errorf("%s: %+v", class, n)
+			}
+		}
+	})
 	t.Run("the handler still sees it", func(t *testing.T) {
 		m := middleware(t, Config{Deadline: "D", PerClass: Auto})
 		mux := http.NewServeMux()

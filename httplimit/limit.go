@@ -18,6 +18,9 @@
 //	...
 //	http.ListenAndServe(addr, m.Handler(mux))
 //
+// Packages weirchi, weirecho, weirecho4, weirgin and weirgorilla, in the modules
+// github.com/weir-go/weir/router/..., put a Middleware into other routers.
+//
 // Package httpclient is the client side: it obeys these headers.
 //
 // # What a request holds
@@ -53,6 +56,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -212,10 +216,18 @@ func (l *limited) class(r *http.Request) string {
 		return r.Pattern
 	}
 	if l.mux != nil {
-		_, pattern := l.mux.Handler(r)
-		return pattern
+		return find(l.mux, r)
 	}
 	return l.routes.of(r)
+}
+
+// find returns the pattern that a request matches in a mux, or in a mux that this passes it to.
+func find(mux *http.ServeMux, r *http.Request) string {
+	h, pattern := mux.Handler(r)
+	if inner, ok := h.(*http.ServeMux); ok {
+		return cmp.Or(find(inner, r), pattern)
+	}
+	return pattern
 }
 
 // refuse answers a request that was refused.

@@ -45,6 +45,7 @@ var packages = map[string]floor{
 	"internal/observe": edges, "internal/pipenet": edges, "internal/problem": edges,
 	"internal/circuit": shells, "internal/redislink": shells, "internal/share": shells, "internal/outgoing": shells,
 	"grpclimit": modules, "metric": modules, "metric/grpcmetric": modules, "metric/internal/collector": modules, "weirotel": modules, "weirotel/grpcotel": modules, "weirotel/internal/instrument": modules, "weirotel/internal/decision": modules, "redislimit": modules, "redislimit/redis_rate": modules,
+	"router/weirchi": modules, "router/weirecho": modules, "router/weirecho4": modules, "router/weirgin": modules, "router/weirgorilla": modules,
 	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/bytesize": words, "service/internal/match": core, "service/internal/descriptor": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
 	"service/internal/server/batchjson": core, "service/internal/server/jsonscan": core, "service/internal/server/leafjson": core, "service/internal/server/clock": core, "service/internal/server/handover": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
 	"service/internal/allocator": pure, "service/internal/balance": pure, "service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
@@ -54,7 +55,7 @@ var packages = map[string]floor{
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab, "service/internal/lab/report": lab,
 	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
 	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/filedoc/filedoctest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
-	"weirotel/internal/oteltest": lab, "internal/floors": lab, "internal/docs": lab, "internal/pagetest": lab, "internal/redistest": lab, "internal/pressuretest": lab, "internal/testrig": lab,
+	"weirotel/internal/oteltest": lab, "internal/floors": lab, "internal/docs": lab, "internal/routercheck": lab, "internal/pagetest": lab, "internal/redistest": lab, "internal/pressuretest": lab, "internal/testrig": lab,
 	"service/cmd/weir": binary,
 }
 
@@ -76,6 +77,7 @@ var sideways = map[string][]string{
 	"internal/pacing":               {"internal/ratelimitfield"},
 	"internal/rendezvous":           {"internal/siphash", "internal/slot"},
 	"internal/testrig":              {"internal/pipenet"},
+	"internal/routercheck":          {"httplimit"},
 	"internal/outgoing":             {"internal/waitq"},
 	"throttle":                      {"internal/waitq"},
 	"rate":                          {"internal/waitq"},

@@ -1,5 +1,4 @@
-// Chi limits the rate of each client of a chi router, and the concurrency of each
-// route.
+// Chi limits the rate of each client of a chi router, and the concurrency of each route.
 //
 //	go run -C examples ./routers/chi
 //
@@ -9,7 +8,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 
@@ -17,21 +15,14 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/weir-go/weir/examples/routers/internal/site"
+	"github.com/weir-go/weir/router/weirchi"
 )
 
 func main() {
-	m := site.Middleware(route)
 	router := chi.NewRouter()
-	router.Use(middleware.Recoverer, m.Handler)
+	router.Use(middleware.Recoverer, weirchi.Middleware(site.Middleware()))
 	router.Get("/hello/{name}", hello)
 	site.Serve(router)
-}
-
-// route returns the pattern of the route for a request. Middlewares of Use need it,
-// because they run before chi finds the route; for those of With, it is r.Pattern.
-func route(r *http.Request) string {
-	routes := chi.RouteContext(r.Context()).Routes
-	return routes.Find(chi.NewRouteContext(), r.Method, cmp.Or(r.URL.RawPath, r.URL.Path))
 }
 
 func hello(w http.ResponseWriter, r *http.Request) {

@@ -1,5 +1,4 @@
-// Stdmux limits the rate of each client of an http.ServeMux, and the concurrency of
-// each route.
+// Stdmux limits the rate of each client of an http.ServeMux, and the concurrency of each route.
 //
 //	go run -C examples ./routers/stdmux
 //
@@ -16,10 +15,9 @@ import (
 )
 
 func main() {
-	m := site.Middleware(nil)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /hello/{name}", hello)
-	site.Serve(m.Handler(mux))
+	site.Serve(site.Middleware().Handler(mux))
 }
 
 func hello(w http.ResponseWriter, r *http.Request) {

@@ -28,7 +28,11 @@ import (
 const root = "github.com/weir-go/weir"
 
 // modules lists the modules of a release, each after the modules it requires.
-var modules = []string{"", "grpclimit", "metric", "redislimit", "weirotel", "service"}
+var modules = []string{
+	"", "grpclimit", "metric", "redislimit", "weirotel",
+	"router/weirchi", "router/weirecho", "router/weirecho4", "router/weirgin", "router/weirgorilla",
+	"service",
+}
 
 func main() {
 	log.SetFlags(0)
@@ -163,6 +167,11 @@ var programs = []struct {
 	{"grpclimit", "import _ \"" + root + "/grpclimit\"\n", 0},
 	{"metric", "import _ \"" + root + "/metric\"\n", 0},
 	{"weirotel", "import _ \"" + root + "/weirotel\"\n", 0},
+	{"router/weirchi", "import _ \"" + root + "/router/weirchi\"\n", 3},
+	{"router/weirecho", "import _ \"" + root + "/router/weirecho\"\n", 0},
+	{"router/weirecho4", "import _ \"" + root + "/router/weirecho4\"\n", 0},
+	{"router/weirgin", "import _ \"" + root + "/router/weirgin\"\n", 0},
+	{"router/weirgorilla", "import _ \"" + root + "/router/weirgorilla\"\n", 0},
 	{"redislimit", "import _ \"" + root + "/redislimit/redis_rate\"\n", 0},
 }
 

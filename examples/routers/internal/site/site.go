@@ -12,9 +12,8 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// Middleware limits the rate of each client, and the concurrency of each class. If
-// class is nil, a class is a route.
-func Middleware(class func(*http.Request) string) *httplimit.Middleware {
+// Middleware limits the rate of each client, and the concurrency of each route.
+func Middleware() *httplimit.Middleware {
 	perClient, err := keyed.New[netip.Addr](rate.Per(60, time.Minute, 5), keyed.Config{})
 	if err != nil {
 		log.Fatal(err)
@@ -22,7 +21,6 @@ func Middleware(class func(*http.Request) string) *httplimit.Middleware {
 	m, err := httplimit.New(httplimit.Config{
 		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
 		PerClass: httplimit.Auto,
-		Class:    class,
 	})
 	if err != nil {
 		log.Fatal(err)

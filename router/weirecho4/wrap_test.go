@@ -1,4 +1,4 @@
-package main
+package weirecho4
 
 import (
 	"io"
@@ -10,15 +10,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/weir-go/weir/examples/routers/internal/check"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/internal/routercheck"
 )
 
 // With echo's own adapter, echo answers an error after the middleware has returned.
 // The answer must not reach another client.
 func TestAnErrorAfterTheMiddleware(t *testing.T) {
 	e := echo.New()
-	e.Use(echo.WrapMiddleware(check.Middleware(t, httplimit.Config{PerClass: httplimit.Auto}).Handler))
+	e.Use(echo.WrapMiddleware(routercheck.Middleware(t, httplimit.Config{PerClass: httplimit.Auto}).Handler))
 	e.GET("/fails", func(echo.Context) error { return echo.NewHTTPError(http.StatusTeapot, "no coffee") })
 	e.GET("/works", func(c echo.Context) error { return c.String(http.StatusOK, "works") })
 	s := httptest.NewServer(e)

@@ -1,4 +1,4 @@
-package check
+package routercheck
 
 import (
 	"encoding/json"

@@ -1,6 +1,6 @@
-// Package check tests a router over HTTP: handlers behind a Middleware are limited,
+// Package routercheck tests a router over HTTP: handlers behind a Middleware are limited,
 // and work as without it.
-package check
+package routercheck
 
 import (
 	"io"
@@ -25,7 +25,7 @@ type Router struct {
 	// "hello, NAME", and GET /hook, which calls the handler. If it needs a Class,
 	// it says so in cfg before it makes m by httplimit.New.
 	New func(t *testing.T, cfg httplimit.Config, hook http.HandlerFunc) (http.Handler, *httplimit.Middleware)
-	// Hello and Hook are the patterns of the routes.
+	// Hello and Hook are the classes of the routes.
 	Hello, Hook string
 	// Recovers says that a panic becomes a 500; else it ends the connection.
 	Recovers bool
@@ -148,6 +148,35 @@ func Middleware(t *testing.T, cfg httplimit.Config) *httplimit.Middleware {
 	return m
 }
 
+// Class sends a request to h, and checks that m counts it in a class alone; in none if
+// the name is "none".
+func Class(t *testing.T, h http.Handler, m *httplimit.Middleware, method, url, want string) {
+	t.Helper()
+	before := arrivals(m)
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, url, nil))
+	got := "none"
+	for name, n := range arrivals(m) {
+		if n != before[name] {
+			got = name
+		}
+	}
+	if got != want {
+		t.Errorf("%s %s has the class %q, want %q", method, url, got, want)
+	}
+	if n := m.Stats().Unrouted; n > 0 {
+		t.Errorf("%s %s: %d requests are unrouted", method, url, n)
+	}
+}
+
+// arrivals counts the requests that a Middleware has admitted, by class.
+func arrivals(m *httplimit.Middleware) map[string]uint64 {
+	counts := map[string]uint64{}
+	for _, c := range m.Stats().Classes {
+		counts[c.Class] = c.Admitted
+	}
+	return counts
+}
+
 // Closed is a Limiter that lets nothing in.
 func Closed() weir.Limiter { return limiter(0) }
 
@@ -159,7 +188,7 @@ func limiter(n int) weir.Limiter {
 	return l
 }
 
-// Outcome checks that all requests of a class have gone so.
+// Outcome checks that all requests of a class have ended with an outcome.
 func Outcome(t *testing.T, m *httplimit.Middleware, name string, want weir.Outcome) {
 	t.Helper()
 	if c := class(t, m, name); len(c.outcomes) != 1 || c.outcomes[want] != c.admitted {
