@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -155,7 +154,7 @@ func (c *Client) acquireTokens(ctx context.Context, key string, n int) (weir.Per
 	}
 	g := &grant{c: c, key: key, id: a.ID, n: n}
 	g.owner = g
-	return weir.OwnedPermit(&g.owner, permit.Grant{N: n}), nil
+	return weir.OwnedPermit(&g.owner, weir.Grant{N: n}), nil
 }
 
 // waitForTokens waits at the server for tokens that were denied; asked is when the
@@ -222,7 +221,7 @@ func impatient(err error, own bool, why weir.Reason) error {
 
 // A grant owns the Permit for tokens that the server has granted.
 type grant struct {
-	owner permit.Owner[weir.Outcome] // itself
+	owner weir.Owner // itself
 	c     *Client
 	key   string
 	id    string
@@ -230,9 +229,9 @@ type grant struct {
 }
 
 // Use does not settle the cost: an id can be settled only once, at Release.
-func (g *grant) Use(_ permit.Grant, n int) int { return n }
+func (g *grant) Use(_ weir.Grant, n int) int { return n }
 
-func (g *grant) Release(held permit.Grant, _ weir.Outcome) {
+func (g *grant) Release(held weir.Grant, _ weir.Outcome) {
 	if held.N != g.n {
 		g.c.settle(g.key, g.id, held.N)
 	}

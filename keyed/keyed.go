@@ -60,7 +60,6 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/topk"
 )
 
@@ -162,7 +161,7 @@ func (l *Limiter[K]) For(key K) *Key[K] {
 type Key[K comparable] struct {
 	l     *Limiter[K]
 	key   K
-	owner permit.Owner[weir.Outcome] // of its permits
+	owner weir.Owner // of its permits
 }
 
 // WaitN waits, behind the other calls for the same key, until n events of the key
@@ -188,7 +187,7 @@ func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if q := k.l.buckets.QuotaFor(k.key); q == gcra.Unlimited() {
 		held = 0 // nothing was taken
 	}
-	return weir.OwnedPermit(&k.owner, permit.Grant{N: held}), nil
+	return weir.OwnedPermit(&k.owner, weir.Grant{N: held}), nil
 }
 
 // Burst returns the most events that can happen at once.
@@ -205,9 +204,9 @@ func (k *Key[K]) TokensAt(t time.Time) float64 { return k.l.buckets.TokensAt(k.k
 // owner keeps Use and Release, which a Permit calls, out of Key's methods.
 type owner[K comparable] Key[K]
 
-func (o *owner[K]) Use(g permit.Grant, n int) int { return o.l.Settle(o.key, g.N, n) }
+func (o *owner[K]) Use(g weir.Grant, n int) int { return o.l.Settle(o.key, g.N, n) }
 
-func (o *owner[K]) Release(permit.Grant, weir.Outcome) {}
+func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
 
 // state has the methods that a Limiter and Windows have in common.
 type state[K comparable] struct {

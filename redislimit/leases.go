@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 )
@@ -132,7 +131,7 @@ func (k leaseLimiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err != nil {
 		return weir.Permit{}, err
 	}
-	return weir.OwnedPermit(&h.owner, permit.Grant{N: n}), nil
+	return weir.OwnedPermit(&h.owner, weir.Grant{N: n}), nil
 }
 
 // A Held is a lease that tells its holder when it is lost.
@@ -164,7 +163,7 @@ func (l *Leases) Hold(ctx context.Context, key string, n int) (*Held, error) {
 		cancel(err)
 		return nil, err
 	}
-	return &Held{holding, weir.OwnedPermit(&h.owner, permit.Grant{N: n}), h.token}, nil
+	return &Held{holding, weir.OwnedPermit(&h.owner, weir.Grant{N: n}), h.token}, nil
 }
 
 // keep has a lease renewed that lasts from an instant.
