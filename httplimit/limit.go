@@ -166,6 +166,7 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 	admitted := false
 	defer func() {
 		if !admitted { // also if a function of Config has panicked
+			v.GiveBack()
 			v.dropBody(l)
 		}
 	}()

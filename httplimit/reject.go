@@ -66,10 +66,14 @@ func newAnswers(rule ...string) *answers {
 	overQuota := func(why weir.Reason, detail string) *problem.Problem {
 		return problem.New(http.StatusTooManyRequests, problem.QuotaExceeded, why.String(), detail, rule...)
 	}
+	overLimit := unavailable(weir.OverLimit, "as many requests are in flight as can be served")
+	if len(rule) > 0 { // a quota of the client
+		overLimit = overQuota(weir.OverLimit, "more requests in flight than allowed")
+	}
 	return &answers{
 		0:              unavailable(0, "the request was refused"),
 		weir.OverRate:  overQuota(weir.OverRate, "more requests than allowed"),
-		weir.OverLimit: unavailable(weir.OverLimit, "as many requests are in flight as can be served"),
+		weir.OverLimit: overLimit,
 		weir.QueueFull: unavailable(weir.QueueFull, "as many requests are in flight as can be served, and the queue is full"),
 		weir.Overdue:   unavailable(weir.Overdue, "the request waited in the queue for too long"),
 		weir.TooLate:   unavailable(weir.TooLate, "the answer would have come after the request's deadline"),

@@ -103,6 +103,7 @@ type Config struct {
 type Limiter[K comparable] struct {
 	buckets *keyedtable.Buckets[K]
 	state[K]
+	owner weir.Owner // of the permits of Decide
 }
 
 // New returns a Limiter that gives every key the Quota q. The error names the field of
@@ -112,11 +113,8 @@ func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter[K]{b, state[K]{b}}, nil
+	return &Limiter[K]{buckets: b, state: state[K]{b}, owner: bucketOwner[K]{b}}, nil
 }
-
-// Table returns the table of the Limiter, for the other packages of this module.
-func (l *Limiter[K]) Table() *keyedtable.Buckets[K] { return l.buckets }
 
 // Allow reports whether an event of the key may happen now, and counts it if so.
 func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key) }
@@ -125,6 +123,23 @@ func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key) }
 // and when to retry. RetryAfter is weir.Never if no wait will help. With n = 0 it takes
 // nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision { return l.buckets.Take(key, n) }
+
+// Decide is Take with the Policy of the key, and with a Permit by which the cost is settled. It
+// makes the Limiter a Decider. The error is nil.
+func (l *Limiter[K]) Decide(_ context.Context, key K, n int) (Verdict, error) {
+	d, q, print := l.buckets.Decide(key, n)
+	if !d.OK {
+		return Verdict{Decision: d, Policy: policyOf(q)}, nil
+	}
+	return Verdict{d, policyOf(q), weir.OwnedPermit(&l.owner, weir.Grant{N: n, Note: print})}, nil
+}
+
+// bucketOwner owns the permits of Decide.
+type bucketOwner[K comparable] struct{ *keyedtable.Buckets[K] }
+
+func (o bucketOwner[K]) Use(g weir.Grant, n int) int { return o.Settle(g.Note, g.N, n) }
+
+func (bucketOwner[K]) Release(weir.Grant, weir.Outcome) {}
 
 // AllowAtMost reports how many of n events of the key may happen now, and counts these. It panics
 // if n < 0.
