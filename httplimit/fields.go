@@ -168,10 +168,12 @@ func (f *fields) appendLeft(b []byte, i int, a *admission.Answer) []byte {
 func untilMore(a *admission.Answer, left int) time.Duration {
 	p := &a.Policy
 	switch {
-	case p.Window == 0 && !p.Concurrent:
-		return ratelimitfield.UntilMore(p.Limit, p.Rate, left, &a.Decision)
 	case !a.OK:
 		return a.RetryAfter
+	case a.ResetAfter == 0: // not known
+		return weir.Never
+	case p.Window == 0:
+		return ratelimitfield.UntilMore(p.Limit, p.Rate, left, &a.Decision)
 	case p.Rate > 0, left == p.Limit: // events fade out of a sliding window
 		return weir.Never
 	}

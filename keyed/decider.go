@@ -25,6 +25,7 @@ type Decider[K any] interface {
 
 // A Verdict is what a Decider has decided about a request.
 type Verdict struct {
+	// Decision has a RetryAfter and a ResetAfter of 0 if they are not known.
 	weir.Decision
 	// Policy is the limit of the key, which clients are told.
 	Policy Policy
