@@ -18,7 +18,7 @@ const ReasonHeader = problem.ReasonHeader
 // for a client that prefers HTML. The response is not cacheable. It has a
 // Retry-After unless a retry is useless.
 //
-//   - 429: the client exceeds a quota (OverRate, OverBurst),
+//   - 429: the client exceeds a quota (OverRate, OverBurst; OverLimit if a Rule refused it),
 //   - 503: the server is overloaded or closed (all other rejections),
 //   - 504: the deadline has passed,
 //   - 408, 400: the client sent its body too slowly, or not completely,
