@@ -35,7 +35,12 @@ var ErrLost = errors.New("client: the lease is lost")
 func (c *Client) Lease(key string) weir.Limiter { return limiter{c, key, (*Client).acquireUnits} }
 
 func (c *Client) acquireUnits(ctx context.Context, key string, n int) (weir.Permit, error) {
-	l, err := c.lease(ctx, key, n, func(error) {})
+	return c.leaseUnits(ctx, key, n, c.cfg.MaxWait)
+}
+
+// leaseUnits leases units, and waits for them for at most a time.
+func (c *Client) leaseUnits(ctx context.Context, key string, n int, most time.Duration) (weir.Permit, error) {
+	l, err := c.lease(ctx, key, n, most, func(error) {})
 	if away(err) {
 		l, err = c.leaseLocally(key, n)
 	}
@@ -71,7 +76,7 @@ func (c *Client) Hold(ctx context.Context, key string, n int) (*Held, error) {
 		return nil, err
 	}
 	holding, cancel := context.WithCancelCause(ctx)
-	l, err := c.lease(ctx, key, n, cancel)
+	l, err := c.lease(ctx, key, n, c.cfg.MaxWait, cancel)
 	if err != nil {
 		cancel(err)
 		if away(err) {
@@ -111,10 +116,14 @@ type lease struct {
 	expires time.Time
 }
 
-// lease asks for a lease, and has it renewed. It calls cancel when the lease is lost.
-func (c *Client) lease(ctx context.Context, key string, n int, cancel context.CancelCauseFunc) (*lease, error) {
+// lease asks for a lease, which the server may let wait for at most a time, and has it renewed. It
+// calls cancel when the lease is lost.
+func (c *Client) lease(ctx context.Context, key string, n int, most time.Duration, cancel context.CancelCauseFunc) (*lease, error) {
 	asked := time.Now()
 	wait, own := c.patience(ctx, asked)
+	if most < wait {
+		wait, own = most, true
+	}
 	path := target("lease", key) + waiting(n, wait)
 	if c.cfg.TTL > 0 {
 		path += "&ttl=" + milliseconds(c.cfg.TTL)

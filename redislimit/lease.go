@@ -124,13 +124,13 @@ func (h *lease) Release(weir.Grant, weir.Outcome) {
 	}
 }
 
-// acquire asks for a lease until it is granted. The renewals use the operation renew, and call
+// acquire asks for a lease until it is granted, for at most a time. The renewals use the operation renew, and call
 // cancel when the lease is lost.
-func (l *Leases) acquire(ctx context.Context, key string, n int, renew string, cancel context.CancelCauseFunc) (*lease, error) {
+func (l *Leases) acquire(ctx context.Context, key string, n int, most time.Duration, renew string, cancel context.CancelCauseFunc) (*lease, error) {
 	if n > min(l.limit, MaxUnits) {
 		return nil, weir.Reject(weir.OverLimit, weir.Never)
 	}
-	until, why := time.Now().Add(l.cfg.MaxWait), weir.OverLimit
+	until, why := time.Now().Add(most), weir.OverLimit
 	if at, ok := ctx.Deadline(); ok && at.Before(until) {
 		until, why = at, weir.TooLate
 	}
