@@ -18,7 +18,9 @@ import (
 )
 
 // ruleOf returns a Rule of a Decider for each client that X-Client names.
-func ruleOf(name string, lim keyed.Decider[string]) Rule { return PerKey(name, lim, Header("X-Client")) }
+func ruleOf(name string, lim keyed.Decider[string]) Rule {
+	return PerKey(name, lim, Header("X-Client"))
+}
 
 func inflightOf(t testing.TB, limit int) *keyed.Inflight[string] {
 	t.Helper()

@@ -9,11 +9,11 @@ import (
 )
 
 // A Decider is a limit for every key that decides without a wait. Rules of httplimit and
-// grpclimit take any: a Limiter, Windows and Inflight of this package, which decide in memory;
-// redislimit.Limiter, redislimit.Leases, client.Client and its Leases, which share a limit among processes;
-// or one's own. Implementations are safe for concurrent use.
+// grpclimit take any: a Limiter, Windows or Inflight of this package, which decide in memory; a
+// redislimit.Limiter, redislimit.Leases, a client.Client or its Leases, which share a limit among
+// processes; or one's own. Implementations are safe for concurrent use.
 type Decider[K any] interface {
-	// Decide takes n units of a key, n >= 0, or says why not. ctx is that of the request. A
+	// Decide takes n units of a key, n >= 0, or says why not. ctx ends with the request. A
 	// Decider that asks a server bounds the time that this takes, and decides by itself if the
 	// server does not answer.
 	//
@@ -23,7 +23,7 @@ type Decider[K any] interface {
 	Decide(ctx context.Context, key K, n int) (Verdict, error)
 }
 
-// A Verdict is what a Decider has decided about a request.
+// A Verdict is the answer of a Decider to one request.
 type Verdict struct {
 	// Decision has a RetryAfter and a ResetAfter of 0 if they are not known.
 	weir.Decision

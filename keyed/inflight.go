@@ -15,7 +15,7 @@ import (
 // once. For a limit of all work together, with a queue, use package inflight.
 //
 // Inflight is a Decider, and a limit of rules in httplimit and grpclimit. It is safe for
-// concurrent use, and starts no goroutine. Keys are those of a Limiter.
+// concurrent use, and starts no goroutine. It takes the same keys as a Limiter.
 //
 //	lim, err := keyed.NewInflight[string](10, keyed.Config{})
 //	...

@@ -1,9 +1,10 @@
-// Package keyed limits the rate of every user, tenant or address at once, in
-// bounded memory.
+// Package keyed limits the rate of every user, tenant or address at once, or its work in flight,
+// in bounded memory.
 //
 // A limiter for each user in a map grows without bound, needs a sweep, and lets
 // an attacker fill memory with keys. A Limiter has a token bucket for each key in
-// a table of fixed size; Windows counts events in windows of time in such a table.
+// a table of fixed size; Windows counts events in windows of time in such a table; Inflight
+// counts the work of each key that is in flight.
 //
 //	lim, err := keyed.New[string](rate.Per(100, time.Minute, 20), keyed.Config{})
 //	...

@@ -172,7 +172,7 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 
 // Decide is Take with the Policy of the Quota, and with a Permit by which the cost is settled in
 // the background. It makes the Limiter a keyed.Decider, for rules of httplimit and grpclimit. The
-// Policy is unknown if the Decision is that of Config.Away.
+// Policy is unknown if Config.Away has decided.
 func (l *Limiter) Decide(ctx context.Context, key string, n int) (keyed.Verdict, error) {
 	d, err := l.Take(ctx, key, n)
 	if err != nil {

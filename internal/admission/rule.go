@@ -68,7 +68,7 @@ func (r *Rule[R]) validate(names map[string]bool) error {
 	return nil
 }
 
-// A Limit is what a Rule asks.
+// A Limit decides for a Rule.
 type Limit[R any] interface {
 	// Decide takes n units, or says why not, without a wait. See keyed.Decider.
 	Decide(ctx context.Context, req R, n int) (keyed.Verdict, error)
