@@ -1,8 +1,9 @@
 package weir
 
 import (
+	"time"
+
 	"github.com/weir-go/weir/internal/neterr"
-	"github.com/weir-go/weir/internal/permit"
 )
 
 // An Outcome says how admitted work went, as far as load is concerned. Callers
@@ -40,8 +41,8 @@ func (o Outcome) String() string {
 // reports copies.
 type Permit struct {
 	_     noCopy
-	owner *permit.Owner[Outcome]
-	grant permit.Grant
+	owner *Owner
+	grant Grant
 }
 
 // A noCopy has the methods by which vet's copylocks check knows what not to copy.
@@ -97,7 +98,7 @@ func (p *Permit) Report(o Outcome) {
 		return
 	}
 	if r, ok := (*p.owner).(interface {
-		Report(permit.Grant, Outcome) permit.Grant
+		Report(Grant, Outcome) Grant
 	}); ok {
 		p.grant = r.Report(p.grant, o)
 	}
@@ -121,18 +122,36 @@ func (p *Permit) Use(n int) {
 // the outcome of the work. Implementations of Limiter call it. Use and Report of the
 // Permit do nothing.
 func NewPermit(release func(Outcome)) Permit {
-	var owner permit.Owner[Outcome] = releaser(release)
-	return OwnedPermit(&owner, permit.Grant{})
+	var owner Owner = releaser(release)
+	return OwnedPermit(&owner, Grant{})
 }
 
 type releaser func(Outcome)
 
-func (releaser) Use(_ permit.Grant, n int) int             { return n }
-func (release releaser) Release(_ permit.Grant, o Outcome) { release(o) }
+func (releaser) Use(_ Grant, n int) int             { return n }
+func (release releaser) Release(_ Grant, o Outcome) { release(o) }
 
-// OwnedPermit returns a Permit of one of this module's limiters, which keeps the
-// owner variable: a Permit is four words, which fit into registers, and admission
-// does not allocate. Other limiters call NewPermit.
-func OwnedPermit(owner *permit.Owner[Outcome], g permit.Grant) Permit {
+// A Grant is a limiter's note of what it granted with a Permit.
+type Grant struct {
+	N    int           // units held
+	At   time.Duration // when, on the limiter's own clock
+	Note uint64        // for the limiter's own use
+}
+
+// An Owner is the limiter that a Permit goes back to. A Permit calls Release exactly once, and
+// Use only before that. Use returns the units that the Permit holds from then on: n, or fewer
+// if the limiter does not charge all of them.
+//
+// An Owner that can learn how work went before its release also has a method
+// Report(Grant, Outcome) Grant, which returns the Permit's new Grant.
+type Owner interface {
+	Use(g Grant, n int) (held int)
+	Release(g Grant, o Outcome)
+}
+
+// OwnedPermit returns a Permit that goes back to the Owner in a variable, which must stay as it
+// is: a Permit is four words, which fit into registers, and admission does not allocate.
+// Limiters call it that settle costs or learn before the release. Others call NewPermit.
+func OwnedPermit(owner *Owner, g Grant) Permit {
 	return Permit{owner: owner, grant: g}
 }

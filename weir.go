@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/internal/neterr"
-	"github.com/weir-go/weir/internal/permit"
 )
 
 // A Limiter decides whether work may start, and waits until it may.
@@ -145,8 +144,8 @@ func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
 	all := false
 	defer func() {
 		if !all { // rejected, or a panic
-			held.Use(permit.Grant{}, 0) // a rate limit takes tokens back only for a cost of 0
-			held.Release(permit.Grant{}, Ignored)
+			held.Use(Grant{}, 0) // a rate limit takes tokens back only for a cost of 0
+			held.Release(Grant{}, Ignored)
 		}
 	}()
 	for _, l := range c {
@@ -157,31 +156,31 @@ func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
 		held.permits = append(held.permits, p.Move())
 	}
 	all = true
-	return OwnedPermit(&held.owner, permit.Grant{N: n}), nil
+	return OwnedPermit(&held.owner, Grant{N: n}), nil
 }
 
 // links owns the permit of a chain: the permits of its limiters, in the order
 // of acquisition.
 type links struct {
-	owner   permit.Owner[Outcome] // itself
+	owner   Owner // itself
 	permits []Permit
 }
 
-func (ls *links) Use(_ permit.Grant, n int) int {
+func (ls *links) Use(_ Grant, n int) int {
 	for i := range ls.permits {
 		ls.permits[i].Use(n)
 	}
 	return n
 }
 
-func (ls *links) Report(g permit.Grant, o Outcome) permit.Grant {
+func (ls *links) Report(g Grant, o Outcome) Grant {
 	for i := range ls.permits {
 		ls.permits[i].Report(o)
 	}
 	return g
 }
 
-func (ls *links) Release(_ permit.Grant, o Outcome) {
+func (ls *links) Release(_ Grant, o Outcome) {
 	for i := len(ls.permits) - 1; i >= 0; i-- {
 		ls.permits[i].Release(o)
 	}

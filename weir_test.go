@@ -13,7 +13,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/retrystep"
 )
 
@@ -121,16 +120,16 @@ func (d diary) Acquire(_ context.Context, n int) (weir.Permit, error) {
 		return weir.Permit{}, d.refuse
 	}
 	d.note("admit %d", n)
-	var owner permit.Owner[weir.Outcome] = d
-	return weir.OwnedPermit(&owner, permit.Grant{N: n}), nil
+	var owner weir.Owner = d
+	return weir.OwnedPermit(&owner, weir.Grant{N: n}), nil
 }
 
-func (d diary) Use(g permit.Grant, n int) int {
+func (d diary) Use(g weir.Grant, n int) int {
 	d.note("%d becomes %d", g.N, n)
 	return n
 }
 
-func (d diary) Release(g permit.Grant, o weir.Outcome) { d.note("%d back, %v", g.N, o) }
+func (d diary) Release(g weir.Grant, o weir.Outcome) { d.note("%d back, %v", g.N, o) }
 
 func diaries(names ...string) (ls []weir.Limiter, notes *[]string) {
 	notes = new([]string)

@@ -13,7 +13,6 @@ import (
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/leafset"
-	"github.com/weir-go/weir/internal/permit"
 )
 
 // First selects how a leaf decides about a key that the server has not assigned a rate yet. The
@@ -201,21 +200,21 @@ func (c *Client) closeLeaf() {
 func (c *Client) leafPermit(key string, n int) weir.Permit {
 	g := &leafGrant{set: c.leaf.set, key: key, n: n}
 	g.owner = g
-	return weir.OwnedPermit(&g.owner, permit.Grant{N: n})
+	return weir.OwnedPermit(&g.owner, weir.Grant{N: n})
 }
 
 // A leafGrant owns the Permit for tokens of a leaf.
 type leafGrant struct {
-	owner permit.Owner[weir.Outcome] // itself
+	owner weir.Owner // itself
 	set   *leafset.Set
 	key   string
 	n     int
 }
 
 // Use settles the cost at Release, as a grant of the server does.
-func (g *leafGrant) Use(_ permit.Grant, n int) int { return n }
+func (g *leafGrant) Use(_ weir.Grant, n int) int { return n }
 
-func (g *leafGrant) Release(held permit.Grant, _ weir.Outcome) {
+func (g *leafGrant) Release(held weir.Grant, _ weir.Outcome) {
 	switch {
 	case held.N > g.n:
 		g.set.Charge(g.key, held.N-g.n)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 )
 
 // ErrLost is the cause of the context of a Held that has lost its lease: the lease
@@ -36,14 +35,19 @@ var ErrLost = errors.New("client: the lease is lost")
 func (c *Client) Lease(key string) weir.Limiter { return limiter{c, key, (*Client).acquireUnits} }
 
 func (c *Client) acquireUnits(ctx context.Context, key string, n int) (weir.Permit, error) {
-	l, err := c.lease(ctx, key, n, func(error) {})
+	return c.leaseUnits(ctx, key, n, c.cfg.MaxWait)
+}
+
+// leaseUnits leases units, and waits for them for at most a time.
+func (c *Client) leaseUnits(ctx context.Context, key string, n int, most time.Duration) (weir.Permit, error) {
+	l, err := c.lease(ctx, key, n, most, func(error) {})
 	if away(err) {
 		l, err = c.leaseLocally(key, n)
 	}
 	if err != nil {
 		return weir.Permit{}, err
 	}
-	return weir.OwnedPermit(&l.owner, permit.Grant{N: n}), nil
+	return weir.OwnedPermit(&l.owner, weir.Grant{N: n}), nil
 }
 
 // A Held is a lease that tells its holder when it is lost.
@@ -72,7 +76,7 @@ func (c *Client) Hold(ctx context.Context, key string, n int) (*Held, error) {
 		return nil, err
 	}
 	holding, cancel := context.WithCancelCause(ctx)
-	l, err := c.lease(ctx, key, n, cancel)
+	l, err := c.lease(ctx, key, n, c.cfg.MaxWait, cancel)
 	if err != nil {
 		cancel(err)
 		if away(err) {
@@ -80,7 +84,7 @@ func (c *Client) Hold(ctx context.Context, key string, n int) (*Held, error) {
 		}
 		return nil, err
 	}
-	return &Held{holding, weir.OwnedPermit(&l.owner, permit.Grant{N: n}), l.token}, nil
+	return &Held{holding, weir.OwnedPermit(&l.owner, weir.Grant{N: n}), l.token}, nil
 }
 
 // maxRenewals bounds the renewals under way at once; one if the server is away.
@@ -98,7 +102,7 @@ type leases struct {
 // A lease is units of a key that the server has granted or, if id is empty, that the
 // Client has taken while the server was away. It owns their Permit.
 type lease struct {
-	owner  permit.Owner[weir.Outcome] // itself
+	owner  weir.Owner // itself
 	c      *Client
 	key    string
 	id     string
@@ -112,10 +116,14 @@ type lease struct {
 	expires time.Time
 }
 
-// lease asks for a lease, and has it renewed. It calls cancel when the lease is lost.
-func (c *Client) lease(ctx context.Context, key string, n int, cancel context.CancelCauseFunc) (*lease, error) {
+// lease asks for a lease, which the server may let wait for at most a time, and has it renewed. It
+// calls cancel when the lease is lost.
+func (c *Client) lease(ctx context.Context, key string, n int, most time.Duration, cancel context.CancelCauseFunc) (*lease, error) {
 	asked := time.Now()
 	wait, own := c.patience(ctx, asked)
+	if most < wait {
+		wait, own = most, true
+	}
 	path := target("lease", key) + waiting(n, wait)
 	if c.cfg.TTL > 0 {
 		path += "&ttl=" + milliseconds(c.cfg.TTL)
@@ -130,7 +138,7 @@ func (c *Client) lease(ctx context.Context, key string, n int, cancel context.Ca
 	waited := max(a.WaitedMS.duration()-time.Millisecond, 0) // it is rounded up
 	l.last(asked.Add(waited), a.TTLMS)
 	if c.ctx.Err() != nil { // Close may have returned all leases already
-		l.Release(permit.Grant{}, weir.Ignored)
+		l.Release(weir.Grant{}, weir.Ignored)
 		return nil, errClosed
 	}
 	return l, nil
@@ -245,10 +253,10 @@ func (l *lease) extend() error {
 }
 
 // Use does nothing: a unit in flight is a unit, whatever it costs.
-func (l *lease) Use(g permit.Grant, _ int) int { return g.N }
+func (l *lease) Use(g weir.Grant, _ int) int { return g.N }
 
 // Release ends the context of the holder before another caller can get the units.
-func (l *lease) Release(_ permit.Grant, o weir.Outcome) { l.end(context.Canceled, o) }
+func (l *lease) Release(_ weir.Grant, o weir.Outcome) { l.end(context.Canceled, o) }
 
 // end ends the context of the holder, and gives the lease back.
 func (l *lease) end(cause error, o weir.Outcome) {

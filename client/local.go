@@ -46,14 +46,14 @@ func (c *Client) rejectAway() error {
 }
 
 // takeLocally decides while the server is away.
-func (c *Client) takeLocally(key string, n int) weir.Decision {
+func (c *Client) takeLocally(key string, n int) (weir.Decision, source) {
 	c.counts.local.Add(1)
 	if c.cfg.Away == Deny {
-		return weir.Decision{RetryAfter: c.circuit.RetryAfter(time.Now())}
+		return weir.Decision{RetryAfter: c.circuit.RetryAfter(time.Now())}, fromRule
 	}
 	if c.leaf != nil {
 		d, _ := c.leaf.set.TakeAway(key, n, &c.leaf.policy)
-		return d
+		return d, fromLeaf
 	}
 	d := c.limits.Take(key, n)
 	if n == 0 {
@@ -62,7 +62,7 @@ func (c *Client) takeLocally(key string, n int) weir.Decision {
 	if !d.OK && d.RetryAfter == weir.Never { // here; the server may grant it
 		d.RetryAfter = c.circuit.RetryAfter(time.Now())
 	}
-	return d
+	return d, fromLocal
 }
 
 // acquireLocally decides while the server is away. A call that began at the instant

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -24,19 +23,42 @@ func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, er
 	if err != nil {
 		return weir.Decision{}, err
 	}
+	t, err := c.take(ctx, key, n)
+	return t.Decision, err
+}
+
+// A taking is a decision about tokens, and where they come from.
+type taking struct {
+	weir.Decision
+	from source
+	id   string // of a grant of the server
+}
+
+type source uint8
+
+const (
+	fromRule source = iota // Config.Away, without a count
+	fromServer
+	fromLeaf
+	fromLocal
+)
+
+// take decides about n tokens of a clean key.
+func (c *Client) take(ctx context.Context, key string, n int) (taking, error) {
 	if c.leaf != nil {
 		if d, decided, err := c.takeByLeaf(ctx, key, n); decided || err != nil {
-			return d, err
+			return taking{Decision: d, from: fromLeaf}, err
 		}
 	}
 	a, err := c.ask(ctx, newAsk(key, n))
 	switch {
 	case away(err):
-		return c.takeLocally(key, n), nil
+		d, from := c.takeLocally(key, n)
+		return taking{Decision: d, from: from}, nil
 	case err != nil:
-		return weir.Decision{}, err
+		return taking{}, err
 	}
-	return a.decision(), nil
+	return taking{a.decision(), fromServer, a.ID}, nil
 }
 
 // AllowAtMost takes as many of n tokens of a key as are available, without a wait, and returns
@@ -62,7 +84,10 @@ func (c *Client) AllowAtMost(ctx context.Context, key string, n int) (int, error
 	a, err := c.ask(ctx, &ask{Key: key, N: n, AtMost: true, call: waitq.NewCall[result]()})
 	switch {
 	case away(err):
-		return atMost(n, func(n int) (weir.Decision, error) { return c.takeLocally(key, n), nil })
+		return atMost(n, func(n int) (weir.Decision, error) {
+			d, _ := c.takeLocally(key, n)
+			return d, nil
+		})
 	case err != nil || !a.OK:
 		return 0, err
 	}
@@ -153,9 +178,14 @@ func (c *Client) acquireTokens(ctx context.Context, key string, n int) (weir.Per
 	case err != nil:
 		return weir.Permit{}, err
 	}
-	g := &grant{c: c, key: key, id: a.ID, n: n}
+	return c.serverPermit(key, a.ID, n), nil
+}
+
+// serverPermit returns the Permit for tokens that the server has granted.
+func (c *Client) serverPermit(key, id string, n int) weir.Permit {
+	g := &grant{c: c, key: key, id: id, n: n}
 	g.owner = g
-	return weir.OwnedPermit(&g.owner, permit.Grant{N: n}), nil
+	return weir.OwnedPermit(&g.owner, weir.Grant{N: n})
 }
 
 // waitForTokens waits at the server for tokens that were denied; asked is when the
@@ -222,7 +252,7 @@ func impatient(err error, own bool, why weir.Reason) error {
 
 // A grant owns the Permit for tokens that the server has granted.
 type grant struct {
-	owner permit.Owner[weir.Outcome] // itself
+	owner weir.Owner // itself
 	c     *Client
 	key   string
 	id    string
@@ -230,9 +260,9 @@ type grant struct {
 }
 
 // Use does not settle the cost: an id can be settled only once, at Release.
-func (g *grant) Use(_ permit.Grant, n int) int { return n }
+func (g *grant) Use(_ weir.Grant, n int) int { return n }
 
-func (g *grant) Release(held permit.Grant, _ weir.Outcome) {
+func (g *grant) Release(held weir.Grant, _ weir.Outcome) {
 	if held.N != g.n {
 		g.c.settle(g.key, g.id, held.N)
 	}

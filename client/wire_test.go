@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 )
 
 func TestRefused(t *testing.T) {
@@ -117,7 +116,7 @@ func busy(t *testing.T) *Client {
 // The context of a holder ends before the lease goes back to the server.
 func TestHoldersStopFirst(t *testing.T) {
 	for rule, end := range map[string]func(*lease){
-		"at its release":  func(l *lease) { l.Release(permit.Grant{}, weir.Success) },
+		"at its release":  func(l *lease) { l.Release(weir.Grant{}, weir.Success) },
 		"with the Client": func(l *lease) { l.c.releaseAll() },
 	} {
 		t.Run(rule, func(t *testing.T) {

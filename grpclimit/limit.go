@@ -20,8 +20,8 @@
 //
 // # What a call holds
 //
-// A call spends tokens of rules, and holds a unit of its concurrency limit until
-// the handler returns or panics. A stream holds one unit for its whole life,
+// A call spends tokens of rules, and holds a unit of its concurrency limit, and of each rule
+// of calls in flight, until the handler returns or panics. A stream holds one unit for its whole life,
 // however many messages it has. Its duration says nothing about load, so a limit
 // that learns from durations cannot learn from subscriptions. Therefore streams are
 // one class, [Streams], which Auto does not limit. Config.PerClass may limit it, and
@@ -61,9 +61,9 @@ type Request struct {
 // Config configures an Interceptor. The zero value limits nothing. Several goroutines
 // call the functions at once.
 type Config struct {
-	// Rules are rate limits. They are asked in order. If one of them, or the
-	// concurrency limit after them, refuses a call, the others get their tokens
-	// back.
+	// Rules are limits of clients: of their rates, and of their calls in flight. They are asked in
+	// order. If one of them, or the concurrency limit after them, refuses a call, the others get
+	// back what they gave.
 	Rules []Rule
 	// Limiter is a concurrency limit for all classes. Each call takes a unit. If nil,
 	// there is none.

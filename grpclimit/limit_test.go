@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -149,6 +150,60 @@ func TestRules(t *testing.T) {
 	s := i.Stats()
 	if r := s.Rules[1]; r.Allowed != 1 || r.Denied != 1 || len(s.Classes) != 1 || s.Classes[0].Class != "" || s.Classes[0].Limiter != nil {
 		t.Errorf("%+v: want one class for all, without a limit", s)
+	}
+}
+
+// A client with as many calls in flight as it may have gets no more, other clients do, and the
+// units come back when the handlers end: of streams, too.
+func TestCallsInFlightPerClient(t *testing.T) {
+	lim, err := keyed.NewInflight[string](2, keyed.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := interceptor(t, grpclimit.Config{Rules: []grpclimit.Rule{grpclimit.PerKey("in-flight", lim, grpclimit.Metadata("x-client"))}})
+	entered, finish := make(chan bool), make(chan bool)
+	wait := func(context.Context) error { entered <- true; <-finish; return nil }
+	_, c := dial(t, serve(t, &service{
+		empty:  wait,
+		duplex: func(s pb.TestService_FullDuplexCallServer) error { return wait(s.Context()) },
+	}, i))
+	as := func(client string) context.Context {
+		return metadata.AppendToOutgoingContext(t.Context(), "x-client", client)
+	}
+	stream, err := c.FullDuplexCall(as("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	done := make(chan told)
+	call := func(client string) {
+		got, _ := ask(as(client), t, c)
+		done <- got
+	}
+	go call("a")
+	<-entered
+	got, _ := ask(as("a"), t, c)
+	if got.code != codes.ResourceExhausted || got.rule != "in-flight" || got.reason != "over_limit" || got.retry < time.Second {
+		t.Errorf("told %+v: want a quota", got)
+	}
+	go call("b")
+	<-entered
+	if s := lim.Stats(); s.Keys != 2 || s.Units != 3 || s.Denied != 1 {
+		t.Errorf("%+v", s)
+	}
+	for range 3 {
+		finish <- true
+	}
+	for range 2 {
+		if got := <-done; got.code != codes.OK {
+			t.Error(got)
+		}
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		t.Error(err)
+	}
+	if s := lim.Stats(); s.Units != 0 {
+		t.Errorf("%d units are held after the calls", s.Units)
 	}
 }
 

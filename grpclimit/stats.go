@@ -20,6 +20,7 @@ type Stats struct {
 		Allowed  uint64 // on arrival or after a wait
 		Denied   uint64
 		Shadowed uint64 // calls that the rule would have denied without Shadow
+		Failed   uint64 // calls admitted because the limiter has failed
 	}
 
 	// Classes counts the calls of each class, by name. Every decided call is in

@@ -54,12 +54,15 @@ var answers = [...]answer{
 	weir.Throttled: {codes.Unavailable, "too many calls have failed recently"},
 }
 
+// overUnits is the status for OverLimit of a rule: a quota of the client.
+var overUnits = answer{codes.ResourceExhausted, "more calls in flight than allowed"}
+
 // Reject returns the gRPC error of a call that was refused because of err: a
 // *weir.Rejection, or the error of the call's context. It sets the trailers of the
 // call under ctx. Handlers that ask a limiter themselves return its result.
 //
-//   - RESOURCE_EXHAUSTED: the client exceeds a quota (OverRate, OverBurst), with a
-//     QuotaFailure,
+//   - RESOURCE_EXHAUSTED: the client exceeds a quota (OverRate, OverBurst, and OverLimit
+//     if a Rule refused the call), with a QuotaFailure,
 //   - UNAVAILABLE: the server is overloaded or closed (all other rejections),
 //   - DEADLINE_EXCEEDED, CANCELED: the error of the context,
 //   - INTERNAL: any other error without a gRPC status.
@@ -143,6 +146,9 @@ func (q *quota) refusal(why *weir.Rejection, err error, unknown int, jitter time
 		reason, name = 0, "unknown"
 	}
 	a := &answers[reason]
+	if reason == weir.OverLimit && q.rule != "" {
+		a = &overUnits
+	}
 	s, trailer := status.New(a.code, a.detail), metadata.MD{ReasonTrailer: {name}}
 	var details []protoadapt.MessageV1
 	if a.code == codes.ResourceExhausted {

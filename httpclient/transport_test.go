@@ -22,7 +22,6 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/internal/outgoing"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/throttle"
@@ -380,18 +379,18 @@ func TestAPanicOfPerHostIsNoMissingLimit(t *testing.T) {
 // A queue is a limiter of one unit with an unbounded queue.
 type queue struct {
 	turn  chan struct{}
-	owner permit.Owner[weir.Outcome]
+	owner weir.Owner
 	used  []int
 }
 
 func (q *queue) Acquire(context.Context, int) (weir.Permit, error) {
 	q.turn <- struct{}{}
-	return weir.OwnedPermit(&q.owner, permit.Grant{N: 1}), nil
+	return weir.OwnedPermit(&q.owner, weir.Grant{N: 1}), nil
 }
 
-func (q *queue) Use(_ permit.Grant, n int) int { q.used = append(q.used, n); return n }
+func (q *queue) Use(_ weir.Grant, n int) int { q.used = append(q.used, n); return n }
 
-func (q *queue) Release(permit.Grant, weir.Outcome) { <-q.turn }
+func (q *queue) Release(weir.Grant, weir.Outcome) { <-q.turn }
 
 // A request that waits in the limiter when the host asks for a wait also waits for
 // the host, without a unit of the limiter.

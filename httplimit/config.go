@@ -15,9 +15,9 @@ import (
 // Config configures a Middleware. The zero value limits nothing. Several goroutines
 // call the functions at once.
 type Config struct {
-	// Rules are rate limits. They are asked in order. If one of them, or the
-	// concurrency limit after them, refuses a request, the others get their tokens
-	// back. If empty, there is no rate limit.
+	// Rules are limits of clients: of their rates, and of their requests in flight. They are asked
+	// in order. If one of them, or the concurrency limit after them, refuses a request, the others
+	// get back what they gave. If empty, there is none.
 	Rules []Rule
 	// Limiter is a concurrency limit for all classes. Each request takes a unit. If
 	// nil, there is none.

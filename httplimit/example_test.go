@@ -1,11 +1,13 @@
 package httplimit_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -92,6 +94,78 @@ func ExamplePerKey() {
 	// 200; "per-client";q=2;w=60; "per-client";r=1;t=30; retry after ""
 	// 200; "per-client";q=2;w=60; "per-client";r=0;t=30; retry after ""
 	// 429; "per-client";q=2;w=60; "per-client";r=0;t=30; retry after "30"
+}
+
+// One request of each address at once: a client that sends a second one while the first is in
+// flight is refused.
+func ExamplePerKey_inflight() {
+	perClient, err := keyed.NewInflight[netip.Addr](1, keyed.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := httplimit.New(httplimit.Config{
+		Rules: []httplimit.Rule{httplimit.PerKey("in-flight", perClient, httplimit.Address())},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var h http.Handler
+	get := func(path string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		fmt.Println(path, w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	h = m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/first" {
+			get("/second") // while the first is in flight
+		}
+	}))
+	get("/first")
+	get("/third")
+	// Output:
+	// /second 429 "in-flight";q=1;qu="concurrent-requests"
+	// /first 200 "in-flight";q=1;qu="concurrent-requests"
+	// /third 200 "in-flight";q=1;qu="concurrent-requests"
+}
+
+// Credits is a limit of one's own: the requests that each user has paid for.
+type Credits struct {
+	mu   sync.Mutex
+	paid map[string]int
+}
+
+func (c *Credits) Decide(_ context.Context, user string, n int) (keyed.Verdict, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := c.paid[user] - n
+	if left < 0 {
+		return keyed.Verdict{Decision: weir.Decision{Remaining: c.paid[user], RetryAfter: weir.Never}}, nil
+	}
+	c.paid[user] = left
+	return keyed.Verdict{
+		Decision: weir.Decision{OK: true, Remaining: left},
+		Policy:   keyed.Policy{Limit: 1000}, // most credits
+	}, nil
+}
+
+// A rule of a limit of one's own.
+func ExamplePerKey_own() {
+	credits := &Credits{paid: map[string]int{"alice": 1}}
+	m, err := httplimit.New(httplimit.Config{
+		Rules: []httplimit.Rule{httplimit.PerKey("credits", credits, httplimit.Header("X-User"))},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-User", "alice")
+		m.Handler(hello).ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// 200 "credits";r=0
+	// 429
 }
 
 // Clients behind a proxy in 10.0.0.0/8, which reports their addresses.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/ratelimitfield"
+	"github.com/weir-go/weir/keyed"
 )
 
 // Fields is a set of response headers that tell clients their limits. Sets are
@@ -51,8 +51,8 @@ type fields struct {
 
 // policies caches values of RateLimit-Policy.
 type policies struct {
-	quotas []gcra.Quota
-	values [][]string // values[i] describes the rules up to i
+	policies []keyed.Policy
+	values   [][]string // values[i] describes the rules up to i
 }
 
 func (f *fields) init(cfg Config) {
@@ -107,15 +107,15 @@ func (f *fields) policy(answers []admission.Answer) []string {
 	made := new(policies)
 	var b []byte
 	for i := range answers {
-		made.quotas = append(made.quotas, answers[i].Quota)
-		b = f.appendPolicy(b, i, &answers[i].Quota)
+		made.policies = append(made.policies, answers[i].Policy)
+		b = f.appendPolicy(b, i, &answers[i].Policy)
 		if len(b) == 0 {
 			made.values = append(made.values, nil)
 		} else {
 			made.values = append(made.values, []string{string(b)})
 		}
 	}
-	if shared == nil || len(shared.quotas) < len(answers) {
+	if shared == nil || len(shared.policies) < len(answers) {
 		f.shared.Store(made)
 	}
 	return made.values[len(answers)-1]
@@ -123,11 +123,11 @@ func (f *fields) policy(answers []admission.Answer) []string {
 
 // describe reports whether p has the policies of all the answers.
 func (p *policies) describe(answers []admission.Answer) bool {
-	if p == nil || len(p.quotas) < len(answers) {
+	if p == nil || len(p.policies) < len(answers) {
 		return false
 	}
 	for i := range answers {
-		if p.quotas[i] != answers[i].Quota {
+		if p.policies[i] != answers[i].Policy {
 			return false
 		}
 	}
@@ -135,30 +135,56 @@ func (p *policies) describe(answers []admission.Answer) bool {
 }
 
 // silent reports whether clients are not told about a rule.
-func (f *fields) silent(i int, q *gcra.Quota) bool { return f.names[i] == "" || *q == gcra.Unlimited() }
+func (f *fields) silent(i int, p *keyed.Policy) bool { return f.names[i] == "" || *p == keyed.Policy{} }
 
 // appendPolicy appends an item of RateLimit-Policy.
-func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {
-	if f.silent(i, q) {
+func (f *fields) appendPolicy(b []byte, i int, p *keyed.Policy) []byte {
+	if f.silent(i, p) {
 		return b
 	}
-	return ratelimitfield.OfBucket(q).Append(b, f.names[i])
+	var item ratelimitfield.Policy
+	switch {
+	case p.Window > 0:
+		item = ratelimitfield.OfWindow(p.Limit, p.Window)
+	case p.Concurrent:
+		item = ratelimitfield.Policy{Quota: p.Limit, Concurrent: true}
+	default:
+		item = ratelimitfield.OfBucket(p.Limit, p.Rate)
+	}
+	return item.Append(b, f.names[i])
 }
 
 // appendLeft appends an item of RateLimit.
 func (f *fields) appendLeft(b []byte, i int, a *admission.Answer) []byte {
-	if f.silent(i, &a.Quota) {
+	if f.silent(i, &a.Policy) {
 		return b
 	}
 	left := a.Left()
-	return ratelimitfield.AppendLeft(b, f.names[i], left, ratelimitfield.UntilMore(&a.Quota, left, &a.Decision))
+	return ratelimitfield.AppendLeft(b, f.names[i], left, untilMore(a, left))
 }
 
-// writeLegacy sets the X-RateLimit headers for the rule with the least left.
+// untilMore returns the time until a rule has more for the client. It is weir.Never if that is
+// not known.
+func untilMore(a *admission.Answer, left int) time.Duration {
+	p := &a.Policy
+	switch {
+	case !a.OK:
+		return a.RetryAfter
+	case a.ResetAfter == 0: // not known
+		return weir.Never
+	case p.Window == 0:
+		return ratelimitfield.UntilMore(p.Limit, p.Rate, left, &a.Decision)
+	case p.Rate > 0, left == p.Limit: // events fade out of a sliding window
+		return weir.Never
+	}
+	return a.ResetAfter // all of it at once
+}
+
+// writeLegacy sets the X-RateLimit headers for the rule of a rate with the least left.
 func (f *fields) writeLegacy(h http.Header, answers []admission.Answer) {
 	least := -1
 	for i := range answers {
-		if !f.silent(i, &answers[i].Quota) && (least < 0 || answers[i].Left() < answers[least].Left()) {
+		if !f.silent(i, &answers[i].Policy) && !answers[i].Policy.Concurrent && (least < 0 || answers[i].Left() < answers[least].Left()) {
 			least = i
 		}
 	}
@@ -169,7 +195,7 @@ func (f *fields) writeLegacy(h http.Header, answers []admission.Answer) {
 	if outer, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining")); err == nil && outer < a.Left() {
 		return // an outer Middleware has less left
 	}
-	h["X-Ratelimit-Limit"] = []string{strconv.Itoa(a.Quota.Burst())}
+	h["X-Ratelimit-Limit"] = []string{strconv.Itoa(a.Policy.Limit)}
 	h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(a.Left())}
 	if a.ResetAfter != weir.Never {
 		reset := int64((a.ResetAfter + time.Second - 1) / time.Second)

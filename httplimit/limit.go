@@ -6,7 +6,7 @@
 //
 //	http.ListenAndServe(addr, httplimit.Handler(mux))
 //
-// Rules limit each client's rate. Refused requests get 429, and all responses tell
+// Rules limit each client's rate, and its requests in flight (keyed.Inflight). Refused requests get 429, and all responses tell
 // the client its limit (RateLimit, RateLimit-Policy):
 //
 //	perClient, err := keyed.New[netip.Addr](rate.Per(100, time.Minute, 20), keyed.Config{})
@@ -25,7 +25,9 @@
 //
 // # What a request holds
 //
-// A request spends tokens of rules, and holds a unit of its concurrency limit
+// A request spends tokens of rules, and holds a unit of each rule of requests in flight until
+// the handler returns or panics: event streams and WebSockets count for as long as their handlers
+// run. It also holds a unit of its concurrency limit
 // until the handler returns or panics. If the response goes on after its header,
 // the limit learns the duration of the work from the header, and the request
 // leaves the limit
@@ -181,6 +183,7 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 	admitted := false
 	defer func() {
 		if !admitted { // also if a function of Config has panicked
+			v.GiveBack()
 			v.dropBody(l)
 		}
 	}()

@@ -18,7 +18,7 @@ const ReasonHeader = "Weir-Reason"
 // for a client that prefers HTML. The response is not cacheable. It has a
 // Retry-After unless a retry is useless.
 //
-//   - 429: the client exceeds a quota (OverRate, OverBurst),
+//   - 429: the client exceeds a quota (OverRate, OverBurst; OverLimit if a Rule refused it),
 //   - 503: the server is overloaded or closed (all other rejections),
 //   - 504: the deadline has passed,
 //   - 408, 400: the client sent its body too slowly, or not completely,
@@ -66,10 +66,14 @@ func newAnswers(rule ...string) *answers {
 	overQuota := func(why weir.Reason, detail string) *problem.Problem {
 		return problem.New(http.StatusTooManyRequests, problem.QuotaExceeded, why.String(), detail, rule...)
 	}
+	overLimit := unavailable(weir.OverLimit, "as many requests are in flight as can be served")
+	if len(rule) > 0 { // a quota of the client
+		overLimit = overQuota(weir.OverLimit, "more requests in flight than allowed")
+	}
 	return &answers{
 		0:              unavailable(0, "the request was refused"),
 		weir.OverRate:  overQuota(weir.OverRate, "more requests than allowed"),
-		weir.OverLimit: unavailable(weir.OverLimit, "as many requests are in flight as can be served"),
+		weir.OverLimit: overLimit,
 		weir.QueueFull: unavailable(weir.QueueFull, "as many requests are in flight as can be served, and the queue is full"),
 		weir.Overdue:   unavailable(weir.Overdue, "the request waited in the queue for too long"),
 		weir.TooLate:   unavailable(weir.TooLate, "the answer would have come after the request's deadline"),

@@ -9,18 +9,20 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// A Rule is a rate limit on requests. PerKey and Overall return one; its methods
-// return a changed copy.
+// A Rule is a limit on the requests of a client, or on all requests. PerKey and Overall return
+// one; its methods return a changed copy.
 type Rule struct {
 	rule admission.Rule[*http.Request]
 }
 
-// PerKey returns a Rule with a bucket for each key. Responses tell clients the
-// name, which is 1 to 64 printable ASCII characters.
+// PerKey returns a Rule with a limit for each key: a *keyed.Limiter, *keyed.Windows,
+// *redislimit.Limiter, *client.Client or any other Decider of rates, or a *keyed.Inflight or
+// another Decider of concurrency, of which a request holds a unit until its handler returns.
+// Responses tell clients the name, which is 1 to 64 printable ASCII characters.
 //
-// The function key returns the bucket key of a request, and whether the request has
-// one. All requests without a key share one bucket. This key limits a client by its API
-// key or, without one, by its address, where apiKey := Header("X-Api-Key") and
+// The function key returns the key of a request, and whether the request has
+// one. All requests without a key share one limit, that of the zero key. This key limits a client
+// by its API key or, without one, by its address, where apiKey := Header("X-Api-Key") and
 // address := Address():
 //
 //	func(r *http.Request) (string, bool) {
@@ -31,18 +33,22 @@ type Rule struct {
 //		return "address " + a.String(), ok
 //	}
 //
-// A client that can choose its key has as many buckets as it likes. So use a
+// A client that can choose its key has as many limits as it likes. So use a
 // header or a cookie as a key only if something in front has verified it.
-func PerKey[K comparable](name string, lim *keyed.Limiter[K], key func(*http.Request) (K, bool)) Rule {
+//
+// A Decider that fails, with an error that is no rejection, admits the request. Stats counts its
+// failures.
+func PerKey[K comparable](name string, lim keyed.Decider[K], key func(*http.Request) (K, bool)) Rule {
 	return Rule{admission.PerKey(name, lim, key)}
 }
 
-// Overall returns a Rule with one bucket for all requests.
+// Overall returns a Rule with one bucket for all requests. For another limiter, use PerKey with
+// the same key for all.
 func Overall(name string, lim *rate.Limiter) Rule {
 	return Rule{admission.Overall[*http.Request](name, lim)}
 }
 
-// Cost returns the Rule with a cost in tokens for each request, >= 0, instead of
+// Cost returns the Rule with a cost in units for each request, >= 0, instead of
 // one. A request of cost 0 is admitted unless the bucket is in debt. Use sets a
 // cost that is known only later.
 func (r Rule) Cost(cost func(*http.Request) int) Rule {
@@ -51,7 +57,8 @@ func (r Rule) Cost(cost func(*http.Request) int) Rule {
 }
 
 // Wait returns the Rule with a longest time for which a request waits for tokens,
-// in order of arrival. Without it, no request waits.
+// in order of arrival. Without it, no request waits. The limiter needs a method
+// For(key) weir.Limiter, which Windows and Inflight of package keyed do not have.
 func (r Rule) Wait(most time.Duration) Rule {
 	r.rule.MaxWait = most
 	return r

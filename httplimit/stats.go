@@ -17,6 +17,7 @@ type Stats struct {
 		Allowed  uint64 // on arrival or after a wait
 		Denied   uint64
 		Shadowed uint64 // requests that the rule would have denied without Shadow
+		Failed   uint64 // requests admitted because the limiter has failed
 	}
 
 	// Classes counts the requests of each class, by name. Every decided request is

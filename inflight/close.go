@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 )
 
 // Close rejects the waiting requests, and all later ones, with weir.Closed. Work
@@ -65,27 +64,27 @@ func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p *
 	}
 	o := &observedOwner{permit: p.Move(), released: released}
 	o.owner = o
-	*p = weir.OwnedPermit(&o.owner, permit.Grant{N: n})
+	*p = weir.OwnedPermit(&o.owner, weir.Grant{N: n})
 }
 
 // An observedOwner owns the permit that the caller holds in place of permit.
 type observedOwner struct {
-	owner    permit.Owner[weir.Outcome] // itself
+	owner    weir.Owner // itself
 	permit   weir.Permit
 	released func(weir.Outcome)
 }
 
-func (o *observedOwner) Use(_ permit.Grant, n int) int {
+func (o *observedOwner) Use(_ weir.Grant, n int) int {
 	o.permit.Use(n)
 	return n
 }
 
-func (o *observedOwner) Report(g permit.Grant, outcome weir.Outcome) permit.Grant {
+func (o *observedOwner) Report(g weir.Grant, outcome weir.Outcome) weir.Grant {
 	o.permit.Report(outcome)
 	return g
 }
 
-func (o *observedOwner) Release(_ permit.Grant, outcome weir.Outcome) {
+func (o *observedOwner) Release(_ weir.Grant, outcome weir.Outcome) {
 	o.permit.Release(outcome)
 	o.released(outcome)
 }

@@ -33,7 +33,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/waitq"
 	"github.com/weir-go/weir/limit"
 )
@@ -53,13 +52,13 @@ var rejections = [...]*weir.Rejection{
 type Limiter struct {
 	epoch   time.Time
 	trace   func(Event)
-	seed    maphash.Seed                 // of the tenants' hashes
-	fair    bool                         // tenants matter, if there are any
-	undated bool                         // deadlines are not of the work
-	weights map[string]int               // of the tenants that have one
-	plain   permit.Owner[weir.Outcome]   // of permits of no partition
-	owners  []permit.Owner[weir.Outcome] // of permits of each partition; the first is of no partition
-	number  map[string]int               // of each partition, from 1
+	seed    maphash.Seed   // of the tenants' hashes
+	fair    bool           // tenants matter, if there are any
+	undated bool           // deadlines are not of the work
+	weights map[string]int // of the tenants that have one
+	plain   weir.Owner     // of permits of no partition
+	owners  []weir.Owner   // of permits of each partition; the first is of no partition
+	number  map[string]int // of each partition, from 1
 
 	credit  credit // in the cache lines of what an admission reads
 	observe func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome)
@@ -101,7 +100,7 @@ func New(cfg Config) (*Limiter, error) {
 	}
 	l.timer.Wake = l.expire
 	l.plain = &owner{l, 0}
-	l.owners = []permit.Owner[weir.Outcome]{l.plain}
+	l.owners = []weir.Owner{l.plain}
 	for i, name := range names {
 		l.owners = append(l.owners, &owner{l, i + 1})
 		l.number[name] = i + 1
@@ -119,7 +118,7 @@ func (l *Limiter) TryAcquire(ctx context.Context, n int) (weir.Permit, bool) {
 	w, ok := l.credit.take(n)
 	if ok {
 		at, inflight := l.time(w, n)
-		return weir.OwnedPermit(&l.plain, permit.Grant{N: n, At: at, Note: plainNote(inflight)}), true
+		return weir.OwnedPermit(&l.plain, weir.Grant{N: n, At: at, Note: plainNote(inflight)}), true
 	}
 	if n > 0 && (w&(shut|collect) == 0 || w&crowded != 0) {
 		l.credit.overLimit.Add(1)
@@ -151,7 +150,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 		return l.ask(ctx, w, n)
 	}
 	at, inflight := l.time(w, n)
-	return weir.OwnedPermit(&l.plain, permit.Grant{N: n, At: at, Note: plainNote(inflight)}), nil
+	return weir.OwnedPermit(&l.plain, weir.Grant{N: n, At: at, Note: plainNote(inflight)}), nil
 }
 
 // ask is Acquire without a credit.
@@ -194,7 +193,7 @@ func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 }
 
 func (l *Limiter) permit(r *gate.Request, a answer) weir.Permit {
-	return weir.OwnedPermit(&l.owners[r.Partition], permit.Grant{N: r.N, At: a.at, Note: note(a.inflight, a.waited, r)})
+	return weir.OwnedPermit(&l.owners[r.Partition], weir.Grant{N: r.N, At: a.at, Note: note(a.inflight, a.waited, r)})
 }
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -17,7 +16,7 @@ type owner struct {
 }
 
 // Use changes the number of units that a permit holds.
-func (o *owner) Use(g permit.Grant, n int) int {
+func (o *owner) Use(g weir.Grant, n int) int {
 	o.lock()
 	defer o.unlock()
 	o.gate.Adjust(gate.Request{N: g.N, Partition: o.partition}, n)
@@ -26,7 +25,7 @@ func (o *owner) Use(g permit.Grant, n int) int {
 }
 
 // Release takes a permit's units back and learns how the work went.
-func (o *owner) Release(g permit.Grant, outcome weir.Outcome) {
+func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
 	if g.At >= 0 || outcome != weir.Success || !o.credit.put(g.N) {
 		o.settle(g, outcome, true)
 	}
@@ -34,7 +33,7 @@ func (o *owner) Release(g permit.Grant, outcome weir.Outcome) {
 
 // Report learns from how the work of a permit went, while the permit keeps its
 // units. From then on the permit counts as one that was not timed.
-func (o *owner) Report(g permit.Grant, outcome weir.Outcome) permit.Grant {
+func (o *owner) Report(g weir.Grant, outcome weir.Outcome) weir.Grant {
 	if g.At >= 0 {
 		o.settle(g, outcome, false)
 		g.At = ^g.At
@@ -44,7 +43,7 @@ func (o *owner) Report(g permit.Grant, outcome weir.Outcome) permit.Grant {
 
 // settle learns from how the work of a permit went, if it was timed, and takes its units
 // back, if it leaves.
-func (o *owner) settle(g permit.Grant, outcome weir.Outcome, leaves bool) {
+func (o *owner) settle(g weir.Grant, outcome weir.Outcome, leaves bool) {
 	o.lock()
 	defer o.unlock()
 	inflight, waited, r := noted(g.Note)

@@ -30,6 +30,30 @@ func ExampleLimiter() {
 	// bob: true
 }
 
+// Each user has two jobs in flight at most.
+func ExampleInflight() {
+	lim, err := keyed.NewInflight[string](2, keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	first, _ := lim.TryAcquire("alice", 1)
+	second, _ := lim.TryAcquire("alice", 1)
+	defer second.Release(weir.Success)
+	_, third := lim.TryAcquire("alice", 1)
+	bobs, ok := lim.TryAcquire("bob", 1)
+	defer bobs.Release(weir.Success)
+	fmt.Println("third:", third, "bob:", ok)
+
+	first.Release(weir.Success) // when the first job has ended
+	again, ok := lim.TryAcquire("alice", 1)
+	defer again.Release(weir.Success)
+	fmt.Println("again:", ok)
+	// Output:
+	// third: false bob: true
+	// again: true
+}
+
 // An address stands for its site: of IPv6, the first 64 bits.
 func ExampleNew_addresses() {
 	lim, err := keyed.New[netip.Addr](gcra.Per(1, time.Minute, 1), keyed.Config{})

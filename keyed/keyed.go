@@ -1,9 +1,10 @@
-// Package keyed limits the rate of every user, tenant or address at once, in
-// bounded memory.
+// Package keyed limits the rate of every user, tenant or address at once, or its work in flight,
+// in bounded memory.
 //
 // A limiter for each user in a map grows without bound, needs a sweep, and lets
 // an attacker fill memory with keys. A Limiter has a token bucket for each key in
-// a table of fixed size; Windows counts events in windows of time in such a table.
+// a table of fixed size; Windows counts events in windows of time in such a table; Inflight
+// counts the work of each key that is in flight.
 //
 //	lim, err := keyed.New[string](rate.Per(100, time.Minute, 20), keyed.Config{})
 //	...
@@ -60,7 +61,6 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/topk"
 )
 
@@ -114,6 +114,7 @@ type Config struct {
 type Limiter[K comparable] struct {
 	buckets *keyedtable.Buckets[K]
 	state[K]
+	owner weir.Owner // of the permits of Decide
 }
 
 // New returns a Limiter that gives every key the Quota q. The error names the field of
@@ -123,11 +124,8 @@ func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter[K]{b, state[K]{b}}, nil
+	return &Limiter[K]{buckets: b, state: state[K]{b}, owner: bucketOwner[K]{b}}, nil
 }
-
-// Table returns the table of the Limiter, for the other packages of this module.
-func (l *Limiter[K]) Table() *keyedtable.Buckets[K] { return l.buckets }
 
 // Allow reports whether an event of the key may happen now, and counts it if so.
 func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key) }
@@ -136,6 +134,23 @@ func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key) }
 // and when to retry. RetryAfter is weir.Never if no wait will help. With n = 0 it takes
 // nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision { return l.buckets.Take(key, n) }
+
+// Decide is Take with the Policy of the key, and with a Permit by which the cost is settled. It
+// makes the Limiter a Decider. The error is nil.
+func (l *Limiter[K]) Decide(_ context.Context, key K, n int) (Verdict, error) {
+	d, q, print := l.buckets.Decide(key, n)
+	if !d.OK {
+		return Verdict{Decision: d, Policy: policyOf(q)}, nil
+	}
+	return Verdict{d, policyOf(q), weir.OwnedPermit(&l.owner, weir.Grant{N: n, Note: print})}, nil
+}
+
+// bucketOwner owns the permits of Decide.
+type bucketOwner[K comparable] struct{ *keyedtable.Buckets[K] }
+
+func (o bucketOwner[K]) Use(g weir.Grant, n int) int { return o.Settle(g.Note, g.N, n) }
+
+func (bucketOwner[K]) Release(weir.Grant, weir.Outcome) {}
 
 // AllowAtMost reports how many of n events of the key may happen now, and counts these. It panics
 // if n < 0.
@@ -172,7 +187,7 @@ func (l *Limiter[K]) For(key K) *Key[K] {
 type Key[K comparable] struct {
 	l     *Limiter[K]
 	key   K
-	owner permit.Owner[weir.Outcome] // of its permits
+	owner weir.Owner // of its permits
 }
 
 // WaitN waits, behind the other calls for the same key, until n events of the key
@@ -198,7 +213,7 @@ func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if q := k.l.buckets.QuotaFor(k.key); q == gcra.Unlimited() {
 		held = 0 // nothing was taken
 	}
-	return weir.OwnedPermit(&k.owner, permit.Grant{N: held}), nil
+	return weir.OwnedPermit(&k.owner, weir.Grant{N: held}), nil
 }
 
 // Burst returns the most events that can happen at once.
@@ -215,9 +230,9 @@ func (k *Key[K]) TokensAt(t time.Time) float64 { return k.l.buckets.TokensAt(k.k
 // owner keeps Use and Release, which a Permit calls, out of Key's methods.
 type owner[K comparable] Key[K]
 
-func (o *owner[K]) Use(g permit.Grant, n int) int { return o.l.Settle(o.key, g.N, n) }
+func (o *owner[K]) Use(g weir.Grant, n int) int { return o.l.Settle(o.key, g.N, n) }
 
-func (o *owner[K]) Release(permit.Grant, weir.Outcome) {}
+func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
 
 // state has the methods that a Limiter and Windows have in common.
 type state[K comparable] struct {

@@ -2,7 +2,9 @@ package keyed
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -80,6 +82,20 @@ func (w Window) table() (keyedtable.Window, error) {
 	return t, nil
 }
 
+// policy returns the Policy of the Window. That of a month has 31 days, and of a year 366.
+func (w Window) policy() *Policy {
+	p := &Policy{Limit: max(min(w.Limit, MaxLimit), 0)}
+	if d, ok := dates[w.Calendar]; ok {
+		p.Window = d.days * 24 * time.Hour
+	} else if w.Period > 0 {
+		p.Window = max(w.Period, MinPeriod)
+	}
+	if w.Calendar == Sliding && p.Window > 0 {
+		p.Rate = float64(p.Limit) / p.Window.Seconds()
+	}
+	return p
+}
+
 // Windows counts the events of every key in windows of time. It is right where
 // the promise to a client is about windows, such as "5 per calendar day". Otherwise
 // prefer a Limiter, because a window promises less than it seems to:
@@ -104,6 +120,8 @@ func (w Window) table() (keyedtable.Window, error) {
 type Windows[K comparable] struct {
 	windows *keyedtable.Windows[K]
 	state[K]
+	owner  weir.Owner // of the permits of Decide
+	policy atomic.Pointer[Policy]
 }
 
 // NewWindows returns Windows that give every key the Window w. The error names the field
@@ -117,7 +135,9 @@ func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Windows[K]{t, state[K]{t}}, nil
+	l := &Windows[K]{windows: t, state: state[K]{t}, owner: windowOwner[K]{t}}
+	l.policy.Store(w.policy())
+	return l, nil
 }
 
 // Take counts n events of a key if they are within the limit, and says what is
@@ -125,6 +145,23 @@ func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
 // With n = 0 it counts nothing, and is allowed: Remaining and ResetAfter tell what the
 // key has used. It panics if n < 0.
 func (l *Windows[K]) Take(key K, n int) weir.Decision { return l.windows.Take(key, n, 0) }
+
+// Decide is Take with the Policy of the Window, and with a Permit by which the cost is settled, as
+// Settle does. It makes Windows a Decider. The error is nil.
+func (l *Windows[K]) Decide(_ context.Context, key K, n int) (Verdict, error) {
+	d, print, at := l.windows.Decide(key, n)
+	if !d.OK {
+		return Verdict{Decision: d, Policy: *l.policy.Load()}, nil
+	}
+	return Verdict{d, *l.policy.Load(), weir.OwnedPermit(&l.owner, weir.Grant{N: n, At: at, Note: print})}, nil
+}
+
+// windowOwner owns the permits of Decide.
+type windowOwner[K comparable] struct{ *keyedtable.Windows[K] }
+
+func (o windowOwner[K]) Use(g weir.Grant, n int) int { return o.Settle(g.Note, g.At, g.N, n) }
+
+func (windowOwner[K]) Release(weir.Grant, weir.Outcome) {}
 
 // Settle changes the cost of work of the key to n events; was is the number of events
 // that Take counted for it, and at is the time when Take had returned. A later time
@@ -149,4 +186,5 @@ func (l *Windows[K]) SetWindow(w Window) {
 		panic(err.Error())
 	}
 	l.windows.SetWindow(q)
+	l.policy.Store(w.policy())
 }

@@ -19,7 +19,8 @@
 //     "admit", "reject" with a reason, or "cancel" if the caller left the queue or
 //     the limiter failed. An exempt request has the decision "exempt" and no class.
 //   - weir_rule_decisions_total{rule, decision}: decisions of each rule: "allow",
-//     "deny", or "shadow_deny" if the rule would have denied without Shadow.
+//     "deny", "shadow_deny" if the rule would have denied without Shadow, or "fail"
+//     if its limiter has failed, and the request was admitted.
 //   - weir_shadowed_total{class, reason}: admitted requests that the limit would have
 //     refused without Shadow.
 //   - weir_outcomes_total{class, outcome}: requests that have ended.

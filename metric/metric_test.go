@@ -61,7 +61,7 @@ func aMiddleware() httplimit.Stats {
 	st := httplimit.Stats{Exempt: 8, LongLived: 4}
 	st.Rules = slices.Grow(st.Rules, 1)[:1]
 	rule := &st.Rules[0]
-	rule.Name, rule.Allowed, rule.Denied, rule.Shadowed = "per-client", 50, 5, 2
+	rule.Name, rule.Allowed, rule.Denied, rule.Shadowed, rule.Failed = "per-client", 50, 5, 2, 1
 	st.Classes = slices.Grow(st.Classes, 4)[:4]
 	for i, name := range []string{"GET /", "\xff", `"\xff"`, "a\nb\\\""} {
 		st.Classes[i].Class, st.Classes[i].Admitted = name, uint64(i)

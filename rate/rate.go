@@ -45,7 +45,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -105,7 +104,7 @@ type Limiter struct {
 // A state is the bucket under one quota. When the quota changes, the bucket is
 // marked as moved, and a new state takes over.
 type state struct {
-	owner  permit.Owner[weir.Outcome] // of the permits
+	owner  weir.Owner // of the permits
 	epoch  time.Time
 	since  time.Duration // no instant before the change of the quota counts
 	quota  gcra.Quota

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/retrystep"
 	"github.com/weir-go/weir/internal/waitq"
 )
@@ -64,7 +63,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if s.quota == gcra.Unlimited() {
 		n = 0 // nothing was taken
 	}
-	return weir.OwnedPermit(&s.owner, permit.Grant{N: n}), nil
+	return weir.OwnedPermit(&s.owner, weir.Grant{N: n}), nil
 }
 
 // await waits for the turn of a waiter.
@@ -75,9 +74,9 @@ func (l *Limiter) await(ctx context.Context, w *waitq.TokenWaiter) error {
 // owner keeps Use and Release, which a Permit calls, out of Limiter's methods.
 type owner Limiter
 
-func (o *owner) Use(g permit.Grant, n int) int { return (*Limiter)(o).settle(g.N, n) }
+func (o *owner) Use(g weir.Grant, n int) int { return (*Limiter)(o).settle(g.N, n) }
 
-func (o *owner) Release(permit.Grant, weir.Outcome) {}
+func (o *owner) Release(weir.Grant, weir.Outcome) {}
 
 // enter lets n events happen, or queues a waiter for them, or refuses them, with a Reason. If ctx
 // has ended, it returns the error of ctx.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/internal/waitq"
@@ -32,7 +31,7 @@ func (l *Limiter) For(key string) weir.Limiter {
 type keyLimiter struct {
 	l     *Limiter
 	key   string
-	owner permit.Owner[weir.Outcome] // itself
+	owner weir.Owner // itself
 }
 
 func (k *keyLimiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
@@ -75,7 +74,12 @@ func (k *keyLimiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 			return weir.Permit{}, ctx.Err()
 		}
 	}
-	return weir.OwnedPermit(&k.owner, permit.Grant{N: n}), nil
+	return k.permit(n, Exact), nil
+}
+
+// permit returns the Permit for n tokens of a decision.
+func (k *keyLimiter) permit(n int, step Step) weir.Permit {
+	return weir.OwnedPermit(&k.owner, weir.Grant{N: n, Note: uint64(step)})
 }
 
 // acquireLocally decides while the server is away. A call that came earlier has waited for
@@ -87,7 +91,7 @@ func (k *keyLimiter) acquireLocally(ctx context.Context, n int, came time.Time) 
 		if d := l.decide(k.key, n); !d.OK {
 			return weir.Permit{}, weir.Reject(weir.Closed, d.RetryAfter)
 		}
-		return weir.OwnedPermit(&k.owner, permit.Grant{N: n}), nil
+		return k.permit(n, step), nil
 	}
 	l.count.steps[step].Add(1)
 	until, own := came.Add(l.cfg.MaxWait), true
@@ -101,7 +105,7 @@ func (k *keyLimiter) acquireLocally(ctx context.Context, n int, came time.Time) 
 	case err == nil:
 		p.Release(weir.Ignored)
 		l.owe(k.key, n)
-		return weir.OwnedPermit(&k.owner, permit.Grant{N: n}), nil
+		return k.permit(n, step), nil
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case r == nil: // the deadline is not the caller's
@@ -114,14 +118,18 @@ func (k *keyLimiter) acquireLocally(ctx context.Context, n int, came time.Time) 
 	return weir.Permit{}, err
 }
 
-// Use settles the cost with the server, in the background.
-func (k *keyLimiter) Use(g permit.Grant, n int) int {
-	if more := n - g.N; more > 0 {
+// Use settles the cost with the server, in the background, or here if the server has not decided.
+func (k *keyLimiter) Use(g weir.Grant, n int) int {
+	switch more := n - g.N; {
+	case Step(g.Note) != Exact:
+		k.l.local.Settle(k.key, g.N, n)
+		k.l.owe(k.key, more)
+	case more > 0:
 		k.l.tell(k.key, &redisscript.Take{N: more, Debt: k.l.debt, Most: k.l.most})
-	} else if more < 0 {
+	case more < 0:
 		k.l.giveBack(k.key, -more)
 	}
 	return n
 }
 
-func (k *keyLimiter) Release(permit.Grant, weir.Outcome) {}
+func (k *keyLimiter) Release(weir.Grant, weir.Outcome) {}

@@ -67,7 +67,8 @@ type owed struct {
 	buckets map[string]gcra.Bucket
 }
 
-// owe counts tokens that were allowed in place of the server.
+// owe counts tokens that were allowed in place of the server; a negative number of them was given
+// back.
 func (l *Limiter) owe(key string, n int) {
 	o := &l.owed[l.link.Lane(key).Index]
 	now := time.Since(l.epoch)
@@ -77,6 +78,12 @@ func (l *Limiter) owe(key string, n int) {
 		o.buckets = map[string]gcra.Bucket{}
 	}
 	b, known := o.buckets[key]
+	if n < 0 {
+		if known {
+			o.buckets[key] = l.share.Refund(b, -n)
+		}
+		return
+	}
 	if !known && len(o.buckets) >= maxOwed {
 		l.count.dropped.Add(1)
 		return

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/internal/waitq"
@@ -32,7 +31,7 @@ const (
 // A lease is units of a key that are held. It owns their Permit.
 type lease struct {
 	redisscript.Lease
-	owner   permit.Owner[weir.Outcome] // itself
+	owner   weir.Owner // itself
 	l       *Leases
 	key     string
 	token   uint64
@@ -115,23 +114,23 @@ func (h *lease) expiry() time.Time {
 }
 
 // Use does nothing: a unit in flight is a unit, whatever it costs.
-func (h *lease) Use(g permit.Grant, _ int) int { return g.N }
+func (h *lease) Use(g weir.Grant, _ int) int { return g.N }
 
 // Release ends the context of the holder before another caller can get the units.
-func (h *lease) Release(permit.Grant, weir.Outcome) {
+func (h *lease) Release(weir.Grant, weir.Outcome) {
 	h.cancel(context.Canceled)
 	if h.l.drop(h) {
 		h.l.link.Lane(h.key).Send(h.give())
 	}
 }
 
-// acquire asks for a lease until it is granted. The renewals use the operation renew, and call
+// acquire asks for a lease until it is granted, for at most a time. The renewals use the operation renew, and call
 // cancel when the lease is lost.
-func (l *Leases) acquire(ctx context.Context, key string, n int, renew string, cancel context.CancelCauseFunc) (*lease, error) {
+func (l *Leases) acquire(ctx context.Context, key string, n int, most time.Duration, renew string, cancel context.CancelCauseFunc) (*lease, error) {
 	if n > min(l.limit, MaxUnits) {
 		return nil, weir.Reject(weir.OverLimit, weir.Never)
 	}
-	until, why := time.Now().Add(l.cfg.MaxWait), weir.OverLimit
+	until, why := time.Now().Add(most), weir.OverLimit
 	if at, ok := ctx.Deadline(); ok && at.Before(until) {
 		until, why = at, weir.TooLate
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
+	"github.com/weir-go/weir/keyed"
 )
 
 // ErrLost is the cause of the context of a Held that has lost its lease: the lease expired
@@ -121,18 +121,35 @@ type leaseLimiter struct {
 }
 
 func (k leaseLimiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	return k.acquire(ctx, n, k.l.cfg.MaxWait)
+}
+
+// acquire is Acquire with a longest wait.
+func (k leaseLimiter) acquire(ctx context.Context, n int, most time.Duration) (weir.Permit, error) {
 	check(n)
 	if n == 0 {
 		return weir.Permit{}, ctx.Err()
 	}
-	h, err := k.l.acquire(ctx, k.key, n, redisscript.ForceLease, func(error) {})
+	h, err := k.l.acquire(ctx, k.key, n, most, redisscript.ForceLease, func(error) {})
 	if err == redislink.ErrAway {
 		h, err = k.l.acquireLocally(k.key, n)
 	}
 	if err != nil {
 		return weir.Permit{}, err
 	}
-	return weir.OwnedPermit(&h.owner, permit.Grant{N: n}), nil
+	return weir.OwnedPermit(&h.owner, weir.Grant{N: n}), nil
+}
+
+// Decide is Acquire of For(key) without a wait. It makes Leases a keyed.Decider: a concurrency
+// limit of each client, of all instances together, for rules of httplimit and grpclimit. Each
+// request is a call of the server. What is left of the limit is not known, so clients are not told
+// about it. A denial is an error: a *weir.Rejection of those of Acquire. Decide panics if n < 0.
+func (l *Leases) Decide(ctx context.Context, key string, n int) (keyed.Verdict, error) {
+	p, err := leaseLimiter{l, key}.acquire(ctx, n, 0)
+	if err != nil {
+		return keyed.Verdict{}, err
+	}
+	return keyed.Verdict{Decision: weir.Decision{OK: true}, Permit: p.Move()}, nil
 }
 
 // A Held is a lease that tells its holder when it is lost.
@@ -156,7 +173,7 @@ func (l *Leases) Hold(ctx context.Context, key string, n int) (*Held, error) {
 		panic("redislimit: Hold of no units")
 	}
 	holding, cancel := context.WithCancelCause(ctx)
-	h, err := l.acquire(ctx, key, n, redisscript.KeepLease, cancel)
+	h, err := l.acquire(ctx, key, n, l.cfg.MaxWait, redisscript.KeepLease, cancel)
 	if err != nil {
 		if err == redislink.ErrAway {
 			err = weir.Reject(weir.Closed, l.link.Lane(key).RetryAfter())
@@ -164,7 +181,7 @@ func (l *Leases) Hold(ctx context.Context, key string, n int) (*Held, error) {
 		cancel(err)
 		return nil, err
 	}
-	return &Held{holding, weir.OwnedPermit(&h.owner, permit.Grant{N: n}), h.token}, nil
+	return &Held{holding, weir.OwnedPermit(&h.owner, weir.Grant{N: n}), h.token}, nil
 }
 
 // keep has a lease renewed that lasts from an instant.

@@ -78,6 +78,7 @@ type Limiter struct {
 	count counters
 	cfg   Config
 	quota redisscript.Quota
+	told  keyed.Policy // what clients are told of quota
 	burst int
 	debt  int           // tokens
 	most  time.Duration // the most that a bucket is ahead of time, beyond its burst
@@ -111,7 +112,7 @@ func New(rdb redis.UniversalClient, q gcra.Quota, cfg Config) (*Limiter, error) 
 		return nil, fmt.Errorf("redislimit: quota: %w", err)
 	}
 	l := &Limiter{
-		cfg: cfg, rdb: rdb, epoch: time.Now(), quota: quota, burst: q.Burst(),
+		cfg: cfg, rdb: rdb, epoch: time.Now(), quota: quota, told: keyed.PolicyOf(q), burst: q.Burst(),
 		share: gcra.PerSecond(q.Rate()/float64(cfg.Instances), q.Burst()/cfg.Instances),
 	}
 	switch l.debt = cfg.MaxDebt; {
@@ -167,6 +168,26 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 	d := reply.Decision(0, &l.quota, &take)
 	l.learn(key, d.Remaining)
 	return Decision{Decision: d}, nil
+}
+
+// Decide is Take with the Policy of the Quota, and with a Permit by which the cost is settled in
+// the background. It makes the Limiter a keyed.Decider, for rules of httplimit and grpclimit. The
+// Policy is unknown if Config.Away has decided.
+func (l *Limiter) Decide(ctx context.Context, key string, n int) (keyed.Verdict, error) {
+	d, err := l.Take(ctx, key, n)
+	if err != nil {
+		return keyed.Verdict{}, err
+	}
+	policy := l.told
+	if d.Step == Chosen {
+		policy = keyed.Policy{}
+	}
+	if !d.OK || n == 0 {
+		return keyed.Verdict{Decision: d.Decision, Policy: policy}, nil
+	}
+	k := &keyLimiter{l: l, key: key}
+	k.owner = k
+	return keyed.Verdict{Decision: d.Decision, Policy: policy, Permit: k.permit(n, d.Step)}, nil
 }
 
 func check(n int) {

@@ -30,7 +30,6 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/outcome"
-	"github.com/weir-go/weir/internal/permit"
 )
 
 var errThrottled = weir.Reject(weir.Throttled, 0)
@@ -78,7 +77,7 @@ type Config struct {
 // With the defaults, after an outage longer than Window, p falls below 1/2 42
 // seconds after the backend has recovered, and to almost 0 after 55 seconds.
 type Limiter struct {
-	owner permit.Owner[weir.Outcome] // of its permits
+	owner weir.Owner // of its permits
 	epoch time.Time
 
 	mu   sync.Mutex // guards core
@@ -112,7 +111,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if !l.core.Request(time.Since(l.epoch), rand.Float64()) {
 		return weir.Permit{}, errThrottled
 	}
-	return weir.OwnedPermit(&l.owner, permit.Grant{N: n}), nil
+	return weir.OwnedPermit(&l.owner, weir.Grant{N: n}), nil
 }
 
 // Stats are the state and the counts of a Limiter.
@@ -136,9 +135,9 @@ func (l *Limiter) Stats() Stats {
 // export them.
 type owner Limiter
 
-func (o *owner) Use(_ permit.Grant, n int) int { return n }
+func (o *owner) Use(_ weir.Grant, n int) int { return n }
 
-func (o *owner) Release(g permit.Grant, how weir.Outcome) {
+func (o *owner) Release(g weir.Grant, how weir.Outcome) {
 	if how == outcome.Left || how == weir.Ignored && g.N == 0 {
 		return
 	}

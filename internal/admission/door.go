@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/retrystep"
+	"github.com/weir-go/weir/keyed"
 )
 
 // A Door admits requests. It is safe for concurrent use.
@@ -70,23 +70,23 @@ type Visit[R any] struct {
 // An Answer is the decision of a rule.
 type Answer struct {
 	weir.Decision
-	Quota gcra.Quota // of the request's bucket
-	Cost  int
+	Policy keyed.Policy // of the request's key
+	Cost   int
 
-	held   int    // tokens that the request holds
-	bucket uint64 // the bucket they are from
+	permit weir.Permit // the units that the request holds
+	back   int         // units given back by Refuse
 }
 
-// Left returns the tokens in the bucket, including the ones given back.
+// Left returns the units left to the key, including the ones given back.
 func (a *Answer) Left() int {
 	if !a.OK {
 		return a.Remaining
 	}
-	return max(min(a.Remaining+a.Cost-a.held, a.Quota.Burst()), 0)
+	return max(min(a.Remaining+a.back, a.Policy.Limit), 0)
 }
 
 // Answers returns the decisions of the rules that were asked, in order. A rule that does
-// not apply to the request has an unlimited Quota.
+// not apply to the request has no Policy.
 func (v *Visit[R]) Answers() []Answer { return v.answers }
 
 // Refuser returns the index of the rule that refused, or -1.
@@ -96,20 +96,29 @@ func (v *Visit[R]) Refuser() int { return v.refuser }
 // is a *weir.Rejection or that of the context. After an error, the request holds
 // nothing, but v keeps the Answers.
 func (d *Door[R]) Enter(ctx context.Context, req R, class string, v *Visit[R]) error {
-	if err := d.Ask(ctx, req, class, v); err != nil {
-		return err
+	decided := false
+	defer func() {
+		if !decided { // a panic
+			v.GiveBack()
+		}
+	}()
+	err := d.Ask(ctx, req, class, v)
+	if err == nil {
+		err = v.Admit(ctx)
 	}
-	return v.Admit(ctx)
+	decided = true
+	return err
 }
 
-// Ask asks the rules. If it returns nil, Admit or Refuse must follow.
+// Ask asks the rules. If it returns nil, Admit, Refuse or GiveBack must follow; after a panic,
+// GiveBack.
 func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) error {
 	v.door, v.req, v.refuser, v.unsure = d, req, -1, false
 	v.answers = v.answers[:0]
 	v.class = d.classes.get(class)
 	for i := range d.cfg.Rules {
 		if when := d.cfg.Rules[i].When; when != nil && !when(req) {
-			v.answers = append(v.answers, Answer{Quota: gcra.Unlimited()}) // the place keeps the order
+			v.answers = append(v.answers, Answer{}) // the place keeps the order
 			continue
 		}
 		if err := d.ask(ctx, i, v); err != nil {
@@ -152,7 +161,7 @@ func (v *Visit[R]) Admit(ctx context.Context) error {
 
 // Refuse gives the tokens of the rules back, and counts the refusal.
 func (v *Visit[R]) Refuse(err error) {
-	v.Settle(0)
+	v.GiveBack()
 	v.class.refused[reasonOf(err)].Add(1)
 }
 
@@ -177,26 +186,31 @@ func (v *Visit[R]) admit(ctx context.Context) error {
 	return err
 }
 
-// ask asks a rule, and waits for tokens if the rule allows a wait.
+// ask asks a rule, and waits for units if the rule allows a wait.
 func (d *Door[R]) ask(ctx context.Context, i int, v *Visit[R]) error {
 	rule, counts := &d.cfg.Rules[i], &d.rules[i]
-	a := Answer{Cost: 1}
+	cost := 1
 	if rule.Cost != nil {
-		a.Cost = rule.Cost(v.req)
+		cost = rule.Cost(v.req)
 	}
-	a.Decision, a.Quota, a.bucket = rule.Buckets.Decide(v.req, a.Cost)
-	var err error
-	if !a.OK {
-		err = d.wait(ctx, rule, &a, v.req)
-	}
+	v.answers = append(v.answers, Answer{Cost: cost})
+	a := &v.answers[i]
+	verdict, err := rule.Limit.Decide(ctx, v.req, cost)
 	if err == nil {
-		a.held = a.Cost
-		counts.allowed.Add(1)
-		v.answers = append(v.answers, a)
-		return nil
+		a.Decision, a.Policy, a.permit = verdict.Decision, verdict.Policy, verdict.Permit.Move()
+		if !a.OK {
+			err = d.wait(ctx, rule, a, v.req)
+		}
 	}
-	v.answers = append(v.answers, a)
-	if d.cfg.Shadow || rule.Shadow {
+	switch {
+	case err == nil:
+		counts.allowed.Add(1)
+		return nil
+	case !a.rejected(ctx, &err):
+		a.Decision, a.Policy = weir.Decision{OK: true}, keyed.Policy{}
+		counts.failed.Add(1)
+		return nil
+	case d.cfg.Shadow || rule.Shadow:
 		counts.shadowed.Add(1)
 		return nil
 	}
@@ -204,38 +218,75 @@ func (d *Door[R]) ask(ctx context.Context, i int, v *Visit[R]) error {
 	return err
 }
 
+// rejected reports whether the error of a limiter rejects the request; it is a failure of the
+// limiter otherwise. If the caller has left, the error becomes that of its context.
+func (a *Answer) rejected(ctx context.Context, err *error) bool {
+	if r := Rejection(*err); r != nil {
+		if a.RetryAfter == 0 { // else that of the decision, which is not rounded
+			a.RetryAfter = r.RetryAfter
+		}
+		return true
+	}
+	if gone := ctx.Err(); gone != nil {
+		*err = gone
+		return true
+	}
+	return false
+}
+
 // rejection returns the error of a rule that has denied.
 func (a *Answer) rejection() error {
-	if a.RetryAfter == weir.Never && a.Cost > a.Quota.Burst() {
+	switch {
+	case a.Policy.Concurrent:
+		return weir.Reject(weir.OverLimit, retrystep.Up(a.RetryAfter))
+	case a.RetryAfter == weir.Never && a.Cost > a.Policy.Limit && a.Policy != keyed.Policy{}:
 		return weir.Reject(weir.OverBurst, weir.Never)
 	}
 	return weir.Reject(weir.OverRate, retrystep.Up(a.RetryAfter))
 }
 
-// wait waits for the tokens of a rule that has denied, for at most MaxWait.
+// wait waits for the units of a rule that has denied, for at most MaxWait.
 func (d *Door[R]) wait(ctx context.Context, rule *Rule[R], a *Answer, req R) error {
-	if a.RetryAfter > rule.MaxWait || d.cfg.Shadow || rule.Shadow {
+	if a.RetryAfter > rule.MaxWait || rule.MaxWait == 0 || d.cfg.Shadow || rule.Shadow {
 		return a.rejection()
 	}
 	turn, cancel := context.WithTimeout(ctx, rule.MaxWait)
 	defer cancel()
-	if rule.Buckets.Wait(turn, req, a.Cost) != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	p, err := rule.Limit.Acquire(turn, req, a.Cost)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case Rejection(err) == nil && turn.Err() == nil:
+		return err
+	default:
 		return a.rejection()
 	}
-	a.Decision, a.Quota, a.bucket = rule.Buckets.Decide(req, 0) // the tokens left now
+	a.permit = p.Move()
+	if now, err := rule.Limit.Decide(ctx, req, 0); err == nil { // the units left now
+		now.Permit.Release(weir.Ignored)
+		a.Decision, a.Policy = now.Decision, now.Policy
+	}
 	a.OK = true
 	return nil
 }
 
-// Settle changes the request's cost to n tokens for each rule that has allowed
+// Settle changes the request's cost to n units for each rule that has allowed
 // it. It gives back or charges the difference.
 func (v *Visit[R]) Settle(n int) {
 	for i := range v.answers {
-		if a := &v.answers[i]; a.OK && a.held != n {
-			a.held = v.door.cfg.Rules[i].Buckets.Settle(a.bucket, a.held, n)
+		v.answers[i].permit.Use(n)
+	}
+}
+
+// GiveBack gives back what the request holds of rules, if a later limit rejects it or a function
+// of the Config panics.
+func (v *Visit[R]) GiveBack() {
+	for i := range v.answers {
+		if a := &v.answers[i]; a.permit != (weir.Permit{}) {
+			a.permit.Use(0)
+			a.permit.Release(weir.Ignored)
+			a.back = a.Cost
 		}
 	}
 }
@@ -249,9 +300,12 @@ func (v *Visit[R]) Detach() weir.Permit { return v.permit.Move() }
 // Limiter returns the limit of the request's class, or nil.
 func (v *Visit[R]) Limiter() weir.Limiter { return v.class.limiter() }
 
-// Leave releases the permit, with the outcome of the work.
+// Leave releases the permits, with the outcome of the work.
 func (v *Visit[R]) Leave(o weir.Outcome) {
 	v.permit.Release(o)
+	for i := range v.answers {
+		v.answers[i].permit.Release(o)
+	}
 	if v.unsure {
 		v.class.admitted.Add(1)
 	}

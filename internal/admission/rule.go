@@ -6,28 +6,34 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/rate"
 )
 
-// A Rule is a rate limit on requests.
+// A Rule is a limit on the requests of a client.
 type Rule[R any] struct {
 	Name    string
-	Buckets Buckets[R]
+	Limit   Limit[R]
 	When    func(R) bool  // whether the rule applies to a request. If nil, to all
-	Cost    func(R) int   // tokens that a request costs; 0 takes none. If nil, one
-	MaxWait time.Duration // longest wait for tokens. If zero, a request does not wait
+	Cost    func(R) int   // units that a request costs; 0 takes none. If nil, one
+	MaxWait time.Duration // longest wait for units. If zero, a request does not wait
 	Shadow  bool          // the rule counts, and refuses nothing
 }
 
-// PerKey returns a Rule with a bucket for each key. Requests without a key share
-// the bucket of the zero key.
-func PerKey[R any, K comparable](name string, lim *keyed.Limiter[K], key func(R) (K, bool)) Rule[R] {
+// PerKey returns a Rule with a limit for each key. Requests without a key share the limit of
+// the zero key.
+func PerKey[R any, K comparable](name string, lim keyed.Decider[K], key func(R) (K, bool)) Rule[R] {
 	if lim == nil || key == nil {
 		panic("weir: PerKey without a limiter or a key")
 	}
-	return Rule[R]{Name: name, Buckets: perKey[R, K]{lim, key}}
+	l := perKey[R, K]{lim: lim, key: key}
+	switch lim := lim.(type) {
+	case interface{ For(K) *keyed.Key[K] }:
+		l.limiter = func(k K) weir.Limiter { return lim.For(k) }
+	case interface{ For(K) weir.Limiter }:
+		l.limiter = lim.For
+	}
+	return Rule[R]{Name: name, Limit: &l}
 }
 
 // Overall returns a Rule with one bucket for all requests.
@@ -35,15 +41,19 @@ func Overall[R any](name string, lim *rate.Limiter) Rule[R] {
 	if lim == nil {
 		panic("weir: Overall without a limiter")
 	}
-	return Rule[R]{Name: name, Buckets: overall[R]{lim}}
+	l := &overall[R]{lim: lim}
+	l.owner = (*overallOwner)(lim)
+	return Rule[R]{Name: name, Limit: l}
 }
 
 func (r *Rule[R]) validate(names map[string]bool) error {
 	switch {
-	case r.Buckets == nil:
+	case r.Limit == nil:
 		return fmt.Errorf(": is empty: PerKey and Overall make rules")
 	case r.MaxWait < 0:
 		return fmt.Errorf(".MaxWait = %v: must be >= 0", r.MaxWait)
+	case r.MaxWait > 0 && !r.Limit.Waits():
+		return fmt.Errorf(".MaxWait = %v: must be 0, because the limiter of rule %q has no method For", r.MaxWait, r.Name)
 	case names[r.Name]:
 		return fmt.Errorf(".Name = %q: another rule has that name", r.Name)
 	}
@@ -58,40 +68,56 @@ func (r *Rule[R]) validate(names map[string]bool) error {
 	return nil
 }
 
-// Buckets are the token buckets of a Rule.
-type Buckets[R any] interface {
-	// Decide takes n tokens, or says why not. The bucket identifies, for Settle,
-	// where the tokens came from: the request may have changed by then.
-	Decide(req R, n int) (d weir.Decision, q gcra.Quota, bucket uint64)
-	// Wait takes n tokens when they are available.
-	Wait(ctx context.Context, req R, n int) error
-	// Settle changes a cost from was to n tokens, and returns the tokens now held.
-	Settle(bucket uint64, was, n int) int
+// A Limit decides for a Rule.
+type Limit[R any] interface {
+	// Decide takes n units, or says why not, without a wait. See keyed.Decider.
+	Decide(ctx context.Context, req R, n int) (keyed.Verdict, error)
+	// Acquire takes n units when they are available.
+	Acquire(ctx context.Context, req R, n int) (weir.Permit, error)
+	// Waits reports whether there is an Acquire.
+	Waits() bool
 }
 
 type perKey[R any, K comparable] struct {
-	lim *keyed.Limiter[K]
-	key func(R) (K, bool)
+	lim     keyed.Decider[K]
+	key     func(R) (K, bool)
+	limiter func(K) weir.Limiter // nil if lim cannot wait
 }
 
-func (b perKey[R, K]) Decide(req R, n int) (weir.Decision, gcra.Quota, uint64) {
-	key, _ := b.key(req)
-	return b.lim.Table().Decide(key, n)
+func (l *perKey[R, K]) Decide(ctx context.Context, req R, n int) (keyed.Verdict, error) {
+	key, _ := l.key(req)
+	return l.lim.Decide(ctx, key, n)
 }
 
-func (b perKey[R, K]) Settle(bucket uint64, was, n int) int {
-	return b.lim.Table().Settle(bucket, was, n)
+func (l *perKey[R, K]) Acquire(ctx context.Context, req R, n int) (weir.Permit, error) {
+	key, _ := l.key(req)
+	return l.limiter(key).Acquire(ctx, n)
 }
 
-func (b perKey[R, K]) Wait(ctx context.Context, req R, n int) error {
-	key, _ := b.key(req)
-	return b.lim.Table().Wait(ctx, key, n)
+func (l *perKey[R, K]) Waits() bool { return l.limiter != nil }
+
+type overall[R any] struct {
+	lim   *rate.Limiter
+	owner weir.Owner // of permits
 }
 
-type overall[R any] struct{ lim *rate.Limiter }
-
-func (b overall[R]) Decide(_ R, n int) (weir.Decision, gcra.Quota, uint64) {
-	return b.lim.Take(n), b.lim.Quota(), 0
+func (l *overall[R]) Decide(_ context.Context, _ R, n int) (keyed.Verdict, error) {
+	d := l.lim.Take(n)
+	if !d.OK {
+		return keyed.Verdict{Decision: d, Policy: keyed.PolicyOf(l.lim.Quota())}, nil
+	}
+	return keyed.Verdict{Decision: d, Policy: keyed.PolicyOf(l.lim.Quota()), Permit: weir.OwnedPermit(&l.owner, weir.Grant{N: n})}, nil
 }
-func (b overall[R]) Settle(_ uint64, was, n int) int            { return b.lim.Settle(was, n) }
-func (b overall[R]) Wait(ctx context.Context, _ R, n int) error { return b.lim.WaitN(ctx, n) }
+
+func (l *overall[R]) Acquire(ctx context.Context, _ R, n int) (weir.Permit, error) {
+	return l.lim.Acquire(ctx, n)
+}
+
+func (*overall[R]) Waits() bool { return true }
+
+// overallOwner owns the permits of overall.
+type overallOwner rate.Limiter
+
+func (o *overallOwner) Use(g weir.Grant, n int) int { return (*rate.Limiter)(o).Settle(g.N, n) }
+
+func (*overallOwner) Release(weir.Grant, weir.Outcome) {}

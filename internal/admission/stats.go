@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-type ruleCounts struct{ allowed, denied, shadowed atomic.Uint64 }
+type ruleCounts struct{ allowed, denied, shadowed, failed atomic.Uint64 }
 
 // Stats holds the counts of a Door since New. httplimit.Stats and grpclimit.Stats
 // document the fields; the element types are the same there.
@@ -21,6 +21,7 @@ type Stats struct {
 		Allowed  uint64
 		Denied   uint64
 		Shadowed uint64
+		Failed   uint64
 	}
 	Classes []struct {
 		Class    string
@@ -40,7 +41,7 @@ func (d *Door[R]) Stats() Stats {
 	for i := range d.rules {
 		c, r := &d.rules[i], &s.Rules[i]
 		r.Name = d.cfg.Rules[i].Name
-		r.Allowed, r.Denied, r.Shadowed = c.allowed.Load(), c.denied.Load(), c.shadowed.Load()
+		r.Allowed, r.Denied, r.Shadowed, r.Failed = c.allowed.Load(), c.denied.Load(), c.shadowed.Load(), c.failed.Load()
 	}
 	known := d.classes.known.Load()
 	if known == nil {

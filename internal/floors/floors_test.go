@@ -149,6 +149,15 @@ func TestEachRuleBites(t *testing.T) {
 		{"no channel", "inflight/a.go", `var c = make(chan int)`, "has a channel of the whole package"},
 		{"no timer", "inflight/a.go", `import "time"; var t = time.NewTimer(1)`, "of the whole package"},
 		{"no epoch", "inflight/a.go", `import "time"; var t = time.Now()`, "of the whole package"},
+
+		{"no function takes what its callers cannot name", "keyed/a.go", `import "github.com/weir-go/weir/internal/gate"; func F(gate.Request) {}`, "F mentions gate.Request of an internal package"},
+		{"nor returns it", "keyed/a.go", `import "github.com/weir-go/weir/internal/gate"; func F() (_ []*gate.Request) { return }`, "F mentions gate.Request"},
+		{"no method", "keyed/a.go", `import "github.com/weir-go/weir/internal/gate"; func (*T[K]) F() (r gate.Request) { return }`, "F mentions gate.Request"},
+		{"no type", "keyed/a.go", `import "github.com/weir-go/weir/internal/gate"; type T = gate.Request`, "T mentions gate.Request"},
+		{"no field", "keyed/a.go", `import "github.com/weir-go/weir/internal/gate"; type T struct{ R map[int]gate.Request }`, "T mentions gate.Request"},
+		{"no variable", "keyed/a.go", `import g "github.com/weir-go/weir/internal/gate"; var V g.Request`, "V mentions g.Request"},
+		{"but what is not exported", "keyed/a.go", `import "github.com/weir-go/weir/internal/gate"; type T struct{ r gate.Request }; func (t) F(gate.Request) {}; func f() gate.Request`, ""},
+		{"and the values of constants", "keyed/a.go", `import "github.com/weir-go/weir/internal/keyedtable"; const C = keyedtable.MinMemory`, ""},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			breaches, err := Check([]File{{tt.file, "package p\n" + tt.source}})

@@ -58,15 +58,16 @@ func (l *Buckets[K]) Allow(key K) bool {
 func (l *Buckets[K]) Take(key K, n int) weir.Decision {
 	t := l.table.Load()
 	print := t.print(l.hash.sum, key)
-	return decide(t, print, &key, t.now(), n, nil)
+	d, _ := decide(t, print, &key, t.now(), n)
+	return d
 }
 
 // Decide is Take, with the Quota under which it decided, and the fingerprint of
 // the key.
-func (l *Buckets[K]) Decide(key K, n int) (d weir.Decision, q gcra.Quota, print uint64) {
+func (l *Buckets[K]) Decide(key K, n int) (d weir.Decision, q *gcra.Quota, print uint64) {
 	t := l.table.Load()
 	print = t.print(l.hash.sum, key)
-	d = decide(t, print, &key, t.now(), n, &q)
+	d, q = decide(t, print, &key, t.now(), n)
 	return d, q, print
 }
 
@@ -75,7 +76,8 @@ func (l *Buckets[K]) Decide(key K, n int) (d weir.Decision, q gcra.Quota, print 
 // for the key is not known.
 func (l *Buckets[K]) TakeAt(print uint64, at time.Time, n int) weir.Decision {
 	t := l.table.Load()
-	return decide(t, print, nil, at.Sub(t.epoch), n, nil)
+	d, _ := decide(t, print, nil, at.Sub(t.epoch), n)
+	return d
 }
 
 // TakeUnder is TakeAt under a Quota of the call, which must have the rate of all keys and
@@ -122,9 +124,9 @@ func (l *Buckets[K]) Prefetch(print uint64) {
 	s.mu.Unlock()
 }
 
-// decide takes n tokens of a key, nil if it is not known. It returns the Quota if
-// under is not nil.
-func decide[K comparable](t *table[K], print uint64, key *K, now time.Duration, n int, under *gcra.Quota) weir.Decision {
+// decide takes n tokens of a key, nil if it is not known. It returns the Quota of the key, which
+// does not change.
+func decide[K comparable](t *table[K], print uint64, key *K, now time.Duration, n int) (weir.Decision, *gcra.Quota) {
 	checkCost(n)
 	s := t.shard(print)
 	s.mu.Lock()
@@ -138,11 +140,8 @@ func decide[K comparable](t *table[K], print uint64, key *K, now time.Duration, 
 	default:
 		s.deny(print, key)
 	}
-	if under != nil {
-		*under = *p.quota
-	}
 	s.mu.Unlock()
-	return d
+	return d, p.quota
 }
 
 // TakeAtMost takes as many of n tokens of a key as there are, and returns how many.

@@ -24,7 +24,7 @@ func TestSettleBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := buckets(t, 1, 5)
 		d, q, a := l.Decide("a", 4)
-		if !d.OK || d.Remaining != 1 || q != gcra.Per(1, time.Second, 5) {
+		if !d.OK || d.Remaining != 1 || *q != gcra.Per(1, time.Second, 5) {
 			t.Errorf("%+v under %v", d, q)
 		}
 		if held := l.Settle(a, 4, 1); held != 1 || l.Take("a", 0).Remaining != 4 || l.Take("b", 0).Remaining != 5 {

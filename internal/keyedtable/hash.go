@@ -55,6 +55,12 @@ func newHash[K comparable]() hash[K] {
 	return hash[K]{sum: func(_ siphash.Key, k K) uint64 { return maphash.Comparable(process, k) }, kind: kind}
 }
 
+// Fingerprints returns a function for the fingerprints of keys, with a seed of its own.
+func Fingerprints[K comparable]() func(K) uint64 {
+	seed, sum := siphash.New(), newHash[K]().sum
+	return func(k K) uint64 { return sum(seed, k) }
+}
+
 // sumAddr is the hash of an address: of an IPv6 one, of the network of a client.
 func sumAddr(s siphash.Key, a netip.Addr) uint64 {
 	if !a.IsValid() {

@@ -157,10 +157,20 @@ type common[K comparable] struct {
 	changes sync.Mutex // held for a change or a copy of the whole, however long it takes
 }
 
+// Bytes returns the memory, by default DefaultMemory, or an error if it makes no sense.
+func (c Config) Bytes() (int, error) {
+	memory := cmp.Or(c.Memory, DefaultMemory)
+	if memory < MinMemory || memory > MaxMemory {
+		return 0, fmt.Errorf("keyed: Memory = %d: must be 0, or from %d to %d", memory, MinMemory, int64(MaxMemory))
+	}
+	return memory, nil
+}
+
 // init returns an error that names the field of cfg that makes no sense.
 func (c *common[K]) init(cfg Config, q *gcra.Quota, r *pagetable.Rule) error {
-	if cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory); cfg.Memory < MinMemory || cfg.Memory > MaxMemory {
-		return fmt.Errorf("keyed: Memory = %d: must be 0, or from %d to %d", cfg.Memory, MinMemory, int64(MaxMemory))
+	var err error
+	if cfg.Memory, err = cfg.Bytes(); err != nil {
+		return err
 	}
 	c.cfg, c.hash = cfg, newHash[K]()
 	c.table.Store(newTable[K](cfg.Memory, siphash.New(), q, r))

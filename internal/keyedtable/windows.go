@@ -30,6 +30,14 @@ func (l *Windows[K]) Take(key K, n, limit int) weir.Decision {
 	return t.shard(print).take(t, print, &key, t.now(), n, limit)
 }
 
+// Decide is Take, with the fingerprint of the key and the time of the decision, for Settle.
+func (l *Windows[K]) Decide(key K, n int) (d weir.Decision, print uint64, at time.Duration) {
+	checkCost(n)
+	t := l.table.Load()
+	print, at = t.print(l.hash.sum, key), t.now()
+	return t.shard(print).take(t, print, &key, at, n, 0), print, at
+}
+
 // TakeAt is Take at the time t, which is not long ago, by fingerprint: a window
 // may begin then. Denials are not counted in Top, for the key is not known.
 func (l *Windows[K]) TakeAt(print uint64, at time.Time, n, limit int) weir.Decision {
@@ -47,6 +55,15 @@ func (l *Windows[K]) SettleAt(key K, at time.Time, was, n int) int {
 	print := t.print(l.hash.sum, key)
 	now := t.now()
 	return t.shard(print).settleAt(t, print, min(at.Sub(t.epoch), now), now, was, n)
+}
+
+// Settle is SettleAt by fingerprint, for work that was counted by a Decide.
+func (l *Windows[K]) Settle(print uint64, at time.Duration, was, n int) int {
+	checkCost(was)
+	checkCost(n)
+	t := l.table.Load()
+	now := t.now()
+	return t.shard(print).settleAt(t, print, min(at, now), now, was, n)
 }
 
 // Reset forgets the events of a key, also those of the window before if windows slide, and returns

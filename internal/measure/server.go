@@ -60,6 +60,7 @@ func (to sink) server(st admission.Stats) {
 		to.count(rules, r.Allowed, r.Name, "allow")
 		to.count(rules, r.Denied, r.Name, "deny")
 		to.count(rules, r.Shadowed, r.Name, "shadow_deny")
+		to.count(rules, r.Failed, r.Name, "fail")
 	}
 	for _, c := range st.Classes {
 		to.count(decisions, c.Admitted, c.Class, "admit", "")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 )
 
 // Quote returns a name of printable ASCII as a String of RFC 9651.
@@ -24,15 +23,19 @@ func Quote(name string) string {
 	return string(append(b, '"'))
 }
 
-// A Policy allows Quota units in each Window, in seconds. A Window of 0 never ends.
-type Policy struct{ Quota, Window int }
+// A Policy allows Quota units in each Window, in seconds. A Window of 0 never ends. If it is
+// Concurrent, it allows Quota units in flight.
+type Policy struct {
+	Quota, Window int
+	Concurrent    bool
+}
 
-// OfBucket returns the Policy of a token bucket. The window is the time to fill the
-// bucket, in whole seconds. The quota is the refill in that time: the burst, or a
-// little more.
-func OfBucket(q *gcra.Quota) Policy {
-	p := Policy{Quota: q.Burst()}
-	if rate := q.Rate(); rate > 0 && p.Quota > 0 {
+// OfBucket returns the Policy of a token bucket, with a rate in units per second. The window is
+// the time to fill the bucket, in whole seconds. The quota is the refill in that time: the burst,
+// or a little more.
+func OfBucket(burst int, rate float64) Policy {
+	p := Policy{Quota: burst}
+	if rate > 0 && p.Quota > 0 {
 		p.Window = wholeSeconds(span(float64(p.Quota) / rate))
 		p.Quota = max(p.Quota, int(min(rate*float64(p.Window)+1e-6, most)))
 	}
@@ -53,6 +56,9 @@ func OfWindow(count int, period time.Duration) Policy {
 func (p Policy) Append(b []byte, name string) []byte {
 	b = append(appendName(b, name), ";q="...)
 	b = appendInt(b, p.Quota)
+	if p.Concurrent {
+		b = append(b, `;qu="`+UnitConcurrent+`"`...)
+	}
 	if p.Window > 0 {
 		b = append(b, ";w="...)
 		b = appendInt(b, p.Window)
@@ -73,17 +79,18 @@ func AppendLeft(b []byte, name string, left int, more time.Duration) []byte {
 }
 
 // UntilMore returns the time until the denied request would be allowed, or until an
-// allowed one's bucket has one more token. It is weir.Never if nothing refills.
-func UntilMore(q *gcra.Quota, left int, d *weir.Decision) time.Duration {
-	switch rate := q.Rate(); {
+// allowed one's bucket, with a rate in units per second, has one more token. It is weir.Never if
+// nothing refills.
+func UntilMore(burst int, rate float64, left int, d *weir.Decision) time.Duration {
+	switch {
 	case !d.OK:
 		return d.RetryAfter
-	case left == q.Burst():
+	case left == burst:
 		return weir.Never // the bucket is full
 	case d.ResetAfter == weir.Never || rate <= 0:
 		return weir.Never
 	default:
-		missing := float64(max(q.Burst()-d.Remaining, 1))
+		missing := float64(max(burst-d.Remaining, 1))
 		return max(d.ResetAfter-span((missing-1)/rate), 1)
 	}
 }

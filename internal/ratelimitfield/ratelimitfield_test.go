@@ -14,7 +14,7 @@ const s = time.Second
 func TestPolicy(t *testing.T) {
 	bucket := func(count int, period time.Duration, burst int) Policy {
 		q := gcra.Per(count, period, burst)
-		return OfBucket(&q)
+		return OfBucket(q.Burst(), q.Rate())
 	}
 	for _, tt := range []struct {
 		name string
@@ -24,6 +24,7 @@ func TestPolicy(t *testing.T) {
 		{"a bucket that is filled in whole seconds", bucket(10, s, 20), `;q=20;w=2`},
 		{"the seconds are rounded up, and what comes in meanwhile counts", bucket(10, s, 5), `;q=10;w=1`},
 		{"a bucket that is never refilled has no window", bucket(0, s, 5), `;q=5`},
+		{"a number of units in flight has no window", Policy{Quota: 10, Concurrent: true}, `;q=10;qu="concurrent-requests"`},
 		{"a window is a window", OfWindow(100, s), `;q=100;w=1`},
 		{"of an hour", OfWindow(1000, time.Hour), `;q=1000;w=3600`},
 		{"as many short windows as a second has room for", OfWindow(5, 300*time.Millisecond), `;q=15;w=1`},
@@ -77,7 +78,7 @@ func TestUntilMore(t *testing.T) {
 		{"who was denied is told when to come back", q, 2, weir.Decision{RetryAfter: 3 * s, Remaining: 2, ResetAfter: 8 * s}, 3 * s},
 		{"nothing comes into a bucket without a rate", never, 7, weir.Decision{OK: true, Remaining: 7, ResetAfter: weir.Never}, weir.Never},
 	} {
-		if got := UntilMore(&tt.q, tt.left, &tt.d); got != tt.want {
+		if got := UntilMore(tt.q.Burst(), tt.q.Rate(), tt.left, &tt.d); got != tt.want {
 			t.Errorf("%s: %v: want %v", tt.name, got, tt.want)
 		}
 	}

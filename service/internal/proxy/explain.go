@@ -40,12 +40,13 @@ const (
 	Reject  Verdict = "reject"
 )
 
-// An ExplainedRule is a rate limit, and its bucket for a request.
+// An ExplainedRule is a rule, and its bucket, or its requests in flight, for a request.
 type ExplainedRule struct {
 	proxyrule.RuleExplanation
 	// The following fields are 0 if the rule does not apply.
 	Burst        int    `json:"burst"`
-	Remaining    int    `json:"remaining"`                // tokens
+	Limit        int    `json:"limit,omitempty"`          // of requests in flight
+	Remaining    int    `json:"remaining"`                // tokens, or requests
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"` // until there is a token; -1: never
 	ResetAfterMS int64  `json:"reset_after_ms"`           // until there are all; -1: never
 	Words        string `json:"words"`
@@ -91,6 +92,10 @@ func explainRule(static proxyrule.RuleExplanation, rule *proxyrule.Rule, b *prox
 		return x
 	}
 	now := rule.Look(b, r)
+	if x.Limit, x.Remaining = rule.Limit, now.Remaining; x.Limit > 0 {
+		x.Words = fmt.Sprintf("%d of %d requests in flight.", max(x.Limit-x.Remaining, 0), x.Limit)
+		return x
+	}
 	quota := rule.Quota()
 	x.Burst, x.Remaining, x.wait = quota.Burst(), now.Remaining, now.RetryAfter
 	x.RetryAfterMS, x.ResetAfterMS = milliseconds(now.RetryAfter), milliseconds(now.ResetAfter)
@@ -157,6 +162,10 @@ func (j *judge) request(c *class, r *http.Request) (stopped bool) {
 func (j *judge) rates() (stopped bool) {
 	for i := range j.Rules {
 		switch rule := &j.Rules[i]; {
+		case rule.Limit > 0 && rule.Remaining == 0:
+			if j.stop(rule.Mode, Deny, http.StatusTooManyRequests, "Denied with 429 by the rule %q: %d of %d requests are in flight.", rule.Name, rule.Limit, rule.Limit) {
+				return true
+			}
 		case rule.wait == 0:
 		case rule.wait <= rule.maxWait && rule.Mode != proxyrule.Shadow:
 			j.waits = append(j.waits, fmt.Sprintf("%s for a token of the rule %q", span(rule.wait), rule.Name))

@@ -195,7 +195,7 @@ func (b *builder) makeRates() error {
 		}
 		buckets := rule.Buckets(before)
 		if buckets == before {
-			b.changes = append(b.changes, func() { buckets.SetQuota(rule.Quota()) })
+			b.changes = append(b.changes, func() { buckets.Set(rule) })
 		}
 		b.buckets[rule.Name] = buckets
 		cfg.Rules = append(cfg.Rules, rule.Rule(buckets))

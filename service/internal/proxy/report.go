@@ -101,12 +101,13 @@ type CacheReport struct {
 	Bytes     int64  `json:"bytes"`
 }
 
-// A RuleReport describes a rate limit.
+// A RuleReport describes a rule: a rate limit, or a limit of requests in flight.
 type RuleReport struct {
 	Name   string   `json:"name"`
 	By     []string `json:"by,omitempty"` // sources of the key; none: one bucket
-	Rate   string   `json:"rate"`
-	Burst  int      `json:"burst"`
+	Rate   string   `json:"rate,omitempty"`
+	Burst  int      `json:"burst,omitempty"`
+	Limit  int      `json:"limit,omitempty"` // of requests in flight, of each key
 	Routes []string `json:"routes,omitempty"`
 	Except []string `json:"except,omitempty"`
 	Mode   string   `json:"mode"` // enforce or shadow
@@ -146,10 +147,14 @@ func (p *Proxy) Report() Report {
 	}
 	for i := range pl.rules.Rules {
 		rule := &pl.rules.Rules[i]
-		n, quota := totals[rule.Name], rule.Quota()
+		n := totals[rule.Name]
 		one := RuleReport{
-			Name: rule.Name, Rate: rule.Rate.String(), Burst: quota.Burst(), Routes: rule.Routes, Except: rule.Except,
+			Name: rule.Name, Limit: rule.Limit, Routes: rule.Routes, Except: rule.Except,
 			Mode: modeOf(pl.shadow || rule.Mode == proxyrule.Shadow), Allowed: n.allowed, Denied: n.denied, WouldDeny: n.wouldDeny,
+		}
+		if rule.Limit == 0 {
+			quota := rule.Quota()
+			one.Rate, one.Burst = rule.Rate.String(), quota.Burst()
 		}
 		for _, k := range rule.By {
 			one.By = append(one.By, k.String())

@@ -5,10 +5,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -54,6 +56,56 @@ classes:
 		if c := p.class("default"); c.Denied != 2 || c.Outcomes["success"] != 7 {
 			t.Errorf("%+v", c)
 		}
+	})
+}
+
+// A rule with a limit bounds the requests in flight of each client, also over a reload. Other
+// clients are not affected.
+func TestRequestsInFlightOfAClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const file = "rules: [{name: in-flight, by: header X-Api-Key, limit: 3, except: /free}]"
+		p := withRules(t, file, proxy.Config{Transport: answers(200, 10*s)})
+		var all sync.WaitGroup
+		var denied atomic.Int64
+		for range 8 {
+			all.Go(func() {
+				if w := p.send("/ X-Api-Key=a"); w.Code == 429 {
+					denied.Add(1)
+					h := w.Header()
+					if h.Get(proxy.ReasonHeader) != "over_limit" || h.Get("Retry-After") != "1" || h.Get("RateLimit-Policy") != `"in-flight";q=3;qu="concurrent-requests"` {
+						t.Errorf("%v", h)
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		if denied.Load() != 5 {
+			t.Errorf("%d denied: want 5 of 8", denied.Load())
+		}
+		p.counted("in-flight", 3, 5, 0)
+		all.Go(func() { p.expect("/ X-Api-Key=b", 200, "") })
+		all.Go(func() { p.expect("/free X-Api-Key=a", 200, "") })
+		synctest.Wait()
+		x := p.Explain(testrig.Request("GET", "/", "X-Api-Key: a"))
+		if r := x.Rules[0]; x.Verdict != proxy.Deny || x.Status != 429 || r.Limit != 3 || r.Remaining != 0 || r.Words != "3 of 3 requests in flight." {
+			t.Errorf("%+v", x)
+		}
+
+		p.reload("rules: [{name: in-flight, by: header X-Api-Key, limit: 4, except: /free}]")
+		all.Go(func() { p.expect("/ X-Api-Key=a", 200, "") })
+		synctest.Wait()
+		p.expect("/ X-Api-Key=a", 429, "over_limit")
+		if r := p.rule("in-flight"); r.Limit != 4 || r.Rate != "" || r.Burst != 0 {
+			t.Errorf("%+v", r)
+		}
+		all.Wait()
+		p.reload("rules: [{name: in-flight, by: header X-Api-Key, limit: 1, mode: shadow}]")
+		p.counted("in-flight", 5, 6, 0) // b is one of them
+		for range 2 {
+			all.Go(func() { p.expect("/ X-Api-Key=a", 200, "") })
+		}
+		all.Wait()
+		p.counted("in-flight", 6, 6, 1)
 	})
 }
 

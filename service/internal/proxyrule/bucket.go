@@ -11,17 +11,18 @@ import (
 	"github.com/weir-go/weir/keyed"
 )
 
-// Buckets holds the token buckets of a Rule. They can serve a later version of the rule.
+// Buckets holds the token buckets of a Rule, or its requests in flight. They can serve a later
+// version of the rule.
 type Buckets struct {
-	identity string // what must not change for a later version
-	quota    gcra.Quota
-	address  *keyed.Limiter[netip.Addr]
-	text     *keyed.Limiter[string]
+	identity string                    // what must not change for a later version
+	address  keyed.Decider[netip.Addr] // nil if the key is a text
+	text     keyed.Decider[string]
+	set      func(*Rule) // changes the quota, or the limit
 }
 
 // identity returns the part of a rule without which its buckets have no meaning.
 func (r *Rule) identity() string {
-	return fmt.Sprintf("%q %v", r.By.String(), cmp.Or(r.Memory, DefaultMemory))
+	return fmt.Sprintf("%q %v %v", r.By.String(), cmp.Or(r.Memory, DefaultMemory), r.Limit > 0)
 }
 
 // Quota returns the quota of a bucket.
@@ -30,40 +31,49 @@ func (r *Rule) Quota() gcra.Quota {
 }
 
 // Buckets returns old if these are the buckets of an earlier version of the rule, and new
-// ones otherwise. SetQuota follows for old ones.
+// ones otherwise. Set follows for old ones.
 func (r *Rule) Buckets(old *Buckets) *Buckets {
 	if old != nil && old.identity == r.identity() {
 		return old
 	}
-	b := &Buckets{identity: r.identity(), quota: r.Quota()}
+	b := &Buckets{identity: r.identity()}
 	cfg := keyed.Config{Memory: int(cmp.Or(r.Memory, DefaultMemory))}
 	if len(r.By) == 0 {
-		cfg.Memory = keyed.MinMemory // for a single bucket
+		cfg.Memory = keyed.MinMemory // for a single key
 	}
-	var err error
 	if r.By.onlyAddress() {
-		b.address, err = keyed.New[netip.Addr](r.Quota(), cfg)
+		b.address, b.set = newDecider[netip.Addr](r, cfg)
 	} else {
-		b.text, err = keyed.New[string](r.Quota(), cfg)
-	}
-	if err != nil {
-		panic("proxyrule: " + err.Error()) // Parse has checked the memory
+		b.text, b.set = newDecider[string](r, cfg)
 	}
 	return b
 }
 
-// SetQuota changes the quota. Tokens stay. It must not be called concurrently.
-func (b *Buckets) SetQuota(q gcra.Quota) {
-	if b.quota == q {
-		return
+// newDecider returns the limit of each key of a rule, and a function that changes it.
+func newDecider[K comparable](r *Rule, cfg keyed.Config) (keyed.Decider[K], func(*Rule)) {
+	if r.Limit > 0 {
+		l, err := keyed.NewInflight[K](r.Limit, cfg)
+		if err != nil {
+			panic("proxyrule: " + err.Error()) // Parse has checked the memory
+		}
+		return l, func(r *Rule) { l.SetLimit(r.Limit) }
 	}
-	b.quota = q
-	if b.address != nil {
-		b.address.SetQuota(q)
-	} else {
-		b.text.SetQuota(q)
+	quota := r.Quota()
+	l, err := keyed.New[K](quota, cfg)
+	if err != nil {
+		panic("proxyrule: " + err.Error())
+	}
+	return l, func(r *Rule) {
+		if next := r.Quota(); next != quota {
+			quota = next
+			l.SetQuota(next)
+		}
 	}
 }
+
+// Set changes the quota, or the limit, to the one of a later version of the rule. Tokens stay, and
+// so do requests in flight. It must not be called concurrently.
+func (b *Buckets) Set(r *Rule) { b.set(r) }
 
 // Rule returns the rule for a Middleware.
 func (r *Rule) Rule(b *Buckets) httplimit.Rule {

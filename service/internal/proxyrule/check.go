@@ -115,7 +115,12 @@ func (c *checker) rule(path string, r *Rule, names map[string]string) {
 	c.name(path+".name", r.Name, names)
 	c.mode(path+".mode", r.Mode)
 	c.keys(path+".by", r.By, r.Routes)
-	if c.check(c.has(path+".rate"), path+".rate", nil, "must be given, such as 100/m"); c.has(path + ".rate") {
+	if c.has(path + ".limit") {
+		c.check(r.Limit >= 1 && r.Limit <= maxUnits, path+".limit", r.Limit, "must be from 1 to %d", int64(maxUnits))
+		for _, field := range []string{".rate", ".burst", ".max_wait"} {
+			c.check(!c.has(path+field), path+field, nil, "must be left out with limit: a rule has a rate, or a limit of requests in flight")
+		}
+	} else if c.check(c.has(path+".rate"), path+".rate", nil, "must be given, such as 100/m, or limit: 10"); c.has(path + ".rate") {
 		c.check(int64(r.Rate.Count) <= maxTokens, path+".rate", r.Rate, "must have a count of at most %d", int64(maxTokens))
 		c.check(r.Rate.Period != config.Month, path+".rate", r.Rate, "must have another period: months differ in length")
 		c.check(r.Rate.Period >= minPeriod && r.Rate.Period <= maxPeriod, path+".rate", r.Rate, "must have a period from %v to 10 years", minPeriod)

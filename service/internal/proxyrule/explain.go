@@ -163,6 +163,10 @@ func (r *Rule) explain(req *http.Request, mode Mode) RuleExplanation {
 	if len(r.By) > 0 {
 		x.Key = r.By.describe(req, &m.routes, "share a bucket")
 	}
+	if r.Limit > 0 {
+		x.Does = fmt.Sprintf("holds 1 of %d requests in flight", r.Limit)
+		return x
+	}
 	quota := r.Quota()
 	x.Does = fmt.Sprintf("takes 1 token: %s, %d at once", r.Rate, quota.Burst())
 	if r.MaxWait > 0 {

@@ -11,6 +11,9 @@
 //	    by: address
 //	    rate: 5/m
 //	    routes: ["POST /login"]
+//	  - name: in-flight
+//	    by: address
+//	    limit: 10                     # requests of a client at once
 //	classes:
 //	  - name: reports
 //	    routes: ["/reports/", "GET /export/{id}"]
@@ -47,8 +50,8 @@ type Rules struct {
 	// Fields selects the header fields that tell clients their rate limits. If empty,
 	// FieldsDraft.
 	Fields Fields `yaml:"fields"`
-	// Rules are the rate limits. A request takes tokens of each rule that matches it, or of
-	// none.
+	// Rules are the limits of clients. A request takes a token, or a unit, of each rule that
+	// matches it, or of none.
 	Rules []Rule `yaml:"rules"`
 	// Classes are the classes of routes. The most specific pattern decides.
 	Classes []Class `yaml:"classes"`
@@ -93,25 +96,28 @@ const (
 // Texts is a list of texts. In a file, a single one needs no list.
 type Texts []string
 
-// A Rule is a rate limit. Each key has a token bucket.
+// A Rule is a limit of each key: a rate, with a token bucket, or a number of requests in flight.
 type Rule struct {
 	// Name identifies the rule in answers, metrics and logs: 1 to 64 characters of
 	// printable ASCII without " and \, unique among the rules.
 	Name string `yaml:"name"`
-	// By lists sources of the bucket's key. The first one that a request has gives the
-	// key. Requests without any share a bucket. If empty, all requests share one.
+	// By lists sources of the key. The first one that a request has gives the
+	// key. Requests without any share a limit. If empty, all requests share one.
 	By Keys `yaml:"by"`
 	// Rate is the number of tokens per period, and Burst the capacity of a bucket. If
-	// Burst is zero, it is the count of the Rate.
+	// Burst is zero, it is the count of the Rate. They are zero if there is a Limit.
 	Rate  config.Rate `yaml:"rate"`
 	Burst int         `yaml:"burst"`
+	// Limit is the number of requests of a key that may be in flight. If zero, the rule has a
+	// Rate.
+	Limit int `yaml:"limit"`
 	// MaxWait bounds the wait for a token. If zero, no request waits.
 	MaxWait time.Duration `yaml:"max_wait"`
 	// Routes are the patterns of the requests that the rule matches. If empty, it matches
 	// all. Except are patterns of requests that it does not match.
 	Routes Texts `yaml:"routes"`
 	Except Texts `yaml:"except"`
-	// Memory bounds the memory for buckets, in bytes. If zero, DefaultMemory.
+	// Memory bounds the memory for keys, in bytes. If zero, DefaultMemory.
 	Memory bytesize.Size `yaml:"memory"`
 	// Mode is Enforce if empty.
 	Mode Mode `yaml:"mode"`

@@ -15,22 +15,24 @@ var Reference = slices.Concat([]filedoc.Field{
 	{Path: "fields", Kind: filedoc.Enum, Values: []string{"draft", "x", "x_unix", "draft_x", "none"}, Default: "`draft`", Example: "draft_x",
 		Text: "The header fields that tell clients their rates: `draft` is `RateLimit` and `RateLimit-Policy`; `x` is `X-RateLimit-Limit`, `-Remaining` and `-Reset` in seconds; `x_unix` has the reset as a time since 1970; `draft_x` is `draft` and `x`."},
 	{Path: "rules", Kind: filedoc.List,
-		Text: fmt.Sprintf("Rate limits; at most %d. A request takes a token of each rule that applies to it, or of none: if a rule denies it, the others and the limit get back what they gave. The answer to a denied request is 429.", MaxRules)},
+		Text: fmt.Sprintf("Limits of clients: rates, and requests in flight; at most %d. A request takes a token, or a unit, of each rule that applies to it, or of none: if a rule denies it, the others and the limit get back what they gave. The answer to a denied request is 429.", MaxRules)},
 	{Path: "rules[].name", Kind: filedoc.Text, Example: "clients",
 		Text: "Names the rule in answers, metrics and logs: at most 64 printable ASCII characters but `\"` and `\\`, no two the same. A rule keeps its tokens and counts over a reload if it keeps its name and `by`."},
 	{Path: "rules[].by", Kind: filedoc.Texts, Default: "one bucket for all requests", Example: "[header X-Api-Key, query api_key, address]",
 		Text: "Sources of the key; each key has a bucket. A source is `address` (of the client; for IPv6 its network of 64 bits), `header NAME`, `cookie NAME`, `query NAME`, `route` (the pattern of `routes`), `method` or `host`, or several: `address + route`. " +
 			"The first source that a request has counts; requests without any share a bucket. A client can choose its header, cookie or parameter, and with each value it has another bucket: check it in front, or add a rule by address."},
 	{Path: "rules[].rate", Kind: filedoc.Rate, Example: "100/m",
-		Text: "Tokens per period: `100/s`, `5/m`, `1000/h`, `10000/d`, `100/90s`; the period from 1ms to 10 years. Must be given. With `0/s`, a bucket is never refilled: without `burst`, all requests are denied."},
+		Text: "Tokens per period: `100/s`, `5/m`, `1000/h`, `10000/d`, `100/90s`; the period from 1ms to 10 years. A rule has a rate or a `limit`. With `0/s`, a bucket is never refilled: without `burst`, all requests are denied."},
 	{Path: "rules[].burst", Kind: filedoc.Number, Unit: "tokens", Least: 1, Most: maxTokens, Default: "the count of the rate", Example: "20",
 		Text: "The capacity of a bucket: the most requests at once."},
+	{Path: "rules[].limit", Kind: filedoc.Number, Unit: "requests", Least: 1, Most: maxUnits, Example: "10",
+		Text: "How many requests of each key may be in flight at once, from the arrival to the end of the answer: event streams and upgraded connections count for as long as they last. More are denied. A rule with a limit has no `rate`, `burst` and `max_wait`."},
 	duration("rules[].max_wait", "no request waits", "500ms", "A request waits for its token up to this time, in order of arrival."),
 	{Path: "rules[].routes", Kind: filedoc.Texts, Default: "all requests", Example: `["POST /login", /api/]`,
 		Text: "The requests to which the rule applies: " + patternText},
 	{Path: "rules[].except", Kind: filedoc.Texts, Default: "none", Example: "/healthz", Text: "Patterns of requests to which the rule does not apply."},
 	{Path: "rules[].memory", Kind: filedoc.Size, Default: "`16MiB`", Example: "64MiB",
-		Text: "Bounds the memory for buckets, at least `64KiB`. A MiB has about 30,000 keys. When it is full, the keys that owe least are forgotten."},
+		Text: "Bounds the memory for keys, at least `64KiB`. A MiB has about 30,000 keys. When it is full, the keys that owe least are forgotten. With `limit`, a MiB has 16,384 keys with requests in flight; when it is full, other keys are denied."},
 	mode("rules[].mode", "With `shadow`, the rule decides and counts, but denies nothing, and clients are not told about it."),
 	{Path: "classes", Kind: filedoc.List,
 		Text: fmt.Sprintf("Sets of routes with limits of their own; at most %d. The most specific pattern of all classes decides. Requests that no pattern matches are in the class `default`.", MaxClasses)},
@@ -118,8 +120,11 @@ func Schema() map[string]any {
 	s := filedoc.Schema(Reference)
 	s["title"] = "Rules of weir proxy"
 	properties := s["properties"].(map[string]any)
-	for name, required := range map[string][]string{"rules": {"name", "rate"}, "classes": {"name", "routes"}} {
+	for name, required := range map[string][]string{"rules": {"name"}, "classes": {"name", "routes"}} {
 		properties[name].(map[string]any)["items"].(map[string]any)["required"] = required
+	}
+	properties["rules"].(map[string]any)["items"].(map[string]any)["oneOf"] = []any{
+		map[string]any{"required": []string{"rate"}}, map[string]any{"required": []string{"limit"}},
 	}
 	for name, required := range map[string][]string{"total": {"limit"}, "priority": {"header"}, "tenants": {"by"}, "deadline": {"header"}} {
 		properties[name].(map[string]any)["required"] = required

@@ -64,7 +64,11 @@ func withField(path, value string) string {
 		if name == "except" || name == "routes" {
 			return "rules: [" + needs("name: a", "rate: 1/s") + "]\n"
 		}
-		return "rules: [" + needs("name: a", "rate: 1/s", "by: address") + "]\n"
+		rate := "rate: 1/s"
+		if name == "limit" {
+			rate = field
+		}
+		return "rules: [" + needs("name: a", rate, "by: address") + "]\n"
 	case "classes[]", "total", "default":
 		limit := "limit: auto"
 		of := needs(limit)
@@ -109,7 +113,7 @@ func TestSchema(t *testing.T) {
 	if err := schema.Check(t, string(text)); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []string{"rules: [{name: a}]", "rules: [{rate: 1/s}]", "classes: [{name: a}]", "classes: [{routes: /}]", "total: {}", "priority: {}", "tenants: {}", "deadline: {}", "other: 1"} {
+	for _, bad := range []string{"rules: [{name: a}]", "rules: [{rate: 1/s}]", "rules: [{name: a, rate: 1/s, limit: 1}]", "classes: [{name: a}]", "classes: [{routes: /}]", "total: {}", "priority: {}", "tenants: {}", "deadline: {}", "other: 1"} {
 		if schema.Check(t, bad) == nil {
 			t.Errorf("%s: the schema accepts it", bad)
 		}

@@ -15,7 +15,7 @@ func (c *checker) warnings() (all []string) {
 	}
 	for i := range c.Rules.Rules {
 		switch r, path := &c.Rules.Rules[i], fmt.Sprintf("rules[%d].rate", i); {
-		case r.Rate.Count > 0 || c.modeOf(r.Mode) == Shadow:
+		case r.Limit > 0 || r.Rate.Count > 0 || c.modeOf(r.Mode) == Shadow:
 		case r.Burst == 0:
 			warn(path, "rule %s: rate = %v denies all of its requests", r.Name, r.Rate)
 		default:

@@ -23,7 +23,7 @@ func newPolicy(r *config.Rule) *policy {
 	says := ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
 	if !r.Algorithm.Windows() {
 		p.quota = gcra.Per(r.Rate.Count, r.Rate.Period, r.Limit())
-		says = ratelimitfield.OfBucket(&p.quota)
+		says = ratelimitfield.OfBucket(p.quota.Burst(), p.quota.Rate())
 	}
 	p.field = inline.NewField("Ratelimit-Policy", string(says.Append(nil, p.name)))
 	return p
@@ -131,7 +131,7 @@ func (p *policy) appendLeft(b []byte, v *decider.Verdict, a *decider.Answer, n i
 	}
 	switch {
 	case !a.Rule.Algorithm.Windows():
-		more = ratelimitfield.UntilMore(&p.quota, left, &a.Decision)
+		more = ratelimitfield.UntilMore(p.quota.Burst(), p.quota.Rate(), left, &a.Decision)
 	case !a.OK:
 		more = a.RetryAfter
 	case a.Rule.Algorithm.Resets():

@@ -98,7 +98,7 @@ const ruleColumns = [
     }),
   },
   { label: "key", show: (r) => (r.by?.length ? printable(r.by.join(", or ")) : "one bucket for all") },
-  { label: "quota", show: (r) => `${r.rate}, burst ${count(r.burst)}` },
+  { label: "quota", show: (r) => (r.limit ? `${count(r.limit)} in flight` : `${r.rate}, burst ${count(r.burst)}`) },
   { label: "allowed/s", number: true, show: (r) => rate(r.allowed_per_second) },
   { label: "denied/s", number: true, show: (r) => marked(r.denied_per_second, "hot") },
   { label: "would deny/s", title: "let through in shadow mode", number: true, show: (r) => rate(r.would_deny_per_second) },
