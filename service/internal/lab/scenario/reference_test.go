@@ -206,6 +206,8 @@ func withField(t *testing.T, section, path, value string) string {
 	case strings.HasSuffix(path, "instances[].start"):
 		guard := child(layer, "guard")
 		guard["instances"] = append(guard["instances"].([]any), tree{"count": 2})
+	case strings.HasSuffix(path, ".calls_of"):
+		file["layers"] = append(file["layers"].([]any), tree{"name": "database", "workers": 1, "service_time": "1ms"})
 	case path == "clients[].users":
 		delete(client, "rate")
 	}
