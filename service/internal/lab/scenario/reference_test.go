@@ -199,8 +199,6 @@ func withField(t *testing.T, section, path, value string) string {
 		if strings.HasPrefix(path, "clients[].mix[]") {
 			in = child(client, "mix[]")
 		}
-	case strings.HasSuffix(path, "calls_of"):
-		file["layers"] = append(file["layers"].([]any), tree{"name": "database", "service_time": "1ms"})
 	case strings.HasSuffix(path, "changes[].bad_pods"):
 		layer["pods"] = 10
 	case strings.HasSuffix(path, "instances[].start"):
