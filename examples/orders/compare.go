@@ -149,11 +149,15 @@ func (x experiment) overload(ctx context.Context, db *postgres, c config, capaci
 		return result{}, err
 	}
 	defer s.pool.Close()
+	h, err := s.handler(c)
+	if err != nil {
+		return result{}, err
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return result{}, err
 	}
-	server := http.Server{Handler: s.handler}
+	server := http.Server{Handler: h}
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 

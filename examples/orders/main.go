@@ -78,12 +78,16 @@ func serve(ctx context.Context, db *postgres, c config, listen string) error {
 		return err
 	}
 	defer s.pool.Close()
+	h, err := s.handler(c)
+	if err != nil {
+		return err
+	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with -listen", err)
 	}
 	log.Printf("limit %s; try: curl http://%s/customers/17", c.limit, l.Addr())
-	server := http.Server{Handler: s.handler, ReadHeaderTimeout: 5 * time.Second}
+	server := http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
 	context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

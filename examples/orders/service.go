@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -46,16 +45,11 @@ func (c *config) validate() error {
 	return nil
 }
 
-// connections is the size of the pool.
-const connections = 10
-
-// A service has three routes, one pool of connections, and a limit for each route.
+// A service has three routes, which share a pool of connections.
 type service struct {
 	pool    *pgxpool.Pool
 	query   float64 // how long a query holds its connection, in seconds
 	catalog []byte
-	handler http.Handler
-	limits  *httplimit.Middleware // nil without a limit
 }
 
 // newService returns a service on a database. The caller closes its pool.
@@ -65,66 +59,27 @@ func newService(ctx context.Context, db *postgres, c config) (*service, error) {
 		return nil, err
 	}
 	s := &service{pool: pool, query: c.query.Seconds()}
-	if err := s.prepare(ctx, c); err != nil {
-		s.pool.Close()
-		return nil, err
+	if err := pool.QueryRow(ctx, "SELECT json_agg(p ORDER BY id) FROM products p").Scan(&s.catalog); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("catalog: %w", err)
 	}
 	return s, nil
 }
 
-// newPool returns a pool of connections.
-func newPool(ctx context.Context, db *postgres, cancel string) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig("user=orders dbname=postgres sslmode=disable port=5432")
-	if err != nil {
-		return nil, err
-	}
-	cfg.ConnConfig.Host = db.socket
-	cfg.MaxConns = connections
-	switch cancel {
-	case "grace":
-		cfg.ConnConfig.BuildContextWatcherHandler = cancelAfter(time.Second)
-	case "request":
-		cfg.ConnConfig.BuildContextWatcherHandler = cancelAfter(0)
-	}
-	return pgxpool.NewWithConfig(ctx, cfg)
-}
-
-// cancelAfter lets a query go on for d after its context has ended. Then PostgreSQL is asked to
-// cancel it, and the connection is closed only if no answer comes for a second. Without it, pgx
-// closes the connection at once, and the next query pays for a new one.
-func cancelAfter(d time.Duration) func(*pgconn.PgConn) ctxwatch.Handler {
-	return func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, CancelRequestDelay: d, DeadlineDelay: d + time.Second}
-	}
-}
-
-func (s *service) prepare(ctx context.Context, c config) error {
-	if err := s.pool.QueryRow(ctx, "SELECT json_agg(p ORDER BY id) FROM products p").Scan(&s.catalog); err != nil {
-		return fmt.Errorf("catalog: %w", err)
-	}
+// handler returns the routes with the limits of c in front, and metrics.
+func (s *service) handler(c config) (http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(poolMetrics(s.pool)...)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /catalog", s.getCatalog)
 	mux.HandleFunc("POST /orders", s.postOrder)
 	mux.HandleFunc("GET /customers/{id}", s.getCustomer)
-
-	// A program without metrics needs one line: http.ListenAndServe(addr, httplimit.Handler(mux)).
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "pool_connections_in_use"},
-			func() float64 { return float64(s.pool.Stat().AcquiredConns()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "pool_connections_opened_total"},
-			func() float64 { return float64(s.pool.Stat().NewConnsCount()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "pool_queries_total"},
-			func() float64 { return float64(s.pool.Stat().AcquireCount()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "pool_waits_canceled_total"},
-			func() float64 { return float64(s.pool.Stat().CanceledAcquireCount()) }),
-	)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	s.handler = mux
-	perClass := httplimit.Auto
+
+	var perClass func(string) weir.Limiter
 	switch c.limit {
 	case "none":
-		return nil
+		return mux, nil
 	case "fixed":
 		perClass = func(string) weir.Limiter {
 			lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(c.fixed), Depth: 3})
@@ -133,14 +88,15 @@ func (s *service) prepare(ctx context.Context, c config) error {
 			}
 			return lim
 		}
+	case "auto": // as httplimit.Handler(mux), whose Middleware has these limits
+		perClass = httplimit.Auto
 	}
-	var err error
-	if s.limits, err = httplimit.New(httplimit.Config{PerClass: perClass}); err != nil {
-		return err
+	m, err := httplimit.New(httplimit.Config{PerClass: perClass})
+	if err != nil {
+		return nil, err
 	}
-	registry.MustRegister(metric.NewHTTP("orders", s.limits))
-	s.handler = s.limits.Handler(mux)
-	return nil
+	registry.MustRegister(metric.NewHTTP("orders", m))
+	return m.Handler(mux), nil
 }
 
 // getCatalog answers from memory.
