@@ -35,7 +35,7 @@ func (x *experiment) validate() error {
 	return nil
 }
 
-// routes are what clients ask for: mix.targets and mix.js have the same shares.
+// routes lists the requests of clients, in the shares of mix.targets and mix.js.
 var routes = []struct {
 	method, path, query string
 	share               float64 // of the requests
@@ -57,8 +57,8 @@ type result struct {
 	opened  float64 // connections
 }
 
-// answers are what became of requests: rates, and the latencies of the served ones in order, from
-// the instants at which they were due.
+// answers counts what became of requests. The latencies of the served ones are sorted. They count
+// from the instants at which the requests were due.
 type answers struct {
 	offered, served, rejected, failed, left float64
 	latencies                               []time.Duration
