@@ -18,8 +18,8 @@ import (
 )
 
 // With 2.6 times the queries that the database can do, a limit that finds itself serves as much as
-// one that was tuned by hand, in half of the time that clients wait, and the service without a
-// limit next to nothing. Other programs on the machine may spoil a run, but not three.
+// one that was tuned by hand, in four fifths of the time that clients wait, and the service
+// without a limit next to nothing. Other programs on the machine may spoil a run, but not three.
 func TestOverload(t *testing.T) {
 	db, err := startPostgres(t.Context())
 	if err != nil {
@@ -52,7 +52,7 @@ func (x *experiment) faults(none, fixed, auto result) (faults []string) {
 	if auto.useful < 0.93*fixed.useful {
 		fault("auto: %.0f useful queries a second; fixed: %.0f", auto.useful, fixed.useful)
 	}
-	if p95 := auto.all.quantile(0.95); p95 > x.patience/2 {
+	if p95 := auto.all.quantile(0.95); p95 > x.patience*4/5 {
 		fault("auto: P95 %v", p95)
 	}
 	for i, r := range auto.routes {
