@@ -57,7 +57,7 @@ profile: build ## profile weir serve under load, for the compiler
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, Node, httpx, redis-cli, redis-py, ioredis
+need: ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, Node, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need ip iproute2
@@ -68,6 +68,7 @@ need: ## install what make system needs beside Go and a C compiler: promtool, En
 	@internal/tools/need haproxy haproxy
 	@internal/tools/need redis-server redis-server
 	@internal/tools/goneed service_cmd github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
+	@PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" internal/tools/need initdb postgresql
 	@internal/tools/need redis-cli redis-tools
 	@internal/tools/need python3 python3-venv
 	@internal/tools/need node nodejs
