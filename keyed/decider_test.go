@@ -99,3 +99,25 @@ func TestPolicies(t *testing.T) {
 		check(name, win, tt.want)
 	}
 }
+
+// A decision allocates nothing, whatever quota the key has.
+func TestDecideAllocatesNothing(t *testing.T) {
+	lim, err := keyed.New[string](gcra.Per(1, time.Hour, 5), keyed.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := gcra.Per(1, time.Hour, 7)
+	lim.SetQuotaFor("own", &own)
+	units := newInflight(t, 1)
+	for _, d := range []keyed.Decider[string]{lim, units} {
+		for _, key := range []string{"a", "own"} {
+			if n := testing.AllocsPerRun(100, func() {
+				v, _ := d.Decide(t.Context(), key, 1)
+				v.Permit.Use(0)
+				v.Permit.Release(weir.Ignored)
+			}); n > 0 {
+				t.Errorf("%T, key %s: %v allocations", d, key, n)
+			}
+		}
+	}
+}

@@ -56,6 +56,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -115,6 +116,13 @@ type Limiter[K comparable] struct {
 	buckets *keyedtable.Buckets[K]
 	state[K]
 	owner weir.Owner // of the permits of Decide
+	told  atomic.Pointer[quotaPolicy]
+}
+
+// A quotaPolicy is the Policy of a Quota in a table, which does not change.
+type quotaPolicy struct {
+	quota  *gcra.Quota
+	policy Policy
 }
 
 // New returns a Limiter that gives every key the Quota q. The error names the field of
@@ -139,10 +147,24 @@ func (l *Limiter[K]) Take(key K, n int) weir.Decision { return l.buckets.Take(ke
 // makes the Limiter a Decider. The error is nil.
 func (l *Limiter[K]) Decide(_ context.Context, key K, n int) (Verdict, error) {
 	d, q, print := l.buckets.Decide(key, n)
+	policy := l.policy(q)
 	if !d.OK {
-		return Verdict{Decision: d, Policy: policyOf(q)}, nil
+		return Verdict{Decision: d, Policy: policy}, nil
 	}
-	return Verdict{d, policyOf(q), weir.OwnedPermit(&l.owner, weir.Grant{N: n, Note: print})}, nil
+	return Verdict{d, policy, weir.OwnedPermit(&l.owner, weir.Grant{N: n, Note: print})}, nil
+}
+
+// policy returns the Policy of a Quota. That of all keys is computed once.
+func (l *Limiter[K]) policy(q *gcra.Quota) Policy {
+	told := l.told.Load()
+	if told != nil && told.quota == q {
+		return told.policy
+	}
+	p := policyOf(q)
+	if told == nil { // a key with a Quota of its own does not take its place
+		l.told.CompareAndSwap(nil, &quotaPolicy{q, p})
+	}
+	return p
 }
 
 // bucketOwner owns the permits of Decide.
@@ -169,7 +191,10 @@ func (l *Limiter[K]) Settle(key K, was, n int) int {
 // Calls that wait get another turn, and are refused if it would come too late or if they
 // wait for more than the burst. SetQuota locks one shard after the other, each for well
 // under a millisecond unless tens of thousands of calls wait for one key.
-func (l *Limiter[K]) SetQuota(q gcra.Quota) { l.buckets.SetQuota(q) }
+func (l *Limiter[K]) SetQuota(q gcra.Quota) {
+	l.buckets.SetQuota(q)
+	l.told.Store(nil)
+}
 
 // SetQuotaFor gives a key a Quota for it alone, as SetQuota does, or with nil the
 // Quota of all again. Such keys are kept beside Config.Memory, at some 400 bytes
