@@ -30,7 +30,6 @@ require (
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
-	github.com/weir-go/weir/grpclimit v0.1.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 )
 
