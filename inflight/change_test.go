@@ -275,13 +275,14 @@ func TestTraceOfARelease(t *testing.T) {
 		l := newLimiter(t, inflight.Config{Algorithm: alg, Trace: func(e inflight.Event) { events <- e }})
 		held := acquire(t, l, 1)
 		q := newLine(t, l)
-		q.join("a", 1, 0)
-		q.join("b", 1, 0)
+		q.join("a", 1, 100*time.Millisecond)
+		q.join("b", 1, 100*time.Millisecond)
 		q.join("c", 1, 0)
 		held.Release(weir.Success)
 		if e := <-events; e.Limit != 2 || e.State.Inflight != 2 || e.Waiting != 1 {
 			t.Errorf("%+v: want 2 in flight and 1 waiting", e)
 		}
-		q.expect("a admit 0s", "b admit 0s", "c admit 0s")
+		time.Sleep(time.Second)
+		q.expect("a admit 0s", "b admit 0s", "c admit 100ms")
 	})
 }
