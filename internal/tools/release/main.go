@@ -167,7 +167,7 @@ var programs = []struct {
 	{"grpclimit", "import _ \"" + root + "/grpclimit\"\n", 0},
 	{"metric", "import _ \"" + root + "/metric\"\n", 0},
 	{"weirotel", "import _ \"" + root + "/weirotel\"\n", 0},
-	{"router/weirchi", "import _ \"" + root + "/router/weirchi\"\n", 3},
+	{"router/weirchi", "import _ \"" + root + "/router/weirchi\"\n", 4},
 	{"router/weirecho", "import _ \"" + root + "/router/weirecho\"\n", 0},
 	{"router/weirecho4", "import _ \"" + root + "/router/weirecho4\"\n", 0},
 	{"router/weirgin", "import _ \"" + root + "/router/weirgin\"\n", 0},
