@@ -45,8 +45,9 @@ func acceptance(t *testing.T, seeds int) {
 }
 
 // TestAcceptanceStreet checks what weir promises of Auto where routes share a database and
-// clients leave. Where several routes share it and clients leave after half a second, of
-// which the dearest needs two fifths, single runs fall through, and only the mean counts.
+// clients leave. Where several routes share it and clients, or a third of them, leave after
+// half a second, of which the dearest needs two fifths, single runs fall through, and only the
+// mean counts.
 func TestAcceptanceStreet(t *testing.T) { acceptanceStreet(t, 1) }
 
 func acceptanceStreet(t *testing.T, seeds int) {
@@ -68,7 +69,7 @@ func acceptanceStreet(t *testing.T, seeds int) {
 	for _, line := range r.Matrix {
 		c := line.Cells[0]
 		file, variant, _ := strings.Cut(line.Row, "/")
-		hasty := strings.HasPrefix(variant, "500 ms") && file != "queries"
+		hasty := strings.HasPrefix(variant, "500 ms") && file != "queries" || variant == "1 s/callers differ"
 		if sum += c.Goodput; !hasty && (c.WorstShare < 0.8 || c.Fairness < 0.6) {
 			t.Errorf("%s: %.3f of the oracle's work, evenness of the routes %.3f: want 0.8 and 0.6", line.Row, c.WorstShare, c.Fairness)
 		}
