@@ -69,8 +69,8 @@ type loadThresholds struct {
 	MaxP90     *time.Duration `name:"max-p90" env:"WEIR_MAX_P90" least:"0s" placeholder:"TIME" help:"The most that P90 may be."`
 	MaxP95     *time.Duration `name:"max-p95" env:"WEIR_MAX_P95" least:"0s" placeholder:"TIME" help:"The most that P95 may be."`
 	MaxP99     *time.Duration `name:"max-p99" env:"WEIR_MAX_P99" least:"0s" placeholder:"TIME" help:"The most that P99 may be."`
-	MaxP999    *time.Duration `name:"max-p999" env:"WEIR_MAX_P999" least:"0s" placeholder:"TIME" help:"The most that P99 may be.9."`
-	MaxP9999   *time.Duration `name:"max-p9999" env:"WEIR_MAX_P9999" least:"0s" placeholder:"TIME" help:"The most that P99 may be.99."`
+	MaxP999    *time.Duration `name:"max-p999" env:"WEIR_MAX_P999" least:"0s" placeholder:"TIME" help:"The most that P99.9 may be."`
+	MaxP9999   *time.Duration `name:"max-p9999" env:"WEIR_MAX_P9999" least:"0s" placeholder:"TIME" help:"The most that P99.99 may be."`
 	MaxLatency *time.Duration `least:"0s" placeholder:"TIME" help:"The most that the slowest success may take."`
 	MaxFailed  *share         `placeholder:"SHARE" help:"The most requests that may fail, such as 1%: all without success, rejections included (fewer than all)."`
 	MinGoodput float64        `least:"0" default:"0" placeholder:"RPS" help:"The least successes per second, answered in time (${default})."`
