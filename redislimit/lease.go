@@ -124,8 +124,8 @@ func (h *lease) Release(weir.Grant, weir.Outcome) {
 	}
 }
 
-// acquire asks for a lease until it is granted, for at most a time. The renewals use the operation renew, and call
-// cancel when the lease is lost.
+// acquire asks for a lease until it is granted, for at most a time. The renewals use the
+// operation renew, and call cancel when the lease is lost.
 func (l *Leases) acquire(ctx context.Context, key string, n int, most time.Duration, renew string, cancel context.CancelCauseFunc) (*lease, error) {
 	if n > min(l.limit, MaxUnits) {
 		return nil, weir.Reject(weir.OverLimit, weir.Never)

@@ -102,11 +102,11 @@ type overall[R any] struct {
 }
 
 func (l *overall[R]) Decide(_ context.Context, _ R, n int) (keyed.Verdict, error) {
-	d := l.lim.Take(n)
+	d, policy := l.lim.Take(n), keyed.PolicyOf(l.lim.Quota())
 	if !d.OK {
-		return keyed.Verdict{Decision: d, Policy: keyed.PolicyOf(l.lim.Quota())}, nil
+		return keyed.Verdict{Decision: d, Policy: policy}, nil
 	}
-	return keyed.Verdict{Decision: d, Policy: keyed.PolicyOf(l.lim.Quota()), Permit: weir.OwnedPermit(&l.owner, weir.Grant{N: n})}, nil
+	return keyed.Verdict{Decision: d, Policy: policy, Permit: weir.OwnedPermit(&l.owner, weir.Grant{N: n})}, nil
 }
 
 func (l *overall[R]) Acquire(ctx context.Context, _ R, n int) (weir.Permit, error) {
