@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// MaxRoutes is how many dear routes callers handle apart: each has a limit, and labels metrics.
+const MaxRoutes = 8
+
 const (
 	maxElements = 8    // of a path; what follows is one wildcard
 	maxLiterals = 16   // elements in one place of a path; the others are one wildcard

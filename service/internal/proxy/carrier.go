@@ -245,10 +245,11 @@ func (x *exchange) discard(a answer, late bool) loadsign.Sign {
 	if a.resp != nil {
 		a.resp.Body.Close()
 	}
-	x.learn(x.proxy.now(), a)
+	now := x.proxy.now()
+	x.learn(now, a)
 	sign := signOf(a, x.upload)
 	if !late {
-		x.judgeAnswer(x.proxy.now(), a, sign)
+		x.judgeAnswer(now, a, sign)
 	}
 	return sign
 }

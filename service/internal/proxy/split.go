@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	maxSplit   = 8   // routes
 	maxPattern = 64  // bytes of the pattern of one, which labels metrics
 	defaultMax = 1e4 // of an automatic limit; a lower one is a bound of all requests
 )
@@ -38,7 +37,7 @@ func (p *Proxy) splitOff(pattern string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, pl := &p.split, p.plan.Load()
-	if !s.on.Load() || len(s.routes) == maxSplit || len(pattern) > maxPattern || pl.class(pattern) != nil {
+	if !s.on.Load() || len(s.routes) == routecost.MaxRoutes || len(pattern) > maxPattern || pl.class(pattern) != nil {
 		return
 	}
 	before := s.routes

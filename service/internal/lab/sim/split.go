@@ -6,17 +6,15 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/routecost"
 )
-
-// maxSplit bounds the classes that get an instance of their own.
-const maxSplit = 8
 
 // spares returns how many instances wait for a dear class.
 func (l *layer) spares(s *Sim) int {
 	if !l.cfg.Guard.SplitRoutes {
 		return 0
 	}
-	return min(len(s.classes), maxSplit)
+	return min(len(s.classes), routecost.MaxRoutes)
 }
 
 // initSplit makes the instances that wait for a dear class. They serve none yet.
