@@ -6,8 +6,9 @@
 //
 //	http.ListenAndServe(addr, httplimit.Handler(mux))
 //
-// Rules limit each client's rate, and its requests in flight (keyed.Inflight). Refused requests get 429, and all responses tell
-// the client its limit (RateLimit, RateLimit-Policy):
+// Rules limit each client's rate, and its requests in flight (keyed.Inflight). Refused
+// requests get 429, and all responses tell the client its limit (RateLimit,
+// RateLimit-Policy):
 //
 //	perClient, err := keyed.New[netip.Addr](rate.Per(100, time.Minute, 20), keyed.Config{})
 //	...
@@ -25,10 +26,10 @@
 //
 // # What a request holds
 //
-// A request spends tokens of rules, and holds a unit of each rule of requests in flight until
-// the handler returns or panics: event streams and WebSockets count for as long as their handlers
-// run. It also holds a unit of its concurrency limit
-// until the handler returns or panics. If the response goes on after its header,
+// A request spends tokens of rules, and holds a unit of each rule of requests in flight
+// until the handler returns or panics: event streams and WebSockets count for as long as
+// their handlers run. It also holds a unit of its concurrency limit until the handler
+// returns or panics. If the response goes on after its header,
 // the limit learns the duration of the work from the header, and the request
 // leaves the limit
 //
@@ -215,13 +216,15 @@ func (l *limited) class(r *http.Request) string {
 		return l.cfg.Class(r)
 	case !l.classify:
 		return ""
-	case r.Pattern != "":
-		return r.Pattern
 	}
-	if l.mux != nil {
-		return find(l.mux, r)
+	class := r.Pattern
+	if l.mux != nil && several(class) {
+		class = cmp.Or(find(l.mux, r), class)
 	}
-	return l.routes.of(r)
+	if several(class) {
+		class = cmp.Or(l.routes.of(r), class)
+	}
+	return class
 }
 
 // find returns the pattern that a request matches in a mux, or in a mux that this passes it to.

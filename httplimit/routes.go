@@ -15,7 +15,7 @@ import (
 
 // routing has the patterns of routes that requests were found to take, behind handlers that
 // do not tell the route before. An http.ServeMux of these patterns finds that of the next
-// request. Where no handler tells routes, the dear ones are found by their paths.
+// request. In a class of several routes, the dear ones are found by their paths.
 type routing struct {
 	mux     http.ServeMux
 	some    atomic.Bool // there are patterns
@@ -25,13 +25,10 @@ type routing struct {
 	unknown atomic.Uint64
 	warning sync.Once
 
-	epoch time.Time
+	epoch time.Time // instants are durations since then
 	costs routecost.Table
-	dear  atomic.Int64 // patterns that costs has found
+	dear  atomic.Int64 // routes that costs has found
 }
-
-// maxDear bounds the routes that are found by their paths.
-const maxDear = 8
 
 // of returns the pattern that a request is likely to match; empty if none is known.
 func (rs *routing) of(r *http.Request) (pattern string) {
@@ -82,23 +79,40 @@ func handle(mux *http.ServeMux, pattern string) (ok bool) {
 // silent reports whether no handler tells routes.
 func (rs *routing) silent() bool { return !rs.told.Load() && rs.unknown.Load() >= asks }
 
-// compare takes in how long a request took whose route no handler has told. If its route, or
-// another one, is dear, later requests are found by its pattern.
-func (rs *routing) compare(r *http.Request, began time.Time) {
+// several reports whether a class may have several routes: that of all whose route is not known,
+// and that of a pattern for all paths below one.
+func several(class string) bool {
+	return class == "" || strings.HasSuffix(class, "/") || strings.HasSuffix(class, "...}")
+}
+
+// compare takes in how long a request of a class of several routes took. If it has found a dear
+// route, of this request or of others, it returns its pattern.
+func (rs *routing) compare(r *http.Request, began time.Duration) (pattern string) {
 	now := time.Since(rs.epoch)
-	pattern := rs.costs.Add(now, r.Method, r.URL.Path, now-began.Sub(rs.epoch))
-	if pattern == "" || rs.dear.Load() >= maxDear {
-		return
+	pattern = rs.costs.Add(now, r.Method, r.URL.Path, now-began)
+	if pattern == "" {
+		return ""
 	}
-	if _, known := rs.known.LoadOrStore(pattern, true); !known && handle(&rs.mux, pattern) {
-		rs.dear.Add(1)
+	if _, known := rs.known.Load(pattern); known || rs.dear.Add(1) > routecost.MaxRoutes {
+		return ""
+	}
+	return pattern
+}
+
+// split lets later requests be found by the pattern of a dear route.
+func (rs *routing) split(pattern string) {
+	if handle(&rs.mux, pattern) {
+		rs.known.Store(pattern, true)
 		rs.some.Store(true)
 	}
 }
 
+// took reports whether a request with this status has taken a route.
+func took(status int) bool { return status/100 == 2 || status/100 == 5 }
+
 // learn learns from a request that was put into a class, and has taken a route, and reports
 // whether later requests are found by that. The pattern is empty if the route is not known.
-func (rs *routing) learn(pattern, class string, r *http.Request, began time.Time, status int, log *slog.Logger) (known bool) {
+func (rs *routing) learn(pattern, class string, r *http.Request, status int, log *slog.Logger) (known bool) {
 	switch {
 	case pattern == class && class != "":
 		return true
@@ -106,19 +120,17 @@ func (rs *routing) learn(pattern, class string, r *http.Request, began time.Time
 		if rs.add(pattern, r) {
 			return true
 		}
-	case class != "", status/100 != 2 && status/100 != 5, rs.told.Load(): // a handler in between has answered
+	case class != "", !took(status), rs.told.Load(): // a handler in between has answered
 		return false
-	default:
-		rs.compare(r, began)
 	}
 	rs.unknown.Add(1)
 	rs.warning.Do(func() {
 		if log == nil {
 			log = slog.Default()
 		}
-		log.Warn("httplimit: the routes of requests are not known, so that requests share a limit, but for those of"+
-			" paths that take much longer than the others: use httplimit.Routes around the http.ServeMux, httplimit.Route in another router with a pattern that"+
-			" an http.ServeMux would find the request by, or Config.Class", "pattern", pattern, "path", r.URL.Path)
+		log.Warn("httplimit: the routes of requests are not known, so they share a limit, but for dear ones that"+
+			" are found by their paths: use httplimit.Routes around the http.ServeMux, httplimit.Route in another router with a"+
+			" pattern that an http.ServeMux would find the request by, or Config.Class", "pattern", pattern, "path", r.URL.Path)
 	})
 	return false
 }

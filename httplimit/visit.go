@@ -60,11 +60,13 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 		r = v.pace(l, r)
 	}
 	learns := l.learns(r)
-	var began time.Time
 	if learns {
-		if r = v.ask(r); v.Class() == "" {
-			began = time.Now()
-		}
+		r = v.ask(r)
+	}
+	var began time.Duration
+	compares := l.classify && several(v.Class())
+	if compares {
+		began = time.Since(l.routes.epoch)
 	}
 	l.next.ServeHTTP(w, r)
 	if r != original {
@@ -75,8 +77,13 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 	o.Ended()
 	if learns {
 		pattern := v.route(r)
-		if l.routes.learn(pattern, v.Class(), original, began, o.Status, l.cfg.Log) && v.Class() == "" {
+		if l.routes.learn(pattern, v.Class(), original, o.Status, l.cfg.Log) && v.Class() == "" {
 			v.Reclass(pattern)
+		}
+	}
+	if compares && several(v.Class()) && took(o.Status) {
+		if pattern := l.routes.compare(original, began); pattern != "" && (l.door.Limits(pattern) || !v.Limited()) {
+			l.routes.split(pattern)
 		}
 	}
 	o.Begins, o.Owner = nil, nil // later writes do not concern the visit
