@@ -76,22 +76,21 @@ func (s *service) handler(c config) (http.Handler, error) {
 	mux.HandleFunc("GET /customers/{id}", s.getCustomer)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
-	var perClass func(string) weir.Limiter
 	switch c.limit {
 	case "none":
 		return mux, nil
-	case "fixed":
-		perClass = func(string) weir.Limiter {
-			lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(c.fixed), Depth: 3})
-			if err != nil {
-				panic(err) // the Config is valid
-			}
-			return lim
-		}
-	case "auto": // as httplimit.Handler(mux), whose Middleware has these limits
-		perClass = httplimit.Auto
+	case "auto":
+		h := httplimit.Handler(mux)
+		registry.MustRegister(metric.NewHTTP("orders", h.Middleware))
+		return h, nil
 	}
-	m, err := httplimit.New(httplimit.Config{PerClass: perClass})
+	m, err := httplimit.New(httplimit.Config{PerClass: func(string) weir.Limiter {
+		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(c.fixed), Depth: 3})
+		if err != nil {
+			panic(err) // the Config is valid
+		}
+		return lim
+	}})
 	if err != nil {
 		return nil, err
 	}
