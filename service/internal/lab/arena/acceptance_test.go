@@ -46,8 +46,8 @@ func acceptance(t *testing.T, seeds int) {
 
 // TestAcceptanceStreet checks what weir promises of Auto where routes share a database and
 // clients leave. Where several routes share it and clients, or a third of them, leave after
-// half a second, of which the dearest needs two fifths, single runs fall through, and only the
-// mean counts.
+// half a second, of which the dearest needs two fifths, single runs fall through: they have half
+// of the work, and count in the mean.
 func TestAcceptanceStreet(t *testing.T) { acceptanceStreet(t, 1) }
 
 func acceptanceStreet(t *testing.T, seeds int) {
@@ -70,8 +70,12 @@ func acceptanceStreet(t *testing.T, seeds int) {
 		c := line.Cells[0]
 		file, variant, _ := strings.Cut(line.Row, "/")
 		hasty := strings.HasPrefix(variant, "500 ms") && file != "queries" || variant == "1 s/callers differ"
-		if sum += c.Goodput; !hasty && (c.WorstShare < 0.8 || c.Fairness < 0.6) {
-			t.Errorf("%s: %.3f of the oracle's work, evenness of the routes %.3f: want 0.8 and 0.6", line.Row, c.WorstShare, c.Fairness)
+		least, even := 0.8, 0.6
+		if hasty {
+			least, even = 0.5, 0
+		}
+		if sum += c.Goodput; c.WorstShare < least || c.Fairness < even {
+			t.Errorf("%s: %.3f of the oracle's work, evenness of the routes %.3f: want %v and %v", line.Row, c.WorstShare, c.Fairness, least, even)
 		}
 	}
 	if mean := sum / float64(len(rows)); len(rows) < 30 || mean < 0.95 {
