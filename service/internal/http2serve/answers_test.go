@@ -470,9 +470,9 @@ func TestTimes(t *testing.T) {
 			"idle after an answer":       {func(c *client) { c.start(); c.write(c.get("/now/a")); go c.pong() }, 120 * time.Second, 122 * time.Second},
 			"idle after a relayed one":   {func(c *client) { c.start(); c.write(c.get("/later/a")); go c.pong() }, 120 * time.Second, 122 * time.Second},
 			"a frame that is too long":   {func(c *client) { c.start(); c.write([]byte{1, 0, 0, 0, 0, 0, 0, 0, 1}) }, time.Second, time.Second},
-			"an answer to Connection":    {func(c *client) { c.start(); c.write(c.get("/now/close")) }, time.Second, time.Second},
+			"an answer to Connection":    {func(c *client) { c.start(); c.write(c.get("/now/close")) }, time.Second, 2 * time.Second},
 			"idle after a parked one":    {func(c *client) { c.start(); c.write(c.get("/soon/slow")); go c.pong() }, 121 * time.Second, 123 * time.Second},
-			"a parked answer to it":      {func(c *client) { c.start(); c.write(c.get("/soon/close")) }, time.Second, time.Second},
+			"a parked answer to it":      {func(c *client) { c.start(); c.write(c.get("/soon/close")) }, time.Second, 2 * time.Second},
 			"a relayed answer to it":     {func(c *client) { c.start(); c.write(c.get("/later/close")) }, time.Second, time.Second},
 			"a GOAWAY of the client":     {func(c *client) { c.start(); c.write(goAway) }, time.Second, time.Second},
 			"the preface, but no client": {func(c *client) { _ = c.nc.Close() }, 0, 0},
@@ -521,9 +521,13 @@ func TestShutdown(t *testing.T) {
 		if len(r.goAway) != 1 || r.goAway[0] != http2.ErrCodeNo || r.closed {
 			t.Fatalf("GOAWAY %v, closed %v", r.goAway, r.closed)
 		}
-		r = c.ask(c.get("/now/late"), data(3, "x", true, 0))
-		if !strings.HasSuffix(r.streams[3], "END") || r.streams[5] != "" {
-			t.Errorf("after GOAWAY: %v", r.streams)
+		r = c.ask(c.get("/now/unaware"), data(3, "x", true, 0)) // sent before the client has read GOAWAY
+		if !strings.HasSuffix(r.streams[3], "END") || !strings.HasSuffix(r.streams[5], "END") {
+			t.Errorf("after the first GOAWAY: %v", r.streams)
+		}
+		c.write(frames(func(f *http2.Framer) { _ = f.WritePing(true, [8]byte([]byte("weir bye"))) }))
+		if r = c.ask(c.get("/now/late")); len(r.goAway) != 2 || r.goAway[1] != http2.ErrCodeNo || r.streams[7] != "" {
+			t.Errorf("after the PING: GOAWAY %v, %v", r.goAway, r.streams)
 		}
 		if err := <-done; err != nil {
 			t.Error(err)

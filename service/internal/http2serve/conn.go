@@ -84,7 +84,7 @@ type conn struct {
 	relay    *relay
 	relayed  map[uint32]int64 // streams that the relay has not answered, and the DATA that it may send for each
 	returned int              // bytes of its DATA that the client has taken, and it was not told
-	leaving  bool             // GOAWAY was sent
+	leaving  bool             // GOAWAY was sent with the last stream
 	failed   bool             // GOAWAY was sent with an error: nothing is handled any more
 	busy     bool             // told to ConnState
 	handed   bool             // net/http has the connection
@@ -134,7 +134,7 @@ func (c *conn) answer(now time.Time) {
 		}
 	}
 	if c.parting {
-		c.goAway(http2.ErrCodeNo)
+		c.part(now)
 	}
 	if c.failed {
 		c.r = c.w

@@ -68,7 +68,10 @@ func (c *conn) handleControl(f *frame) error {
 	case *http2.SettingsFrame:
 		return c.handleSettings(read)
 	case *http2.PingFrame:
-		if !read.IsAck() {
+		switch {
+		case read.IsAck() && string(read.Data[:]) == partPing:
+			c.goAway(http2.ErrCodeNo)
+		case !read.IsAck():
 			c.begin(http2.FramePing, http2.FlagPingAck, 0, len(read.Data))
 			c.out = append(c.out, read.Data[:]...)
 		}
@@ -262,7 +265,23 @@ func (c *conn) reset(id uint32, code http2.ErrCode) {
 	c.number(http2.FrameRSTStream, id, uint32(code))
 }
 
-// goAway announces the end of the connection.
+// part asks the client to leave. The streams that it begins before it has read that are still handled, as
+// RFC 9113, section 6.8, has it: a client may have to wait before it sends them over another connection. The
+// connection ends once the client has answered a PING, which comes after them, or after the farewell.
+func (c *conn) part(now time.Time) {
+	if c.leaving || !c.parted.IsZero() {
+		return
+	}
+	c.parted = now
+	c.begin(http2.FrameGoAway, 0, 0, 8)
+	c.out = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(c.out, maxWindow), uint32(http2.ErrCodeNo))
+	c.begin(http2.FramePing, 0, 0, len(partPing))
+	c.out = append(c.out, partPing...)
+}
+
+const partPing = "weir bye"
+
+// goAway announces the end of the connection, and which stream is the last.
 func (c *conn) goAway(code http2.ErrCode) {
 	if c.failed || c.leaving && code == http2.ErrCodeNo {
 		return

@@ -65,7 +65,7 @@ func (p *parked) serve(r *http.Request) {
 		c.reset(p.id, http2.ErrCodeInternal)
 	}
 	if answered && p.answer.closes {
-		c.goAway(http2.ErrCodeNo)
+		c.part(now)
 	}
 	c.settle(now)
 }

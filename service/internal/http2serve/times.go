@@ -16,7 +16,8 @@ type times struct {
 	partial     time.Time // a part of a request of HTTP/1.1 came; zero if there is none in the buffer
 	told        time.Time // ConnState was called
 	pinged      time.Time // zero if something came after the last PING
-	ending      time.Time // the last stream after GOAWAY has ended
+	parted      time.Time // the client was asked to leave
+	ending      time.Time // the last stream after the last GOAWAY has ended
 	wakes       time.Time // the deadline of reads
 	writes      time.Time // the deadline of writes
 }
@@ -77,6 +78,8 @@ func (c *conn) due(now time.Time) (at time.Time, exact bool) {
 		return c.began.Add(helloTime), true
 	case len(c.bodies) > 0 || c.spare:
 		return now.Add(soon), true
+	case !c.parted.IsZero() && !c.leaving:
+		return c.parted.Add(farewell), true
 	}
 	at = now.Add(time.Hour)
 	if s.idle > 0 && c.open() == 0 {
@@ -107,8 +110,10 @@ func (c *conn) wake() error {
 	switch {
 	case reached(c.ending, farewell), !c.greeted && reached(c.began, helloTime), reached(c.pinged, s.pong):
 		return os.ErrDeadlineExceeded
-	case c.open() == 0 && reached(c.active, s.idle):
+	case reached(c.parted, farewell):
 		c.goAway(http2.ErrCodeNo)
+	case c.open() == 0 && reached(c.active, s.idle):
+		c.part(now)
 	case c.pinged.IsZero() && reached(c.read, s.ping):
 		c.pinged = now
 		c.begin(http2.FramePing, 0, 0, 8)
@@ -143,7 +148,8 @@ func (c *conn) leave() {
 	case !c.greeted && c.unacked == 0: // the preface has not come, or it is HTTP/1.1
 		_ = c.nc.Close()
 	case c.err == nil:
-		c.goAway(http2.ErrCodeNo)
-		c.settle(time.Now())
+		now := time.Now()
+		c.part(now)
+		c.settle(now)
 	}
 }
