@@ -26,6 +26,26 @@ func (g *Gate[W]) newestFirst(q *queue[W], now time.Duration) bool {
 	return g.cfg.Discipline == AdaptiveLIFO && q.surge.Rages(now, q.len)
 }
 
+// surgeLeast is the least number of units in a queue for which a surge has room.
+const surgeLeast = 2
+
+// crowded reports whether a surge has no room for a request. A queue then holds the square root of
+// the limit: by so much do arrivals differ by chance while the work of a limit is done (the rule of
+// square-root staffing: Halfin and Whitt, 1981), so a free unit finds a waiter. A caller that would
+// wait for Target in vain is refused on arrival instead.
+func (g *Gate[W]) crowded(r *Request) bool {
+	b := g.findBand(r)
+	if b == nil {
+		return false
+	}
+	q := &b.queues[g.deal(b, r.Tenant)]
+	if float64(q.units) < max(math.Sqrt(float64(g.alg.Limit())), surgeLeast) || !g.newestFirst(q, g.now) {
+		return false
+	}
+	q.swept = g.now
+	return true
+}
+
 // due returns when the discipline will refuse the head of q, unless an event comes before.
 func (g *Gate[W]) due(b *band[W], q *queue[W]) time.Duration {
 	if g.cfg.Discipline == FIFO || q.len == 0 {
