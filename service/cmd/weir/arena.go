@@ -17,7 +17,7 @@ import (
 
 type arenaCmd struct {
 	Seeds     int      `least:"1" most:"1000" default:"3" placeholder:"N" help:"Runs of each scenario and policy, with the seeds 1, 2, … (${default})."`
-	Group     string   `default:"" enum:",classic,production,street,all" placeholder:"NAME" help:"Scenarios to run: classic (one limit, one cause of overload), production (several limits, faults, outages, streams), street (routes that share a database, and clients that leave) or all (classic)."`
+	Group     string   `default:"" enum:",classic,production,street,search,all" placeholder:"NAME" help:"Scenarios to run: classic (one limit, one cause of overload), production (several limits, faults, outages, streams), street (routes that share a database, and clients that leave), search (limits that are hard to find) or all (classic)."`
 	Random    string   `placeholder:"SEED[..SEED]" help:"Run a random scenario for each of these seeds, as a proxy and as a library, instead of --group. Prints goodput relative to an oracle, and that of auto relative to the best other policy. The policies are auto, aimd, vegas, gradient2 and static-knee, unless --policies names others."`
 	Count     *int     `placeholder:"N" help:"Number of random scenarios, if --random has only the first seed (40)."`
 	YAML      bool     `name:"yaml" help:"Print the random scenario of the seed as a file for weir sim, without running it."`
