@@ -127,7 +127,7 @@ func TestCallersLeaveInAStall(t *testing.T) {
 func TestAbandonedWorkEndsAfterAStall(t *testing.T) {
 	sc := stalled(100, 10*time.Second, 340*ms)
 	sc.Layers[0].CancelAbandoned = true
-	for at, want := range map[time.Duration]int{490 * ms: 3, 990 * ms: 3, 1010 * ms: 4} { // those that came from 200 to 400 ms, and from 700 ms on
+	for at, want := range map[time.Duration]int{490 * ms: 3, 990 * ms: 3, 1010 * ms: 4} { // the arrivals from 200 to 400 ms, and from 700 ms on
 		if got := until(t, sc, at).Guard.Inflight; got != want {
 			t.Errorf("%d in flight at %v: want %d", got, at, want)
 		}
