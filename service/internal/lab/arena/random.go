@@ -20,7 +20,7 @@ const (
 
 // Bounds of the random scenarios.
 const (
-	mostCalls = 300_000 // in a run, attempts included
+	mostCalls = 300_000 // in a run: visits of layers, by all attempts
 	mostRate  = 30_000  // calls per second, so that a run lasts for ten seconds
 	services  = 2000    // how many service times a run should last for
 	shortest  = 30 * time.Second
@@ -37,6 +37,7 @@ type random struct {
 	duration time.Duration
 	rate     float64 // at that load
 	attempts int     // of a call
+	visits   int     // of layers, by an attempt
 
 	// What a kind adds, as lines of YAML: fields of the service, of the client,
 	// and layers below the service.
@@ -114,6 +115,7 @@ var extra = []kind{
 	{name: "patience", shape: func(r *random) {
 		r.timeout = r.times(r.between(1.5, 16))
 		r.client = append(r.client, fmt.Sprintf("timeout_cv: %.3g", r.between(0.2, 2)))
+		r.visits = 2 // in time to simulate: time-outs that are not in order are many events
 	}},
 	{name: "stalls", shape: func(r *random) {
 		length := r.between(5e6, 200e6)
@@ -128,9 +130,9 @@ func (r *random) street() {
 	pools := 1 + r.IntN(3)
 	query := make([]float64, pools) // mean time, in ns
 	for i := range query {
-		query[i] = r.between(5e6, 100e6)
+		query[i] = r.between(1e7, 1e8)
 		r.below += fmt.Sprintf("  - {name: pool%d, workers: %d, service_time: {mean: %v, distribution: lognormal, cv: %.3g}}\n",
-			i+1, int(r.between(3, 40)), round(query[i]), r.between(0.2, 1))
+			i+1, int(r.between(3, 26)), round(query[i]), r.between(0.2, 1))
 	}
 	var classes, instances, mix []string
 	for i := range 2 + r.IntN(5) {
@@ -150,6 +152,7 @@ func (r *random) street() {
 	r.guard += fmt.Sprintf(", instances: [%s]", strings.Join(instances, ", "))
 	r.attempts = 1 + r.IntN(3)
 	r.client = append(r.client, fmt.Sprintf("mix: [%s]", strings.Join(mix, ", ")), fmt.Sprintf("retry: {attempts: %d}", r.attempts))
+	r.visits = 4 // some 3 queries, and the handler
 	r.workers, r.service, r.cv = 0, time.Millisecond, 0.1
 	r.timeout, r.load = round(r.between(0.2e9, 30e9)), r.between(0.5, 3)
 }
@@ -204,7 +207,7 @@ func RandomYAML(seed uint64, kind string) (name, text string, err error) {
 	if i < 0 {
 		return "", "", fmt.Errorf("arena: random kind %q: must be one of %s", kind, strings.Join(RandomKinds(), ", "))
 	}
-	r := &random{Rand: rand.New(rand.NewPCG(seed, 0x7765697265)), attempts: 1}
+	r := &random{Rand: rand.New(rand.NewPCG(seed, 0x7765697265)), attempts: 1, visits: 1}
 	if i >= len(kinds) { // not the service that the seed has with the first kinds
 		r.Rand = rand.New(rand.NewPCG(seed, uint64(i)))
 	}
@@ -225,7 +228,7 @@ func (r *random) make(seed uint64, kind kind) (name, text string, err error) {
 	}
 	f := file.Scenario.Forecast()
 	r.rate = min(r.load*f.Capacity(0)/f.Works(0), mostRate)
-	calls := float64(mostCalls) / float64(r.attempts)
+	calls := float64(mostCalls) / float64(r.attempts*r.visits)
 	r.duration = round(min(max(services*float64(r.service), float64(shortest), 4*float64(r.timeout)), calls/r.rate*1e9))
 	if kind.measure != nil {
 		kind.measure(r)
