@@ -8,5 +8,5 @@ import "embed"
 // to stand. The classic rows are in the folder arena, those of other groups in a folder of
 // that name below it.
 //
-//go:embed arena/*.yaml arena/production/*.yaml arena/street/*.yaml
+//go:embed arena/*.yaml arena/production/*.yaml arena/search/*.yaml arena/street/*.yaml
 var Files embed.FS

@@ -90,6 +90,8 @@ func TestArenaErrors(t *testing.T) {
 		{2, []string{"--seeds", "1001"}, "--seeds=1001: must be in [1, 1000]"},
 		{2, []string{"--only", "nothing"}, "--only=nothing: no scenario has this text in its name"},
 		{2, []string{"--group", "new"}, "--group"},
+		{2, []string{"--random", "7", "--kind", "x"}, "--kind=x: must be one of plain, "},
+		{2, []string{"--kind", "street"}, "--kind=street: needs --random=SEED"},
 		{2, []string{"--random", "x"}, "--random=x: must be a seed, such as 7, or a range of seeds, such as 1..40"},
 		{2, []string{"--random", "7..3"}, "--random=7..3: the first seed must not be above the last"},
 		{2, []string{"--random", "1..10001"}, "--random=1..10001: must be 1 to 10000 seeds"},

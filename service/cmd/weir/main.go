@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func options() []kong.Option {
 	return []kong.Option{
 		kong.Name("weir"), kong.Description(description), kong.DefaultEnvars("WEIR"),
-		kong.Vars{"version": version(buildInfo()), "policies": policyNames(), "rows": rowNames(), "quiet": sla.Quiet.String()},
+		kong.Vars{"version": version(buildInfo()), "policies": policyNames(), "kinds": randomKinds(), "rows": rowNames(), "quiet": sla.Quiet.String()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ValueFormatter(withOwnVariables),
 		kong.ExplicitGroups(groups), kong.PostBuild(arrange),
 	}

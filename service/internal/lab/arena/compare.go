@@ -46,15 +46,21 @@ func (r Result) Compare(policy string) Comparison {
 	for _, group := range r.byGroup() {
 		m := Mode{Group: group[0].Group, Cells: len(group)}
 		for _, line := range group {
+			goodput := func(c Cell) float64 {
+				if line.Group == Street { // as in its score
+					return c.Work
+				}
+				return c.GoodputRPS
+			}
 			best := Cell{}
 			for i, cell := range line.Cells {
-				if i != k && cell.GoodputRPS > best.GoodputRPS {
+				if i != k && goodput(cell) > goodput(best) {
 					best = cell
 				}
 			}
 			s := Share{Row: line.Row, Group: line.Group, Share: 1, Best: best.Policy, Goodput: line.Cells[k].Goodput}
-			if best.GoodputRPS > 0 {
-				s.Share = line.Cells[k].GoodputRPS / best.GoodputRPS
+			if goodput(best) > 0 {
+				s.Share = goodput(line.Cells[k]) / goodput(best)
 			}
 			c.Cells = append(c.Cells, s)
 			m.Share += min(s.Share, 1) / float64(len(group))

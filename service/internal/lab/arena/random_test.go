@@ -19,8 +19,8 @@ import (
 func TestRandomIsDeterministic(t *testing.T) {
 	texts := map[string]bool{}
 	for seed := range uint64(2 * len(kinds)) {
-		name, text, err := RandomYAML(seed)
-		again, textAgain, _ := RandomYAML(seed)
+		name, text, err := RandomYAML(seed, "")
+		again, textAgain, _ := RandomYAML(seed, "")
 		if err != nil || name != again || text != textAgain {
 			t.Errorf("%d: %v, %s and %s:\n%s%s", seed, err, name, again, text, textAgain)
 		}
@@ -28,11 +28,18 @@ func TestRandomIsDeterministic(t *testing.T) {
 			t.Errorf("%s: has been drawn before:\n%s", name, text)
 		}
 		texts[text] = true
-		rows, err := Random(seed)
-		rowsAgain, _ := Random(seed)
-		if err != nil || len(rows) != 2 || !reflect.DeepEqual(rows, rowsAgain) {
-			t.Errorf("%s: %v, %d rows: want the same two", name, err, len(rows))
+		rows, err := Random(seed, "")
+		rowsAgain, _ := Random(seed, "")
+		if want := 2 + 2*int((3-seed%3)/3); err != nil || len(rows) != want || !reflect.DeepEqual(rows, rowsAgain) {
+			t.Errorf("%s: %v, %d rows: want the same %d", name, err, len(rows), want)
 		}
+		ofKind, kindText, err := RandomYAML(seed, kinds[seed%uint64(len(kinds))].name)
+		if err != nil || ofKind != name || kindText != text {
+			t.Errorf("%v: %s by its kind:\n%s: want %s:\n%s", err, ofKind, kindText, name, text)
+		}
+	}
+	if _, err := Random(1, "x"); err == nil || !strings.Contains(err.Error(), `"x": must be one of plain, `) {
+		t.Errorf("%v: want an error that names the kinds", err)
 	}
 }
 
@@ -40,12 +47,12 @@ func TestRandomIsDeterministic(t *testing.T) {
 func TestRandomBounds(t *testing.T) {
 	names := map[string]bool{}
 	for seed := range uint64(8 * len(kinds)) {
-		rows, err := Random(seed)
+		rows, err := Random(seed, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		kind := kinds[seed%uint64(len(kinds))].name
-		for i, r := range rows {
+		for i, r := range rows[:2] {
 			mode := []string{Proxy, Library}[i]
 			sc := r.scenario
 			l, c := sc.Layers[0], sc.Clients[0]
@@ -74,9 +81,54 @@ func TestRandomBounds(t *testing.T) {
 	}
 }
 
+// What the scenarios of the extra kinds are.
+func TestRandomExtraKinds(t *testing.T) {
+	routes, pools := map[int]bool{}, map[int]bool{}
+	for seed := range uint64(30) {
+		all, err := Random(3*seed, "")
+		if err != nil || len(all) != 4 {
+			t.Fatalf("%d: %d rows, %v", 3*seed, len(all), err)
+		}
+		kind := extra[seed%uint64(len(extra))].name
+		if seed < uint64(len(extra)) {
+			alone, err := Random(3*seed, kind)
+			if err != nil || !reflect.DeepEqual(all[2:], alone) {
+				t.Errorf("%d: %v: want the same %s with others and alone", 3*seed, err, kind)
+			}
+		}
+		for i, r := range all[2:] {
+			sc := r.scenario
+			g, c, rate := sc.Layers[0].Guard, sc.Clients[0], 0.0
+			if _, err := fmt.Sscan(c.Rate, &rate); err != nil {
+				t.Fatal(err)
+			}
+			load := rate * r.forecast.Works(0) / r.forecast.Capacity(0)
+			ok := r.Group == kind && g.Library == (i == 1) && g.Blind && load > 0.49 && load < 3.02 && sc.Duration > 2*time.Second
+			switch kind {
+			case "patience":
+				ok = ok && c.TimeoutCV >= 0.2 && c.TimeoutCV <= 2 && c.Timeout > sc.Layers[0].ServiceTime.Mean
+			case "stalls":
+				s := g.Stalls
+				share := s.For.Seconds() / s.Every.Seconds()
+				ok = ok && s.Random && s.For >= 5*ms && s.For <= 200*ms && share > 0.029 && share < 0.41
+			case Street:
+				routes[len(c.Mix)], pools[len(sc.Layers)-1] = true, true
+				ok = ok && g.Instances.Count() == len(c.Mix) && c.Timeout >= 200*ms && c.Timeout <= 30*time.Second &&
+					float64(sc.Duration) > 3.9*float64(c.Timeout)*min(1, 0.2*mostCalls/(rate*sc.Duration.Seconds())) && c.Retry.Attempts >= 1 && c.Retry.Attempts <= 3
+			}
+			if !ok {
+				t.Errorf("%s: %v at a load of %.3g: %+v, %+v", r.Name, sc.Duration, load, *g, c)
+			}
+		}
+	}
+	if len(routes) > 5 || !routes[2] || !routes[6] || len(pools) > 3 || !pools[1] || !pools[3] {
+		t.Errorf("streets of %v routes and %v pools: want 2 to 6, and 1 to 3", routes, pools)
+	}
+}
+
 // Random rows are played as the others are.
 func TestPlayRandom(t *testing.T) {
-	rows, err := Random(7)
+	rows, err := Random(7, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,5 +176,12 @@ func TestCompare(t *testing.T) {
 		if c.Cells[i] != want {
 			t.Errorf("%+v: want %+v", c.Cells[i], want)
 		}
+	}
+	// Routes differ in cost.
+	street := line("3/street", Street, 90, 100, 50)
+	street.Cells[0].Work, street.Cells[1].Work = 0.8, 0.4
+	r.Matrix = []Line{street}
+	if got := r.Compare("mine").Cells[0]; got.Share != 2 || got.Best != "other" {
+		t.Errorf("%+v: want a share of the work", got)
 	}
 }

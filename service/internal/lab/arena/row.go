@@ -37,6 +37,7 @@ const (
 	Classic    = "classic"    // one guard, one cause of overload
 	Production = "production" // several guards, faults that are not load, outages, streams
 	Street     = "street"     // routes that share a database, and clients that leave
+	Search     = "search"     // limits that are hard to find
 )
 
 // order is that in which the files are shown; others follow.
@@ -51,10 +52,11 @@ var order = map[string][]string{
 		"bimodal", "scale", "slow-work", "streams", "change", "library",
 	},
 	Street: {"routes", "six", "pools", "queries", "mixture", "hidden"},
+	Search: {"stalls", "capacity", "patience", "growth", "dispersed"},
 }
 
 // Groups returns the names of the groups, in the order in which they are shown.
-func Groups() []string { return []string{Classic, Production, Street} }
+func Groups() []string { return []string{Classic, Production, Street, Search} }
 
 // Rows returns the scenarios that the binary has with it, of some groups.
 func Rows(groups ...string) (rows []Row, err error) {
@@ -179,6 +181,7 @@ func (r *Row) with(p Policy, seed uint64, deadlines bool) sim.Scenario {
 		}
 		if g != nil {
 			g.Blind, g.Library, g.Instances, g.SplitRoutes = !deadlines, was.Library, was.Instances, was.SplitRoutes && p.Splits
+			g.Stalls = was.Stalls
 		}
 		sc.Layers[i].Guard = g
 	}

@@ -42,7 +42,7 @@ func TestRows(t *testing.T) {
 				files = append(files, file)
 			}
 			checkRow(t, r)
-			if path := filepath.Join("../../../scenarios/arena", map[string]string{Production: Production, Street: Street}[group], file+".yaml"); variant != (group != Classic) {
+			if path := filepath.Join("../../../scenarios/arena", map[string]string{Production: Production, Street: Street, Search: Search}[group], file+".yaml"); variant != (group != Classic) {
 				t.Errorf("%s: want variants in each group but the classic", r.Name)
 			} else if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "# ") {
 				t.Errorf("%s: %v: want a file that begins with what it shows", r.Name, err)
@@ -66,6 +66,7 @@ func checkRow(t *testing.T, r Row) {
 		guards++
 		want := sim.Auto()
 		want.Blind, want.Instances, want.SplitRoutes, want.Library = true, l.Guard.Instances, l.Guard.SplitRoutes, l.Guard.Library
+		want.Stalls = l.Guard.Stalls
 		if !*update && !reflect.DeepEqual(l.Guard, want) {
 			t.Errorf("%s: the guard is %+v: want that of inflight.Config{}, %+v: go test ./lab/arena -run TestRows -update", r.Name, *l.Guard, *want)
 		}
@@ -157,6 +158,14 @@ func TestWith(t *testing.T) {
 		}
 		if err := sc.Validate(); err != nil || sc.Seed != 7 {
 			t.Errorf("%s: %v, seed %d", p.Name, err, sc.Seed)
+		}
+	}
+	if rows, err = Rows(Search); err != nil || rows[0].scenario.Layers[0].Guard.Stalls == (sim.Stalls{}) {
+		t.Fatalf("%v: want a guard that stalls", err)
+	}
+	for _, p := range Policies() {
+		if g := rows[0].with(p, 7, false).Layers[0].Guard; g != nil && g.Stalls != rows[0].scenario.Layers[0].Guard.Stalls {
+			t.Errorf("%s has the stalls %+v: want those of the file", p.Name, g.Stalls)
 		}
 	}
 	for name, want := range map[string]int{"static-under": 13, "static-knee": 26, "static-over": 104, "codel": 10, "codel-knee": 26} {

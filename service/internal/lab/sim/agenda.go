@@ -22,6 +22,7 @@ const (
 	evGate                // a gate's deadline
 	evChange              // a station's next change
 	evTurn                // a job gets its turn at a rate
+	evStall               // a stall of a process begins or ends
 )
 
 const kindBits = 4

@@ -123,7 +123,7 @@ func (l *layer) leavesAtOnce(j *job) bool {
 func (s *Sim) crash(l *layer) {
 	var all []entry
 	for _, j := range s.jobs.all {
-		if j.layer == l && j.state != atGate {
+		if j.layer == l && j.state != atGate && j.state != finished {
 			all = append(all, entry{j, j.gen})
 		}
 	}

@@ -14,10 +14,11 @@ import (
 
 // A guard is the state of one instance of a Guard: a gate, or another Limiter.
 type guard struct {
-	index int32 // in Sim.guards
-	layer *layer
-	gate  *gate.Gate[*job]
-	other Limiter
+	index   int32 // in Sim.guards
+	layer   *layer
+	process *process
+	gate    *gate.Gate[*job]
+	other   Limiter
 
 	epoch    time.Duration // reading of its clock at the beginning of the run
 	timer    time.Duration // of the next evGate, on the clock of the run
@@ -49,7 +50,7 @@ func (l *layer) initGuards(s *Sim) {
 		for k := range max(group.Count, 1) {
 			g := &l.guards[i]
 			i++
-			*g = guard{index: int32(len(s.guards)), layer: l, timer: never, name: group.label(i, k),
+			*g = guard{index: int32(len(s.guards)), layer: l, process: s.newProcess(cfg), timer: never, name: group.label(i, k),
 				kind: slices.IndexFunc(groups, group.equal), weight: cmp.Or(group.Weight, 1),
 				start: group.Start + time.Duration(k)*group.StartEvery}
 			for _, class := range s.classes {
@@ -121,6 +122,10 @@ func (l *layer) instance(s *Sim, j *job) *guard {
 // enter handles the arrival of a job at its guard.
 func (s *Sim) enter(j *job) {
 	g, r := j.guard, s.request(j)
+	if j.entered = s.now; g.stalled() {
+		g.miss(j, sight{kind: arrival})
+		return
+	}
 	var verdict gate.Verdict
 	var why weir.Reason
 	if g.other != nil {
@@ -168,7 +173,7 @@ func (s *Sim) admitted(j *job) {
 // deadline of the guard on the agenda. If an answer calls drain again, the inner call
 // leaves the work to the outer one.
 func (s *Sim) drain(g *guard) {
-	if g == nil || g.draining || g.gate == nil {
+	if g == nil || g.draining || g.gate == nil || g.stalled() {
 		return
 	}
 	g.draining = true
@@ -198,6 +203,6 @@ func (s *Sim) leave(j *job, o weir.Outcome) {
 		j.pass.Release(o)
 		return
 	}
-	g.gate.Leave(limit.Sample{Start: j.admitted + g.epoch, End: s.now + g.epoch, Waited: j.admitted - j.arrived, Inflight: j.inflight,
+	g.gate.Leave(limit.Sample{Start: j.admitted + g.epoch, End: s.now + g.epoch, Waited: j.admitted - j.entered, Inflight: j.inflight,
 		Outcome: o}, s.request(j))
 }

@@ -26,6 +26,7 @@ type job struct {
 	calls    int32 // of other layers, done
 	tries    int32 // of the present one
 	arrived  time.Duration
+	entered  time.Duration // when the guard saw it
 	share    share
 	ticket   gate.Ticket[*job]
 	pass     Pass // of a layer's other, while it waits and while it is held
@@ -36,10 +37,11 @@ type job struct {
 type state uint8
 
 const (
-	atGate  state = iota // arriving or waiting
-	queued               // for a worker
-	working              // has a worker
-	calling              // has a worker, and waits for the layer below
+	atGate   state = iota // arriving or waiting
+	queued                // for a worker
+	working               // has a worker
+	calling               // has a worker, and waits for the layer below
+	finished              // has left its worker, which the guard has yet to see
 )
 
 // A result is how an attempt, or a job, ends.
@@ -146,8 +148,20 @@ func (s *Sim) answer(c *call, parent *job, r result) {
 func (s *Sim) end(j *job, r result) {
 	l := j.layer
 	l.vacate(s, j)
-	l.leave(s.now, s.now-j.arrived, r)
 	abandoned := j.call == nil && j.parent == nil
+	if j.guard.stalled() {
+		j.state = finished
+		j.guard.miss(j, sight{kind: departure, result: r, abandoned: abandoned})
+		s.serve(l)
+		return
+	}
+	s.depart(j, r, abandoned)
+}
+
+// depart lets the guard and the caller of a job see its end.
+func (s *Sim) depart(j *job, r result, abandoned bool) {
+	l := j.layer
+	l.leave(s.now, s.now-j.arrived, r)
 	if j.held {
 		o := outcomeOf(r)
 		if abandoned {
@@ -191,6 +205,10 @@ func outcomeOf(r result) weir.Outcome {
 func (s *Sim) abandon(j *job) {
 	l, g := j.layer, j.guard
 	j.call, j.parent = nil, nil
+	if g.stalled() {
+		g.miss(j, sight{kind: abandonment})
+		return
+	}
 	waiting := j.state == atGate
 	switch {
 	case !waiting:
@@ -202,7 +220,7 @@ func (s *Sim) abandon(j *job) {
 	if j.held && l.cfg.Guard.Library {
 		s.leave(j, j.lost(outcome.TimedOut, outcome.Left))
 	}
-	if !waiting && !l.leavesAtOnce(j) {
+	if !waiting && (j.state == finished || !l.leavesAtOnce(j)) {
 		s.drain(g)
 		return
 	}

@@ -78,8 +78,9 @@ type Guard struct {
 	Instances   Instances `yaml:"instances" default:"1" example:"8" help:"Replicas of the guard, each with its own limit and queue."`
 	SplitRoutes bool      `yaml:"split_routes" default:"false" example:"true" help:"Gives dear classes a limit of their own, eight at most, as httplimit and weir proxy do with routes that they find by the paths of requests. Not with instances or a rate."`
 
-	Library bool `yaml:"library" default:"false" example:"true" help:"The guard sees its caller leave, and not the end of the work, as a library in a program does. A proxy sees the end."`
-	Blind   bool `yaml:"blind" default:"false" example:"true" help:"Hides the deadlines of requests from the guard."`
+	Stalls  Stalls `yaml:"stalls" default:"none" example:"{every: 250ms, for: 50ms, random: true}" help:"Stops the guard's process now and then, as a busy machine does. It decides nothing during a stall. Work goes on; the guard sees the end of work, and callers that leave, at the end of the stall. Each instance has its own stalls. Not with a rate."`
+	Library bool   `yaml:"library" default:"false" example:"true" help:"The guard sees its caller leave, and not the end of the work, as a library in a program does. A proxy sees the end."`
+	Blind   bool   `yaml:"blind" default:"false" example:"true" help:"Hides the deadlines of requests from the guard."`
 
 	// Other, if not nil, makes a Limiter for each instance.
 	// Of the fields above, only Instances, Library and Blind count then.

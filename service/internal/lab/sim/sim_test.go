@@ -27,7 +27,7 @@ func everything(seed uint64) sim.Scenario {
 			{Name: "proxy", ServiceTime: dist.ServiceTime{Mean: ms / 10},
 				Guard: &sim.Guard{Limit: sim.Limit{Name: "aimd"}, Queue: 20, MaxWait: 50 * ms}, Attempts: 2},
 			{Name: "service", Workers: 20, Queue: ptr(30), ServiceTime: dist.ServiceTime{Mean: 2 * ms, Distribution: "normal", CV: 0.2},
-				Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 25}, Library: true},
+				Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 25}, Library: true, Stalls: sim.Stalls{Every: 700 * ms, For: 30 * ms, Random: true}},
 				Calls: 2, Timeout: 80 * ms, CancelAbandoned: true, Pause: sim.Pause{Every: time.Second, For: 50 * ms}},
 			{Name: "database", Workers: 8, Queue: ptr(10), ServiceTime: dist.ServiceTime{Mean: 4 * ms, Distribution: "exponential"},
 				Classes: map[string]sim.Class{"report": {ServiceTime: slow}}, Contention: sim.Contention{Sigma: 0.02},

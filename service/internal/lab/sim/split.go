@@ -21,7 +21,7 @@ func (l *layer) spares(s *Sim) int {
 func (l *layer) initSplit(s *Sim) {
 	for i := range l.spares(s) {
 		g := &l.guards[1+i]
-		*g = guard{index: int32(len(s.guards)), layer: l, timer: never, name: strconv.Itoa(2 + i), kind: 1 + i, weight: 1,
+		*g = guard{index: int32(len(s.guards)), layer: l, process: l.guards[0].process, timer: never, name: strconv.Itoa(2 + i), kind: 1 + i, weight: 1,
 			serves: make([]bool, len(s.classes))}
 		s.guards = append(s.guards, g)
 		g.init(s, l.cfg.Guard, &Group{}, 0)

@@ -30,13 +30,22 @@ func TestValidate(t *testing.T) {
 		"layers[0].guard.rate.burst":      func(sc *sim.Scenario) { sc.Layers[0].Guard = &sim.Guard{Rate: &sim.Rate{PerSecond: 1, Burst: -1}} },
 		"layers[0].guard.rate.max_wait":   func(sc *sim.Scenario) { sc.Layers[0].Guard = &sim.Guard{Rate: &sim.Rate{PerSecond: 1, Mute: true}} },
 		"layers[0].guard.rate.max_wait ":  func(sc *sim.Scenario) { sc.Layers[0].Guard = &sim.Guard{Rate: &sim.Rate{PerSecond: 1, MaxWait: -1}} },
-		"layers[0].changes[0].at":         func(sc *sim.Scenario) { sc.Layers[0].Changes = []sim.Change{{At: -1}} },
-		"clients[0].rate":                 func(sc *sim.Scenario) { sc.Clients[0].Rate = "fast" },
-		"clients[0].burst.for":            func(sc *sim.Scenario) { sc.Clients[0].Burst.For = 1 },
-		"clients[0].timeout":              func(sc *sim.Scenario) { sc.Clients[0].Timeout = -1 },
-		"clients[0].mix[0].class":         func(sc *sim.Scenario) { sc.Clients[0].Mix = []sim.Share{{Class: "x", Share: 1}} },
-		"clients[0].retry.budget":         func(sc *sim.Scenario) { sc.Clients[0].Retry.Budget = &adaptive.BudgetConfig{Ratio: 2} },
-		"clients[0].think.mean":           func(sc *sim.Scenario) { sc.Clients[0].Think.Mean = -1 },
+		"layers[0].guard.stalls.every": func(sc *sim.Scenario) {
+			sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "none"}, Stalls: sim.Stalls{Every: ms, For: ms}}
+		},
+		"layers[0].guard.stalls.first": func(sc *sim.Scenario) {
+			sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "none"}, Stalls: sim.Stalls{First: -1}}
+		},
+		"layers[0].guard.stalls.for": func(sc *sim.Scenario) {
+			sc.Layers[0].Guard = &sim.Guard{Rate: &sim.Rate{PerSecond: 1}, Stalls: sim.Stalls{For: ms}}
+		},
+		"layers[0].changes[0].at": func(sc *sim.Scenario) { sc.Layers[0].Changes = []sim.Change{{At: -1}} },
+		"clients[0].rate":         func(sc *sim.Scenario) { sc.Clients[0].Rate = "fast" },
+		"clients[0].burst.for":    func(sc *sim.Scenario) { sc.Clients[0].Burst.For = 1 },
+		"clients[0].timeout":      func(sc *sim.Scenario) { sc.Clients[0].Timeout = -1 },
+		"clients[0].mix[0].class": func(sc *sim.Scenario) { sc.Clients[0].Mix = []sim.Share{{Class: "x", Share: 1}} },
+		"clients[0].retry.budget": func(sc *sim.Scenario) { sc.Clients[0].Retry.Budget = &adaptive.BudgetConfig{Ratio: 2} },
+		"clients[0].think.mean":   func(sc *sim.Scenario) { sc.Clients[0].Think.Mean = -1 },
 		"clients[0].think.mean ": func(sc *sim.Scenario) { // a user that calls at once, for ever
 			sc.Clients[0].Rate, sc.Clients[0].Users = "", 1
 			sc.Layers[0].ServiceTime.Mean = 0
