@@ -21,6 +21,7 @@ type Class struct {
 	Priority  Priority
 	Tenant    string // tenants share a queue fairly
 	Partition string // a partition has a guaranteed share of a limit
+	Route     string // a limit that finds itself compares how long work takes with other work of its route
 }
 
 type classKey struct{}

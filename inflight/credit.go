@@ -1,8 +1,11 @@
 package inflight
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir"
 )
 
 // A credit is a number of units that the gate has lent. While no request waits,
@@ -140,19 +143,20 @@ func (l *Limiter) lendLocked() uint64 {
 	return uint64(n) | uint64(l.phase%maxPhase)*oneAdmitted
 }
 
-// time returns the instant at which n units were taken from the word w, and the
-// units in flight then.
+// time returns the instant at which n units were taken from the word w, and the note of their
+// permit.
 //
 // If the algorithm needs only a part of the samples, most admissions are not
 // timed: reading the clock and taking the mutex at the end would cost six times
 // as much as the rest (BenchmarkAdmit in bench, with rarest at 1). Their instant
 // is the complement of a recent one.
-func (l *Limiter) time(w uint64, n int) (at time.Duration, inflight int) {
+func (l *Limiter) time(ctx context.Context, w uint64, n int) (at time.Duration, note uint64) {
 	if mix(admitted(w))&l.credit.mask.Load() != 0 {
-		return ^time.Duration(l.credit.lately.Load()), 0
+		return ^time.Duration(l.credit.lately.Load()), plainNote(0, 0)
 	}
 	// The total may already belong to the next credit.
-	return l.now(), max(int(l.credit.total.Load())-free(w), 0) + n
+	inflight := max(int(l.credit.total.Load())-free(w), 0) + n
+	return l.now(), plainNote(inflight, l.route(weir.ClassOf(ctx).Route))
 }
 
 // If not all admissions need be timed, 1000 to 4000 a second are.

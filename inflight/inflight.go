@@ -33,6 +33,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/servicetime"
 	"github.com/weir-go/weir/internal/waitq"
 	"github.com/weir-go/weir/limit"
 )
@@ -117,8 +118,8 @@ func New(cfg Config) (*Limiter, error) {
 func (l *Limiter) TryAcquire(ctx context.Context, n int) (weir.Permit, bool) {
 	w, ok := l.credit.take(n)
 	if ok {
-		at, inflight := l.time(w, n)
-		return weir.OwnedPermit(&l.plain, weir.Grant{N: n, At: at, Note: plainNote(inflight)}), true
+		at, note := l.time(ctx, w, n)
+		return weir.OwnedPermit(&l.plain, weir.Grant{N: n, At: at, Note: note}), true
 	}
 	if n > 0 && (w&(shut|collect) == 0 || w&crowded != 0) {
 		l.credit.overLimit.Add(1)
@@ -149,8 +150,8 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if !ok {
 		return l.ask(ctx, w, n)
 	}
-	at, inflight := l.time(w, n)
-	return weir.OwnedPermit(&l.plain, weir.Grant{N: n, At: at, Note: plainNote(inflight)}), nil
+	at, note := l.time(ctx, w, n)
+	return weir.OwnedPermit(&l.plain, weir.Grant{N: n, At: at, Note: note}), nil
 }
 
 // ask is Acquire without a credit.
@@ -181,7 +182,7 @@ func (l *Limiter) await(ctx context.Context, word uint64, n int) (weir.Permit, e
 // a context is the caller's code.
 func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 	c := weir.ClassOf(ctx)
-	r := gate.Request{N: n, Priority: c.Priority, Partition: l.number[c.Partition]}
+	r := gate.Request{N: n, Priority: c.Priority, Partition: l.number[c.Partition], Route: l.route(c.Route)}
 	if l.fair && c.Tenant != "" {
 		r.Tenant = maphash.String(l.seed, c.Tenant)
 		r.Weight = l.weights[c.Tenant]
@@ -190,6 +191,14 @@ func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 		r.Deadline = max(at.Sub(l.epoch), 1) // 0 is none
 	}
 	return r
+}
+
+// route returns the number of a route. Two routes may have the same, and then count as one.
+func (l *Limiter) route(name string) int {
+	if name == "" {
+		return 0
+	}
+	return 1 + int(maphash.String(l.seed, name)%servicetime.MaxRoutes)
 }
 
 func (l *Limiter) permit(r *gate.Request, a answer) weir.Permit {

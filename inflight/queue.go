@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/servicetime"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -130,22 +131,25 @@ func (l *Limiter) expire() {
 	l.serveLocked(l.now())
 }
 
-// note packs into the note of a permit: the units in flight, 29 bits; whether the request had
-// a deadline, and its priority, of which there are four; and the wait in microseconds, 32
-// bits.
+// note packs into the note of a permit: the units in flight, 19 bits; the route, 10 bits; whether
+// the request had a deadline, and its priority, of which there are four; and the wait in
+// microseconds, 32 bits.
 func note(inflight int, waited time.Duration, r *gate.Request) uint64 {
-	n := min(uint64(inflight), 1<<29-1)<<3 | uint64(min(max(r.Priority, weir.Sheddable), weir.CriticalPlus)-weir.Sheddable)
+	n := min(uint64(inflight), mostNoted)<<13 | uint64(r.Route)<<3 | uint64(min(max(r.Priority, weir.Sheddable), weir.CriticalPlus)-weir.Sheddable)
 	if r.Deadline != 0 {
 		n |= dated
 	}
 	return n<<32 | min(uint64(waited.Microseconds()), math.MaxUint32)
 }
 
-const dated = 1 << 2
+const (
+	dated     = 1 << 2
+	mostNoted = 1<<19 - 1 // units in flight
+)
 
-// plainNote is note for a request of which nothing is known: it was admitted at once.
-func plainNote(inflight int) uint64 {
-	return min(uint64(inflight), 1<<29-1)<<35 | uint64(weir.Critical-weir.Sheddable)<<32
+// plainNote is note for a request of which only the route is known: it was admitted at once.
+func plainNote(inflight, route int) uint64 {
+	return min(uint64(inflight), mostNoted)<<45 | uint64(route)<<35 | uint64(weir.Critical-weir.Sheddable)<<32
 }
 
 func noted(note uint64) (inflight int, waited time.Duration, r gate.Request) {
@@ -154,5 +158,6 @@ func noted(note uint64) (inflight int, waited time.Duration, r gate.Request) {
 	if n&dated != 0 {
 		r.Deadline = 1 // no matter when
 	}
-	return int(n >> 3), time.Duration(note&math.MaxUint32) * time.Microsecond, r
+	r.Route = int(n >> 3 & servicetime.MaxRoutes)
+	return int(n >> 13), time.Duration(note&math.MaxUint32) * time.Microsecond, r
 }

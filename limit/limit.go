@@ -14,6 +14,9 @@ type Sample struct {
 	Inflight   int           // units in flight at Start, its own included
 	N          int           // units that it held. If zero, 1
 	Outcome    weir.Outcome
+	// Cost is how long work of its route takes, relative to all work under the limit, on average.
+	// If zero, 1.
+	Cost float64
 }
 
 // An Algorithm sets a concurrency limit and learns from samples. It is not

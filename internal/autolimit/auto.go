@@ -67,6 +67,25 @@ type Sample struct {
 	Inflight   int
 	N          int
 	Outcome    weir.Outcome
+	Cost       float64
+}
+
+// took is how long the work would have taken if it cost as much as all work does on average. By
+// that, work of different routes tells the same of a queue.
+func (s *Sample) took() time.Duration {
+	if s.Cost > 0 {
+		return time.Duration(float64(s.End-s.Start) / s.Cost)
+	}
+	return s.End - s.Start
+}
+
+// cost is by how much a sample counts: by Little's law, the units in flight are those of dear work
+// for as much longer as it takes.
+func (s *Sample) cost() float64 {
+	if s.Cost > 0 {
+		return s.Cost
+	}
+	return 1
 }
 
 // A Cause is limit.Cause.
@@ -182,7 +201,7 @@ func (a *Auto) observe(s *Sample) Cause {
 		}
 	}
 	if a.trial == raise && !a.starting && s.Start >= a.since && a.failed(s) {
-		if a.late += a.weight(s); a.late > (drops+a.background)*float64(a.need(a.trialled())) {
+		if a.late += a.weight(s) * s.cost(); a.late > (drops+a.background)*float64(a.need(a.trialled())) {
 			return a.refused(s.End)
 		}
 	}
@@ -193,14 +212,14 @@ func (a *Auto) observe(s *Sample) Cause {
 func (a *Auto) measure(s *Sample) Cause {
 	took := a.clipped(s)
 	if s.Outcome == weir.Success {
-		a.recent.Add(took, a.log(s.Inflight))
+		a.recent.Add(took, a.log(s.Inflight), s.cost())
 	}
 	if s.Start >= a.since {
 		a.peak = max(a.peak, s.Inflight)
 	}
 	if a.trial == lower {
 		if s.Outcome == weir.Success && a.current(s) {
-			a.window.Add(took, a.log(s.Inflight))
+			a.window.Add(took, a.log(s.Inflight), s.cost())
 		}
 		return a.drained(s.End)
 	}
@@ -216,7 +235,7 @@ func (a *Auto) measure(s *Sample) Cause {
 	case !used:
 		return a.idle(s.End)
 	case a.current(s):
-		a.window.Add(took, a.log(s.Inflight))
+		a.window.Add(took, a.log(s.Inflight), s.cost())
 		return a.judge(s.End)
 	}
 	return Kept
@@ -237,7 +256,7 @@ func (a *Auto) tells(s *Sample, took time.Duration) bool {
 // clipped is how long a piece of work took, but for outliers: a stream, or a
 // request that is a thousand times as long, says little about the others.
 func (a *Auto) clipped(s *Sample) time.Duration {
-	took := max(s.End-s.Start, 1)
+	took := max(s.took(), 1)
 	if a.seen == smooth {
 		took = max(min(took, clip*a.typical), 1)
 	}

@@ -42,7 +42,7 @@ type failures struct {
 // A round counts the outcomes of the work of one round trip. A failure counts
 // by the share of a success's time that it took.
 type round struct {
-	ended        int
+	ended        float64
 	failed, slow float64
 	blame        elasticity.Blame
 }
@@ -66,12 +66,11 @@ type episode struct {
 // does, and not most of its time passed in the queue. To lower the limit for
 // what the queue did would only make the queue longer.
 func (a *Auto) failed(s *Sample) bool {
-	took := s.End - s.Start
 	switch s.Outcome {
 	case weir.Dropped:
 		return true
 	case outcome.TimedOut, outcome.Late:
-		return took > a.healthy && took > s.Waited && a.current(s)
+		return s.took() > a.healthy && s.End-s.Start > s.Waited && a.current(s)
 	default:
 		return false
 	}
@@ -82,7 +81,7 @@ func (a *Auto) failed(s *Sample) bool {
 func (a *Auto) weight(s *Sample) float64 {
 	switch {
 	case a.typical > 0:
-		return min(1, float64(s.End-s.Start)/float64(a.typical))
+		return min(1, float64(s.took())/float64(a.typical))
 	case s.Outcome == weir.Dropped:
 		return 0
 	}
@@ -96,9 +95,9 @@ func (a *Auto) tally(s *Sample) Cause {
 	}
 	bad := a.count(s)
 	r := &a.round
-	whole := r.ended >= max(a.Limit(), 10)
+	whole := r.ended >= float64(max(a.Limit(), 10))
 	switch {
-	case a.surprising() && (whole || 2*r.bad() >= float64(r.ended)):
+	case a.surprising() && (whole || 2*r.bad() >= r.ended):
 		return a.collapse(s.End)
 	case bad && a.episode.before > 0 && a.acquits():
 		return a.acquit(s.End)
@@ -136,21 +135,21 @@ func (a *Auto) restart(now time.Duration) Cause {
 func (a *Auto) count(s *Sample) (bad bool) {
 	r, took := &a.round, s.End-s.Start
 	weight := 0.0 // of a success
-	r.ended++
+	r.ended += s.cost()
 	if bad = a.failed(s); bad {
 		weight = a.weight(s)
-		r.failed += weight
+		r.failed += weight * s.cost()
 		if weight > 0.5 {
 			a.lasts = max(took, a.lasts-a.lasts/16)
 		}
 	} else if a.cfg.MaxHealthyLatency > 0 && took > a.cfg.MaxHealthyLatency {
-		r.slow++
+		r.slow += s.cost()
 	}
 	x := a.log(s.Inflight)
-	a.blame.Add(s.Inflight, x, bad, weight)
-	r.blame.Add(s.Inflight, x, bad, weight)
+	a.blame.Add(s.Inflight, x, bad, weight, s.cost())
+	r.blame.Add(s.Inflight, x, bad, weight, s.cost())
 	if ep := &a.episode; ep.before > 0 {
-		ep.blame.Add(s.Inflight, x, bad, weight)
+		ep.blame.Add(s.Inflight, x, bad, weight, s.cost())
 		if !bad {
 			ep.good++
 		}
@@ -161,7 +160,7 @@ func (a *Auto) count(s *Sample) (bad bool) {
 // surprising reports whether more has failed in this round than background
 // failures explain.
 func (a *Auto) surprising() bool {
-	bad, n := a.round.bad(), float64(a.round.ended)
+	bad, n := a.round.bad(), a.round.ended
 	p := max(a.background, doubtful)
 	if a.starting { // the background is not known yet
 		p = max(p, untested)
@@ -173,7 +172,7 @@ func (a *Auto) surprising() bool {
 // few samples to tell that from chance: then it goes on.
 func (a *Auto) uncertain() bool {
 	r := &a.round
-	return r.bad() > (a.background+drops)*float64(r.ended) && r.ended < lengthen*max(a.Limit(), 10)
+	return r.bad() > (a.background+drops)*r.ended && r.ended < lengthen*float64(max(a.Limit(), 10))
 }
 
 // collapse lowers the limit by half of the share that failed, at most once for
@@ -183,7 +182,7 @@ func (a *Auto) collapse(now time.Duration) Cause {
 	if a.round.failed == 0 {
 		why = Slow
 	}
-	share, seen := a.round.bad()/float64(a.round.ended), a.round.blame
+	share, seen := a.round.bad()/a.round.ended, a.round.blame
 	a.evidence = a.failing(&seen)
 	a.round, a.recovery = round{}, now
 	a.slower()
@@ -249,7 +248,7 @@ func (a *Auto) acquit(now time.Duration) Cause {
 
 // calm ends a round without a surprise.
 func (a *Auto) calm(now time.Duration) Cause {
-	share := min(a.round.bad()/float64(a.round.ended), untested)
+	share := min(a.round.bad()/a.round.ended, untested)
 	if share > a.background {
 		a.background += (share - a.background) / 16
 	} else {

@@ -15,18 +15,18 @@ type Blame struct {
 const maxSamples = 1600
 
 // Add adds a sample with the logarithm x of its units in flight.
-func (b *Blame) Add(inflight int, x float64, bad bool, weight float64) {
+func (b *Blame) Add(inflight int, x float64, bad bool, weight, cost float64) {
 	if b.n >= maxSamples {
 		b.n, b.bad, b.x, b.xx, b.bx, b.weight = b.n/2, b.bad/2, b.x/2, b.xx/2, b.bx/2, b.weight/2
 	}
-	b.n++
+	b.n += cost
 	b.most = max(b.most, inflight)
-	b.x += x
-	b.xx += x * x
+	b.x += cost * x
+	b.xx += cost * x * x
 	if bad {
-		b.bad++
-		b.weight += weight
-		b.bx += x
+		b.bad += cost
+		b.weight += cost * weight
+		b.bx += cost * x
 	}
 }
 

@@ -10,18 +10,24 @@ import (
 
 // A Window sums up how long work took, and with how much in flight.
 type Window struct {
-	N       int     // samples
-	sum, sq float64 // of the durations in seconds, and of their squares
-	units   float64 // sum of the logarithms of the units in flight
+	N           int     // samples
+	sum, sq     float64 // of the durations in seconds, and of their squares
+	cost, costs float64 // sum of the costs, and of their squares
+	cross       float64 // sum of the products of durations and costs
+	units       float64 // sum of the logarithms of the units in flight
 }
 
-// Add adds work that took d. The logarithm of the units in flight at its start is x.
-func (w *Window) Add(d time.Duration, x float64) {
-	r := d.Seconds()
+// Add adds work of a cost, which would have taken d at a cost of one. The logarithm of the units in
+// flight at its start is x.
+func (w *Window) Add(d time.Duration, x, cost float64) {
+	r := d.Seconds() * cost
 	w.N++
 	w.units += x
 	w.sum += r
 	w.sq += r * r
+	w.cost += cost
+	w.costs += cost * cost
+	w.cross += cost * r
 }
 
 // Merge adds another window. If there are more than most samples, each counts less.
@@ -30,12 +36,18 @@ func (w *Window) Merge(v Window, most int) {
 	w.sum += v.sum
 	w.sq += v.sq
 	w.units += v.units
+	w.cost += v.cost
+	w.costs += v.costs
+	w.cross += v.cross
 	if w.N > most {
 		share := float64(most) / float64(w.N)
 		w.N = most
 		w.sum *= share
 		w.sq *= share
 		w.units *= share
+		w.cost *= share
+		w.costs *= share
+		w.cross *= share
 	}
 }
 
@@ -45,20 +57,21 @@ func (w *Window) Prolong(log float64) {
 	if d := (log - w.Log()) / 2; d > 0 {
 		w.sum *= math.Exp(d)
 		w.sq *= math.Exp(2 * d)
+		w.cross *= math.Exp(d)
 	}
 }
 
-// Mean is the mean duration; 0 if there is none.
+// Mean is the mean duration at a cost of one; 0 if there is none.
 func (w *Window) Mean() time.Duration {
 	if w.N == 0 {
 		return 0
 	}
-	return time.Duration(w.sum / float64(w.N) * float64(time.Second))
+	return time.Duration(w.sum / w.cost * float64(time.Second))
 }
 
 // Log is the logarithm of the mean. Under a full limit the mean is, by Little's law,
 // the limit over the throughput, so changes of the mean show changes of the throughput.
-func (w *Window) Log() float64 { return math.Log(w.sum / float64(w.N)) }
+func (w *Window) Log() float64 { return math.Log(w.sum / w.cost) }
 
 // Inflight is the mean of the logarithm of the units in flight.
 func (w *Window) Inflight() float64 { return w.units / float64(w.N) }
@@ -71,14 +84,20 @@ const (
 	priorFades    = 10
 )
 
-// Variance is the variance of one duration over the mean squared.
+// residual is the sum of the squares by which durations differ from their costs times the mean.
+func (w *Window) residual(mean float64) float64 {
+	return max(w.sq-2*mean*w.cross+mean*mean*w.costs, 0)
+}
+
+// Variance is the variance of one duration over the mean squared. That of different costs does not
+// count: the mean is a ratio of sums (Cochran, Sampling Techniques, chapter 6).
 func (w *Window) Variance() float64 {
 	if w.N == 0 {
 		return priorVariance
 	}
 	n := float64(w.N)
 	prior := priorSamples * math.Exp(-n/priorFades)
-	seen := max(w.sq*n/(w.sum*w.sum)-1, 0)
+	seen := n * w.residual(w.sum/w.cost) / (w.sum * w.sum)
 	return (seen*n + priorVariance*prior) / (n + prior)
 }
 
@@ -91,14 +110,14 @@ func (w *Window) Noise(n, m int) float64 {
 // Most is a duration that little work exceeds: a tenth and three standard
 // deviations above the mean.
 func (w *Window) Most() time.Duration {
-	mean := w.sum / float64(w.N)
-	deviation := math.Sqrt(max(w.sq/float64(w.N)-mean*mean, 0))
+	mean := w.sum / w.cost
+	deviation := math.Sqrt(w.residual(mean) / w.costs)
 	return time.Duration((1.1*mean + 3*deviation) * float64(time.Second))
 }
 
 // Near reports that the means of two windows differ by less than 13 %. It costs no
 // logarithm.
 func (w *Window) Near(v *Window) bool {
-	r := w.sum * float64(v.N) / (v.sum * float64(w.N))
+	r := w.sum * v.cost / (v.sum * w.cost)
 	return 0.88 < r && r < 1.13
 }

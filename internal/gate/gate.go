@@ -29,6 +29,7 @@ type Request struct {
 	Tenant    uint64        // a hash of the tenant; 0 is a tenant like any other
 	Weight    int           // of its tenant, beside the others'. If zero or less, 1
 	Partition int           // its number in Config.Partitions, from 1; any other = none
+	Route     int           // its number, to servicetime.MaxRoutes; 0 is a route like any other
 	Deadline  time.Duration // when its caller leaves, on the gate's clock. If zero, that is not known
 }
 
@@ -119,6 +120,7 @@ type Gate[W any] struct {
 	unreviewed int
 
 	work      servicetime.Estimator
+	costs     servicetime.Costs
 	callers   map[kind]*servicetime.Patience // that have left; of requests without a deadline
 	shortfall codel.Shortfall
 	stats     Stats // Limit and Waiting are filled in on reading

@@ -20,8 +20,8 @@ func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 	return g.Learn(s, r)
 }
 
-// Learn is Leave without the departure. Of r, only the Priority, the Partition and whether
-// there is a Deadline matter. Next follows.
+// Learn is Leave without the departure. Of r, only the Priority, the Partition, the Route and
+// whether there is a Deadline matter. Next follows.
 func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 	d := s.End - s.Start
 	switch s.Outcome {
@@ -36,6 +36,11 @@ func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 			s.Outcome = unwanted(p, s.Waited+d, outcome.Late)
 		}
 	}
+	switch s.Outcome {
+	case weir.Success, outcome.Late:
+		g.costs.Ended(r.Route, d)
+	}
+	s.Cost = g.costs.Of(r.Route)
 	switch s.Outcome {
 	case weir.Success:
 		if p := g.callers[g.kindOf(&r)]; p != nil && r.Deadline == 0 {

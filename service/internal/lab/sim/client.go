@@ -257,7 +257,7 @@ func (s *Sim) request(j *job) gate.Request {
 	cl := &s.clients[j.client]
 	r := gate.Request{
 		N: max(cl.cfg.Units, 1), Priority: weir.Priority(cl.cfg.Priority), Tenant: cl.tenants[j.tenant],
-		Weight: cl.cfg.Weight, Partition: cl.cfg.Partition,
+		Weight: cl.cfg.Weight, Partition: cl.cfg.Partition, Route: int(j.class),
 	}
 	if j.deadline < never && !j.layer.cfg.Guard.Blind {
 		r.Deadline = j.deadline + j.guard.epoch

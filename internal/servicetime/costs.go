@@ -1,0 +1,54 @@
+package servicetime
+
+import "time"
+
+// Costs learns how much longer the work of some routes takes than that of others. Routes have numbers
+// from 1 to MaxRoutes; work without a number is a route of its own. The zero Costs knows nothing.
+type Costs struct {
+	all    cost
+	routes map[int]*cost
+}
+
+// MaxRoutes bounds the numbers of routes, and so the memory of Costs.
+const MaxRoutes = 1<<10 - 1
+
+type cost struct{ n, seconds float64 }
+
+const (
+	costEnough = 3       // work of a route, of which its cost is known
+	costMemory = 1 << 12 // work after which all earlier work counts for half
+)
+
+// Ended learns that work of a route took d.
+func (c *Costs) Ended(route int, d time.Duration) {
+	if c.routes == nil {
+		c.routes = map[int]*cost{}
+	}
+	r := c.routes[route]
+	if r == nil {
+		r = new(cost)
+		c.routes[route] = r
+	}
+	r.add(d)
+	if c.all.add(d); c.all.n >= costMemory {
+		c.all.halve()
+		for route, r := range c.routes {
+			if r.halve(); r.n < 0.5 {
+				delete(c.routes, route)
+			}
+		}
+	}
+}
+
+func (c *cost) add(d time.Duration) { c.n, c.seconds = c.n+1, c.seconds+d.Seconds() }
+
+func (c *cost) halve() { c.n, c.seconds = c.n/2, c.seconds/2 }
+
+// Of returns how long work of a route takes, relative to all work, on average; 1 if that is not known.
+func (c *Costs) Of(route int) float64 {
+	r := c.routes[route]
+	if r == nil || r.n < costEnough || r.seconds <= 0 || len(c.routes) == 1 {
+		return 1
+	}
+	return r.seconds / r.n * c.all.n / c.all.seconds
+}
