@@ -16,7 +16,7 @@ const (
 	untested    = 0.05 // the share of failures that is taken for background without a test
 	doubtful    = 0.02 // the share that is never surprising
 	lengthen    = 8    // lengths of a round that an uncertain one takes at most
-	alarm       = 4    // standard errors that make failures a surprise
+	alarm       = 7    // the logarithm of how unlikely failures are that are a surprise
 
 	blamed   = 1.5  // the elasticity of failures above which load causes them
 	innocent = 0.5  // and below which it does not
@@ -39,12 +39,12 @@ type failures struct {
 	inRow      int               // failures since
 }
 
-// A round counts the outcomes of the work of one round trip. A failure counts
-// by the share of a success's time that it took.
+// A round sums up the costs of the work of one round trip. A failure counts by the share of a
+// success's time that it took.
 type round struct {
-	ended        float64
-	failed, slow float64
-	blame        elasticity.Blame
+	ended, squares float64 // sums of the costs, and of their squares
+	failed, slow   float64
+	blame          elasticity.Blame
 }
 
 func (r *round) bad() float64 { return r.failed + r.slow }
@@ -136,6 +136,7 @@ func (a *Auto) count(s *Sample) (bad bool) {
 	r, took := &a.round, s.End-s.Start
 	weight := 0.0 // of a success
 	r.ended += s.cost()
+	r.squares += s.cost() * s.cost()
 	if bad = a.failed(s); bad {
 		weight = a.weight(s)
 		r.failed += weight * s.cost()
@@ -160,12 +161,25 @@ func (a *Auto) count(s *Sample) (bad bool) {
 // surprising reports whether more has failed in this round than background
 // failures explain.
 func (a *Auto) surprising() bool {
-	bad, n := a.round.bad(), a.round.ended
+	r := &a.round
+	share, n := r.bad()/r.ended, r.ended*r.ended/r.squares // as in elasticity.Window.Variance
 	p := max(a.background, doubtful)
 	if a.starting { // the background is not known yet
 		p = max(p, untested)
 	}
-	return bad >= dropsAtOnce && bad > (a.background+drops)*n && bad-1 > p*n+alarm*math.Sqrt(p*(1-p)*n)
+	return share*n >= dropsAtOnce && share > a.background+drops && n*divergence(share, p) > alarm
+}
+
+// divergence is that of Kullback and Leibler: of n samples, a share that is q or more fails by chance,
+// each with the probability p < q, with a probability of exp(-n·divergence) at most (Chernoff, 1952). A
+// normal distribution would call a few failures in a row impossible, of which there are some each
+// minute at a high rate.
+func divergence(q, p float64) float64 {
+	d := q * math.Log(q/p)
+	if q < 1 {
+		d += (1 - q) * math.Log((1-q)/(1-p))
+	}
+	return d
 }
 
 // uncertain reports whether a round has more failures than are tolerated, but too

@@ -95,10 +95,10 @@ func (w *Window) Variance() float64 {
 	if w.N == 0 {
 		return priorVariance
 	}
-	n := float64(w.N)
+	n := w.cost * w.cost / w.costs // samples of one cost that tell as much (Kish, Survey Sampling, 1965)
 	prior := priorSamples * math.Exp(-n/priorFades)
 	seen := n * w.residual(w.sum/w.cost) / (w.sum * w.sum)
-	return (seen*n + priorVariance*prior) / (n + prior)
+	return (seen*n + priorVariance*prior) / (n + prior) * float64(w.N) / n
 }
 
 // Noise is the standard error of the difference of the logarithms of two means

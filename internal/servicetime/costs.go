@@ -3,7 +3,9 @@ package servicetime
 import "time"
 
 // Costs learns how much longer the work of some routes takes than that of others. Routes have numbers
-// from 1 to MaxRoutes; work without a number is a route of its own. The zero Costs knows nothing.
+// from 1 to MaxRoutes; work without a number is a route of its own. A route of streams, or of long
+// polls, tells nothing of the others: what takes more than costMost times the mean counts as so much.
+// The zero Costs knows nothing.
 type Costs struct {
 	all    cost
 	routes map[int]*cost
@@ -17,6 +19,7 @@ type cost struct{ n, seconds float64 }
 const (
 	costEnough = 3       // work of a route, of which its cost is known
 	costMemory = 1 << 12 // work after which all earlier work counts for half
+	costMost   = 32      // times the mean
 )
 
 // Ended learns that work of a route took d.
@@ -30,6 +33,9 @@ func (c *Costs) Ended(route int, d time.Duration) {
 		c.routes[route] = r
 	}
 	r.add(d)
+	if c.all.n >= costEnough {
+		d = min(d, time.Duration(costMost*c.all.seconds/c.all.n*float64(time.Second)))
+	}
 	if c.all.add(d); c.all.n >= costMemory {
 		c.all.halve()
 		for route, r := range c.routes {
@@ -44,11 +50,15 @@ func (c *cost) add(d time.Duration) { c.n, c.seconds = c.n+1, c.seconds+d.Second
 
 func (c *cost) halve() { c.n, c.seconds = c.n/2, c.seconds/2 }
 
-// Of returns how long work of a route takes, relative to all work, on average; 1 if that is not known.
+// Of returns how long work of a route takes, relative to all work, on average; 1 if that is not known, or
+// more than costMost.
 func (c *Costs) Of(route int) float64 {
 	r := c.routes[route]
 	if r == nil || r.n < costEnough || r.seconds <= 0 || len(c.routes) == 1 {
 		return 1
 	}
-	return r.seconds / r.n * c.all.n / c.all.seconds
+	if of := r.seconds / r.n * c.all.n / c.all.seconds; of <= costMost {
+		return of
+	}
+	return 1
 }
