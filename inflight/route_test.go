@@ -1,0 +1,67 @@
+package inflight_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+// A costBook is a fixed limit that keeps the cost of the last work of each duration.
+type costBook struct {
+	limit.Algorithm
+	of map[time.Duration]float64
+}
+
+func (b costBook) Observe(s limit.Sample) limit.Cause {
+	b.of[s.End-s.Start] = s.Cost
+	return limit.Kept
+}
+
+func (b costBook) Sparse() bool { return false }
+
+// An algorithm is told how long work of a route takes, relative to all, whether it was admitted at
+// once or waited, and not if no request names its route.
+func TestRoutes(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		units       int
+		cheap, dear string
+		want        [2]float64
+	}{
+		{"at once", 9, "GET /a", "GET /b", [2]float64{0.5, 1.5}},
+		{"after a wait", 1, "GET /a", "GET /b", [2]float64{0.5, 1.5}},
+		{"without routes", 9, "", "", [2]float64{1, 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				book := costBook{limit.Fixed(tt.units), map[time.Duration]float64{}}
+				l := newLimiter(t, inflight.Config{Algorithm: book})
+				work := func(route string, d time.Duration) {
+					p, err := l.Acquire(weir.WithClass(context.Background(), weir.Class{Route: route}), 1)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(d)
+					p.Release(weir.Success)
+				}
+				for range 20 {
+					go work(tt.cheap, 10*time.Millisecond)
+					go work(tt.dear, 30*time.Millisecond)
+					time.Sleep(time.Second)
+				}
+				synctest.Wait()
+				cheap, dear := book.of[10*time.Millisecond], book.of[30*time.Millisecond]
+				if math.Abs(cheap-tt.want[0]) > 0.05 || math.Abs(dear-tt.want[1]) > 0.05 {
+					t.Errorf("costs %.2f and %.2f: want %v", cheap, dear, tt.want)
+				}
+			})
+		})
+	}
+}
