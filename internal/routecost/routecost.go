@@ -1,5 +1,5 @@
-// Package routecost finds the routes of a service whose requests take much longer than the
-// others, from the paths of requests and the times that they took. It needs no list of routes.
+// Package routecost tells routes of a service by the paths of requests, and finds the routes whose
+// requests take much longer than the others. It needs no list of routes.
 //
 // Elements of paths that look like identifiers become wildcards, and so do elements of
 // which there are too many: /users/4711/orders is the route GET /users/{id}/orders.
@@ -18,12 +18,13 @@ const MaxRoutes = 8
 
 const (
 	maxElements = 8    // of a path; what follows is one wildcard
+	maxElement  = 32   // bytes of an element that is no wildcard
 	maxLiterals = 16   // elements in one place of a path; the others are one wildcard
 	maxNodes    = 1024 // of a Table, which is the bound of its memory
 
 	enough   = 32                     // requests of a route, and of the others, of which a mean is known
 	heavy    = 0.1                    // the least share of the time of all requests that a dear route takes
-	dear     = 2                      // times the mean of the others that its requests take
+	dear     = 5                      // times the mean of the others that its requests take
 	interval = 100 * time.Millisecond // between two comparisons
 	memory   = 1 << 12                // requests after which the earlier ones count for half
 )
@@ -56,7 +57,7 @@ type node struct {
 
 // Add counts a request of a method and a path that took a time, and ended now. Now and then, it
 // returns the pattern of a route, as http.ServeMux has them, whose requests are dear: they take
-// twice as long as all others on average, or longer, and a tenth of the time of all. The Table
+// five times as long as all others on average, or longer, and a tenth of the time of all. The Table
 // forgets such a route: the caller handles its requests apart. Otherwise, the pattern is empty.
 // A call that meets another one counts nothing.
 func (t *Table) Add(now time.Duration, method, path string, took time.Duration) (pattern string) {
@@ -146,7 +147,7 @@ func variable(element string) bool {
 			return true
 		}
 	}
-	return digits >= 3 || digits > 0 && digits == len(element) || len(element) > 32
+	return digits >= 3 || digits > 0 && digits == len(element) || len(element) > maxElement
 }
 
 // dearest returns the pattern of the dear route that takes the most time.
