@@ -11,12 +11,13 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Admission allocates nothing where there are no rules, and one context where
-// there are. A refusal is shared.
+// Admission allocates nothing where there are no rules, and one context where there are. One limit
+// for all methods costs another one, which has the route. A refusal is shared.
 func TestAllocs(t *testing.T) {
 	ctx := served(t.Context())
 	info := &grpc.UnaryServerInfo{FullMethod: emptyCall}
 	next := func(context.Context, any) (any, error) { return nil, nil }
+	refused := refuse{weir.Reject(weir.OverLimit, 0)}
 	for _, tt := range []struct {
 		name string
 		cfg  grpclimit.Config
@@ -24,7 +25,9 @@ func TestAllocs(t *testing.T) {
 	}{
 		{"auto", grpclimit.Config{PerClass: grpclimit.Auto}, 0},
 		{"a rule", grpclimit.Config{Rules: []grpclimit.Rule{perClient(t)}}, 1},
-		{"refused", grpclimit.Config{Limiter: refuse{weir.Reject(weir.OverLimit, 0)}}, 0},
+		{"one limit", grpclimit.Config{Limiter: grpclimit.Auto("")}, 1},
+		{"refused", grpclimit.Config{PerClass: func(string) weir.Limiter { return refused }}, 0},
+		{"refused by one limit", grpclimit.Config{Limiter: refused}, 1},
 	} {
 		unary := interceptor(t, tt.cfg).Unary()
 		for range 2000 { // the shared ones are made

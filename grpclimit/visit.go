@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -26,7 +27,8 @@ func (i *Interceptor) enter(r Request, stream bool) (*visit, context.Context, er
 	}
 	v := i.visits.Get().(*visit)
 	v.from, v.handle, v.outcome = i, nil, weir.Ignored // for a handler that panics
-	if err := i.door.Enter(r.Context, r, i.class(r, stream), &v.Visit); err != nil {
+	class := i.class(r, stream)
+	if err := i.door.Enter(i.routed(r, class), r, class, &v.Visit); err != nil {
 		err = i.refuse(r.Context, v.Refuser(), err)
 		v.Visit = admission.Visit[Request]{} // the message may be large
 		i.visits.Put(v)
@@ -60,6 +62,17 @@ func (i *Interceptor) class(r Request, stream bool) string {
 		return Streams
 	}
 	return r.Method
+}
+
+// routed returns the context in which a call asks its limits. It has the route of the call if one
+// limit has the calls of all classes, unless an outer interceptor has set a route.
+func (i *Interceptor) routed(r Request, class string) context.Context {
+	c := weir.ClassOf(r.Context)
+	if i.cfg.Limiter == nil || c.Route != "" {
+		return r.Context
+	}
+	c.Route = cmp.Or(class, r.Method)
+	return weir.WithClass(r.Context, c)
 }
 
 // refuse returns the error for a refused call. The rule is the index of the one

@@ -33,6 +33,7 @@ func TestAllocations(t *testing.T) {
 	} {
 		h := middleware(t, cfg).Handler(http.HandlerFunc(nothing))
 		w, r := &blank{http.Header{}}, testrig.Request("GET", "/static/a")
+		r.Pattern = "GET /static/a"
 		if n := testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}

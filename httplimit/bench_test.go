@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/keyed"
@@ -57,7 +58,9 @@ func cases(tb testing.TB) []struct {
 		{"rule without fields", Config{Rules: []Rule{perAddress(tb, plenty)}, Fields: FieldsNone}, 0},
 		{"rule", Config{Rules: []Rule{perAddress(tb, plenty)}}, 3},
 		{"rule and auto", Config{Rules: []Rule{perAddress(tb, plenty)}, PerClass: Auto}, 3},
-		{"refused by a limit", Config{Limiter: none}, 0},
+		{"auto for all", Config{Limiter: Auto("")}, 1},
+		{"refused by a limit", Config{PerClass: func(string) weir.Limiter { return none }}, 0},
+		{"refused by a limit for all", Config{Limiter: none}, 1},
 		{"refused by a rule without fields", Config{Rules: []Rule{perAddress(tb, nothing)}, Fields: FieldsNone}, 0},
 		{"refused by a rule", Config{Rules: []Rule{perAddress(tb, nothing)}}, 3},
 	}

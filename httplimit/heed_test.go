@@ -60,8 +60,8 @@ func TestHeadersThatAreNotConfigured(t *testing.T) {
 		}
 	})
 	s.get(200, "/", ": sheddable", "Criticality: sheddable", "Deadline: 1", "X-Deadline: 1")
-	if v.Asked()[0] != (weir.Class{}) {
-		t.Errorf("%+v", v.Asked()[0])
+	if got := v.Asked()[0]; got != (weir.Class{Route: "/"}) {
+		t.Errorf("%+v", got)
 	}
 }
 

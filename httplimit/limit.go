@@ -71,6 +71,7 @@ import (
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/internal/routecost"
 )
 
 // Auto returns a limiter with the defaults of package inflight: it finds by itself how
@@ -188,7 +189,8 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 			v.dropBody(l)
 		}
 	}()
-	if err := l.door.Ask(r.Context(), r, l.class(r), &v.Visit); err != nil {
+	class := l.class(r)
+	if err := l.door.Ask(r.Context(), r, class, &v.Visit); err != nil {
 		return r, err
 	}
 	if l.learns(r) && v.Class() == "" {
@@ -201,7 +203,7 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 			return r, err
 		}
 	}
-	err := v.Admit(r.Context())
+	err := v.Admit(l.routed(r, class, v))
 	admitted = err == nil
 	return r, err
 }
@@ -217,14 +219,41 @@ func (l *limited) class(r *http.Request) string {
 	case !l.classify:
 		return ""
 	}
-	class := r.Pattern
-	if l.mux != nil && several(class) {
-		class = cmp.Or(find(l.mux, r), class)
+	return l.pattern(r)
+}
+
+// pattern returns the pattern of a request, as far as it is known.
+func (l *limited) pattern(r *http.Request) string {
+	pattern := r.Pattern
+	if l.mux != nil && routecost.Several(pattern) {
+		pattern = cmp.Or(find(l.mux, r), pattern)
 	}
-	if several(class) {
-		class = cmp.Or(l.routes.of(r), class)
+	if routecost.Several(pattern) {
+		pattern = cmp.Or(l.routes.of(r), pattern)
 	}
-	return class
+	return pattern
+}
+
+// routed returns the context in which a request asks its limit. It has the route of the request if
+// the limit has requests of several ones, unless an outer handler has set a route.
+func (l *limited) routed(r *http.Request, class string, v *visit) context.Context {
+	ctx, route := r.Context(), class
+	switch {
+	case !v.Limited():
+		return ctx
+	case l.cfg.Limiter != nil && l.cfg.Class == nil:
+		route = l.pattern(r)
+	case l.cfg.Limiter == nil && !routecost.Several(class) && v.Class() == class:
+		return ctx
+	}
+	c := weir.ClassOf(ctx)
+	if c.Route != "" {
+		return ctx
+	}
+	if c.Route = route; routecost.Several(route) {
+		c.Route = routecost.Shape(r.Method, r.URL.Path)
+	}
+	return weir.WithClass(ctx, c)
 }
 
 // find returns the pattern that a request matches in a mux, or in a mux that this passes it to.

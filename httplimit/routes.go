@@ -79,12 +79,6 @@ func handle(mux *http.ServeMux, pattern string) (ok bool) {
 // silent reports whether no handler tells routes.
 func (rs *routing) silent() bool { return !rs.told.Load() && rs.unknown.Load() >= asks }
 
-// several reports whether a class may have several routes: that of all whose route is not known,
-// and that of a pattern for all paths below one.
-func several(class string) bool {
-	return class == "" || strings.HasSuffix(class, "/") || strings.HasSuffix(class, "...}")
-}
-
 // compare takes in how long a request of a class of several routes took. If it has found a dear
 // route, of this request or of others, it returns its pattern.
 func (rs *routing) compare(r *http.Request, began time.Duration) (pattern string) {

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/observe"
+	"github.com/weir-go/weir/internal/routecost"
 	"github.com/weir-go/weir/shape"
 )
 
@@ -64,7 +65,7 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 		r = v.ask(r)
 	}
 	var began time.Duration
-	compares := l.classify && several(v.Class())
+	compares := l.classify && routecost.Several(v.Class())
 	if compares {
 		began = time.Since(l.routes.epoch)
 	}
@@ -81,7 +82,7 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 			v.Reclass(pattern)
 		}
 	}
-	if compares && several(v.Class()) && took(o.Status) {
+	if compares && routecost.Several(v.Class()) && took(o.Status) {
 		if pattern := l.routes.compare(original, began); pattern != "" && (l.door.Limits(pattern) || !v.Limited()) {
 			l.routes.split(pattern)
 		}

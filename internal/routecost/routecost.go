@@ -18,12 +18,13 @@ const MaxRoutes = 8
 
 const (
 	maxElements = 8    // of a path; what follows is one wildcard
+	maxElement  = 32   // bytes of an element that is no wildcard
 	maxLiterals = 16   // elements in one place of a path; the others are one wildcard
 	maxNodes    = 1024 // of a Table, which is the bound of its memory
 
 	enough   = 32                     // requests of a route, and of the others, of which a mean is known
 	heavy    = 0.1                    // the least share of the time of all requests that a dear route takes
-	dear     = 2                      // times the mean of the others that its requests take
+	dear     = 5                      // times the mean of the others that its requests take
 	interval = 100 * time.Millisecond // between two comparisons
 	memory   = 1 << 12                // requests after which the earlier ones count for half
 )
@@ -146,7 +147,7 @@ func variable(element string) bool {
 			return true
 		}
 	}
-	return digits >= 3 || digits > 0 && digits == len(element) || len(element) > 32
+	return digits >= 3 || digits > 0 && digits == len(element) || len(element) > maxElement
 }
 
 // dearest returns the pattern of the dear route that takes the most time.

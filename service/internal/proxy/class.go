@@ -22,6 +22,7 @@ type class struct {
 	name     string
 	rule     *proxyrule.Class // nil: none in the file
 	own      bool             // the limiter is not shared from the class default
+	mixed    bool             // the limiter, or the total, has requests of several routes
 	limiter  *limiter
 	total    *limiter // of all classes; nil: none
 	shadow   bool

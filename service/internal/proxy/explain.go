@@ -61,7 +61,7 @@ func (p *Proxy) Explain(r *http.Request) Explanation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()
-	c := pl.classify(r)
+	c, _ := pl.classify(r)
 	x := Explanation{
 		Explanation: pl.rules.Explain(r), LimitOf: c.limiter.name, State: c.limiter.report(), Pressure: pl.pressure(), Rules: []ExplainedRule{},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/internal/routecost"
 	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -138,6 +139,7 @@ func (b *builder) addClass(name string, rule *proxyrule.Class, of *limiter) (err
 	cfg := &b.proxy.cfg
 	c := &class{
 		name: name, rule: rule, own: of.name == name, limiter: of, total: b.total, guard: b.guard, counts: new(counts), maxBody: cmp.Or(cfg.MaxBody, -1),
+		mixed:  b.total != nil || of.name == proxyrule.DefaultClass || len(rule.Routes) != 1 || routecost.Several(rule.Routes[0]),
 		shadow: b.shadow || rule.Mode == proxyrule.Shadow, priority: weir.Priority(rule.Priority), timeout: cfg.Timeout,
 	}
 	b.classes = append(b.classes, c)

@@ -6,16 +6,26 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/internal/routecost"
 )
 
-// A visit is a request on its way through a plan.
+// A visit is a request on its way through a plan, and the context of the request.
 type visit struct {
-	plan    *plan
-	class   *class
-	decided bool // the rules have admitted the request
+	context.Context // nil if the rules do not decide about the request
+	plan            *plan
+	class           *class
+	route           string // empty if the limits of the class have requests of one route
+	decided         bool   // the rules have admitted the request
 }
 
 type visitKey struct{}
+
+func (v *visit) Value(key any) any {
+	if key == (visitKey{}) {
+		return v
+	}
+	return v.Context.Value(key)
+}
 
 func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*visit) }
 
@@ -25,18 +35,31 @@ func (p *Proxy) visit(r *http.Request) *visit {
 		pl := p.plan.Load()
 		pl.deciding.Add(1)
 		if p.plan.Load() == pl { // otherwise, its counts may have been collected already
-			return &visit{plan: pl, class: pl.classify(r)}
+			c, pattern := pl.classify(r)
+			return &visit{plan: pl, class: c, route: c.route(r, pattern)}
 		}
 		pl.deciding.Add(-1)
 	}
 }
 
-// classify returns the class of a request.
-func (pl *plan) classify(r *http.Request) *class {
+// classify returns the class of a request, and the pattern that it has matched; an empty one in
+// the class default.
+func (pl *plan) classify(r *http.Request) (c *class, pattern string) {
 	if pattern, ok := pl.routes.Match(r); ok {
-		return pl.classes[pl.classOf[pattern]]
+		return pl.classes[pl.classOf[pattern]], pattern
 	}
-	return pl.other
+	return pl.other, ""
+}
+
+// route returns the route of a request that has matched a pattern of the class.
+func (c *class) route(r *http.Request, pattern string) string {
+	switch {
+	case !c.mixed:
+		return ""
+	case routecost.Several(pattern):
+		return routecost.Shape(r.Method, r.URL.Path)
+	}
+	return pattern
 }
 
 // end ends the visit. If the rules have not admitted the request, they have denied it, or
@@ -64,8 +87,9 @@ func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request) {
 	c, reader := v.class, v.plan.reader
 	p.all.requests.Add(1)
 	c.counts.requests.Add(1)
-	ctx := context.WithValue(r.Context(), visitKey{}, v)
-	class := weir.Class{Priority: reader.Priority(r, c.priority), Tenant: reader.Tenant(r)}
+	v.Context = r.Context()
+	var ctx context.Context = v
+	class := weir.Class{Priority: reader.Priority(r, c.priority), Tenant: reader.Tenant(r), Route: v.route}
 	if class != (weir.Class{}) {
 		ctx = weir.WithClass(ctx, class)
 	}
