@@ -65,8 +65,9 @@ type Config struct {
 	// order. If one of them, or the concurrency limit after them, refuses a call, the others get
 	// back what they gave.
 	Rules []Rule
-	// Limiter is a concurrency limit for all classes. Each call takes a unit. If nil,
-	// there is none.
+	// Limiter is a concurrency limit for all classes. Each call takes a unit. The
+	// limiter is told the route of each call (weir.Class), which is its class, or its
+	// method without one. If nil, there is none.
 	Limiter weir.Limiter
 	// PerClass returns the concurrency limit of a class when its first call comes,
 	// for example Auto. A stream holds a unit from its start to its end. If PerClass

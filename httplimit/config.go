@@ -19,8 +19,9 @@ type Config struct {
 	// in order. If one of them, or the concurrency limit after them, refuses a request, the others
 	// get back what they gave. If empty, there is none.
 	Rules []Rule
-	// Limiter is a concurrency limit for all classes. Each request takes a unit. If
-	// nil, there is none.
+	// Limiter is a concurrency limit for all classes. Each request takes a unit. The
+	// limiter is told the route of each request (weir.Class), which is its class, or
+	// the pattern of its route, or the shape of its path. If nil, there is none.
 	Limiter weir.Limiter
 	// PerClass returns the concurrency limit of a class when its first request
 	// comes, for example Auto, also behind a pressure.Guard, or an inflight.Limiter with
@@ -36,8 +37,8 @@ type Config struct {
 	// Route): the first request of a route has the limit of the class "", and is
 	// counted in its own. In a class of several routes, that is "" if no handler tells
 	// them, and one with a pattern such as "/v1/", dear routes are found by their paths:
-	// requests that take at least twice as long as the others, and a tenth of the time
-	// of all, become a class with a pattern such as "GET /v1/users/{id}", eight at
+	// requests that take at least five times as long as the others, and a tenth of the
+	// time of all, become a class with a pattern such as "GET /v1/users/{id}", eight at
 	// most, if PerClass has a limit for it. Classes beyond the first 1000 share one.
 	Class func(r *http.Request) string
 	// Units returns how many units of its limit a request takes, >= 0. If nil, one.

@@ -1,5 +1,5 @@
-// Package routecost finds the routes of a service whose requests take much longer than the
-// others, from the paths of requests and the times that they took. It needs no list of routes.
+// Package routecost tells routes of a service by the paths of requests, and finds the routes whose
+// requests take much longer than the others. It needs no list of routes.
 //
 // Elements of paths that look like identifiers become wildcards, and so do elements of
 // which there are too many: /users/4711/orders is the route GET /users/{id}/orders.
@@ -57,7 +57,7 @@ type node struct {
 
 // Add counts a request of a method and a path that took a time, and ended now. Now and then, it
 // returns the pattern of a route, as http.ServeMux has them, whose requests are dear: they take
-// twice as long as all others on average, or longer, and a tenth of the time of all. The Table
+// five times as long as all others on average, or longer, and a tenth of the time of all. The Table
 // forgets such a route: the caller handles its requests apart. Otherwise, the pattern is empty.
 // A call that meets another one counts nothing.
 func (t *Table) Add(now time.Duration, method, path string, took time.Duration) (pattern string) {

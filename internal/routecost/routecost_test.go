@@ -39,6 +39,8 @@ func TestDear(t *testing.T) {
 	}{
 		"one route":              {map[string]time.Duration{"/a": 50 * ms}, nil},
 		"alike":                  {map[string]time.Duration{"/a": 50 * ms, "/b": 60 * ms, "/c": 30 * ms}, nil},
+		"four times as long":     {map[string]time.Duration{"/a": 50 * ms, "/b": 200 * ms}, nil},
+		"a long poll":            {map[string]time.Duration{"/a": 20 * ms, "/poll": 3000 * ms}, []string{"GET /poll"}},
 		"a dear one":             {map[string]time.Duration{"/a": 50 * ms, "/b": 500 * ms}, []string{"GET /b"}},
 		"the dearest first":      {map[string]time.Duration{"/a": ms, "/b": 40 * ms, "/c": 200 * ms}, []string{"GET /c", "GET /b"}},
 		"identifiers":            {map[string]time.Duration{"/a": ms, "/users/@": 40 * ms}, []string{"GET /users/{id}"}},

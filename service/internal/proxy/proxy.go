@@ -72,8 +72,8 @@ type Config struct {
 	// SlowStart is the Idle time of a slow start (limit.NewSlowStart): after one to two times
 	// this time without use, the limit begins at a tenth, as at first. If zero, it does not.
 	SlowStart time.Duration
-	// SplitRoutes gives routes limits of their own whose requests take at least twice as long
-	// as the others of the class default, and a tenth of the time of all: eight at most. They
+	// SplitRoutes gives routes limits of their own whose requests take at least five times as
+	// long as the others of the class default, and a tenth of the time of all: eight at most. They
 	// are found by paths (package routecost). It applies while that class has an automatic
 	// limit without a Max below 10,000, and no cache.
 	SplitRoutes bool

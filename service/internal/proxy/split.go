@@ -15,7 +15,7 @@ const (
 )
 
 // A split finds the dear routes of the class default, and makes each a class with a limit of
-// its own: under one limit, the cheap requests hide what the dear ones suffer.
+// its own: one limit refuses as much of the cheap requests as of the dear ones.
 type split struct {
 	costs  routecost.Table
 	on     atomic.Bool
