@@ -1,6 +1,10 @@
 package weir
 
-import "context"
+import (
+	"context"
+
+	"github.com/weir-go/weir/internal/classkey"
+)
 
 // A Priority is the importance of work: higher priorities go first, and lower
 // ones are shed first. The zero Priority is Critical, that of ordinary work.
@@ -24,8 +28,6 @@ type Class struct {
 	Route     string // a limit that finds itself compares how long work takes with other work of its route
 }
 
-type classKey struct{}
-
 // A classContext is a context with a Class, in one allocation.
 type classContext struct {
 	context.Context
@@ -33,16 +35,16 @@ type classContext struct {
 }
 
 func (c *classContext) Value(key any) any {
-	if key == (classKey{}) {
-		return c
+	if key == (classkey.Key{}) {
+		return &c.class
 	}
 	return c.Context.Value(key)
 }
 
 // ClassOf returns the Class in ctx, the zero Class if there is none.
 func ClassOf(ctx context.Context) Class {
-	if c, ok := ctx.Value(classKey{}).(*classContext); ok {
-		return c.class
+	if c, ok := ctx.Value(classkey.Key{}).(*Class); ok {
+		return *c
 	}
 	return Class{}
 }

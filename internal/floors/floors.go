@@ -39,7 +39,7 @@ var packages = map[string]floor{
 	"gcra": pure, "internal/window": pure, "internal/leaf": pure, "internal/leafset": shells, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/shedder": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure, "internal/rendezvous": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure, "service/internal/lab/table": words,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
-	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/prefetch": words, "internal/heap": words, "internal/outcome": words, "internal/neterr": words, "internal/retrystep": words, "internal/waitq": shells, "internal/siphash": shells, "internal/slot": shells, "internal/sketch": pure, "internal/stripe": shells, "internal/topk": shells, "internal/routecost": shells,
+	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/prefetch": words, "internal/heap": words, "internal/outcome": words, "internal/neterr": words, "internal/retrystep": words, "internal/classkey": words, "internal/waitq": shells, "internal/siphash": shells, "internal/slot": shells, "internal/sketch": pure, "internal/stripe": shells, "internal/topk": shells, "internal/routecost": shells,
 	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges, "pressure": edges,
 	"internal/admission": edges, "internal/caller": edges, "internal/httpheader": edges, "internal/loadsign": edges, "internal/longlived": edges, "internal/measure": edges,
 	"internal/observe": edges, "internal/pipenet": edges, "internal/problem": edges,
@@ -64,7 +64,7 @@ var packages = map[string]floor{
 var sideways = map[string][]string{
 	"internal/gate":                 {"limit", "internal/codel", "internal/servicetime"},
 	"internal/outcome":              {""},
-	"":                              {"internal/neterr", "internal/retrystep"},
+	"":                              {"internal/classkey", "internal/neterr", "internal/retrystep"},
 	"limit":                         {"internal/autolimit"},
 	"internal/autolimit":            {"internal/elasticity"},
 	"cache":                         {"flight", "internal/sketch", "internal/stripe"},

@@ -1,17 +1,14 @@
 package routecost
 
-import (
-	"net/http"
-	"strings"
-)
+import "strings"
 
-// Shape returns a name for the route of a request: its path, in which elements that look like
-// identifiers are wildcards, and so is what follows the eighth element. The method precedes the
-// path, unless it is GET. A GET of a path without wildcards allocates nothing, and any other request
-// allocates once.
+// Shape returns a name for the route of a request: its path, with wildcards instead of elements that
+// look like identifiers. Another wildcard stands for all that follows the eighth element. The method
+// precedes the path, unless it is GET. A GET of a path without wildcards allocates nothing, and any
+// other request allocates once.
 func Shape(method, path string) string {
 	var room [(1 + maxElements) * (1 + maxElement)]byte
-	shape, plain := room[:0], method == http.MethodGet
+	shape, plain := room[:0], method == "GET"
 	if !plain {
 		shape = append(append(shape, shapeOf(method)...), ' ')
 	}

@@ -35,7 +35,7 @@ func (b *builder) cache(rule *proxyrule.Cache, before *class) (*cached, error) {
 	if err != nil {
 		return nil, err
 	}
-	fill := func(w http.ResponseWriter, r *http.Request) { b.proxy.limited(r.Context(), w, r, visitOf(r).class) }
+	fill := func(w http.ResponseWriter, r *http.Request) { b.proxy.limited(w, r, visitOf(r).class, "") }
 	return &cached{identity, c, c.Handler(http.HandlerFunc(fill))}, nil
 }
 

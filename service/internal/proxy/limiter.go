@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/classkey"
 	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -153,6 +155,36 @@ func (ps *permits) Report(o weir.Outcome) {
 func (ps *permits) Use(n int) {
 	ps.total.Use(n)
 	ps.class.Use(n)
+}
+
+// A routed is the context in which a request of a route asks the limits. They do not keep it, so it is
+// reused.
+type routed struct {
+	context.Context
+	class weir.Class
+}
+
+func (c *routed) Value(key any) any {
+	if key == (classkey.Key{}) {
+		return &c.class
+	}
+	return c.Context.Value(key)
+}
+
+var routedPool = sync.Pool{New: func() any { return new(routed) }}
+
+// acquireFor is acquire for a request of a route, unless that is empty.
+func (c *class) acquireFor(ctx context.Context, route string, ps *permits) error {
+	if route == "" {
+		return c.acquire(ctx, ps)
+	}
+	in := routedPool.Get().(*routed)
+	in.Context, in.class = ctx, weir.ClassOf(ctx)
+	in.class.Route = route
+	err := c.acquire(in, ps)
+	*in = routed{}
+	routedPool.Put(in)
+	return err
 }
 
 // acquire waits for the units of a request.

@@ -41,7 +41,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
@@ -251,8 +250,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuseBody(w, r, pl.other)
 		return
 	}
-	ctx := weir.WithClass(r.Context(), weir.Class{Route: pl.other.route(r, "")})
-	p.limited(ctx, w, r, pl.other)
+	p.limited(w, r, pl.other, pl.other.route(r, ""))
 }
 
 // now returns the present instant. It costs half as much as time.Now.

@@ -131,7 +131,7 @@ func (p *Proxy) decided(w http.ResponseWriter, r *http.Request) {
 		v.class.cache.serve(w, r)
 		return
 	}
-	p.limited(r.Context(), w, r, v.class)
+	p.limited(w, r, v.class, "") // its context has the route
 }
 
 // decide ends the part of the visit that the plan counts.
@@ -140,9 +140,9 @@ func (v *visit) decide() {
 	v.plan.deciding.Add(-1)
 }
 
-// limited sends a request to the origin within the limit of its class, which it asks in the context
-// ctx, or refuses it.
-func (p *Proxy) limited(ctx context.Context, w http.ResponseWriter, r *http.Request, c *class) {
+// limited sends a request to the origin within the limit of its class, or refuses it. The route is
+// empty if the context of the request has it.
+func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class, route string) {
 	if !p.spare(w, r, c) {
 		return
 	}
@@ -156,7 +156,7 @@ func (p *Proxy) limited(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}
 	arrived := p.now()
 	var ps permits
-	if err := c.acquire(ctx, &ps); err != nil {
+	if err := c.acquireFor(r.Context(), route, &ps); err != nil {
 		p.refuse(w, r, c, err)
 		return
 	}
