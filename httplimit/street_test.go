@@ -27,6 +27,7 @@ type street struct {
 	tries    int           // of a client, at once after a failure
 	goesOn   bool          // the work goes on after its client has left
 	hidden   bool          // a handler is in between, and no handler tells the route
+	one      bool          // there is one limit for all routes
 }
 
 type route struct {
@@ -50,7 +51,11 @@ func (s *street) play(t *testing.T, perClass func(string) weir.Limiter) (calls [
 	t.Helper()
 	counts := make([]atomic.Int64, len(s.routes))
 	synctest.Test(t, func(t *testing.T) {
-		m, err := httplimit.New(httplimit.Config{PerClass: perClass})
+		cfg := httplimit.Config{PerClass: perClass}
+		if s.one {
+			cfg = httplimit.Config{Limiter: perClass("")}
+		}
+		m, err := httplimit.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,5 +187,24 @@ func TestStreet(t *testing.T) {
 		"one route, 300 ms, the work goes on": {routes: []route{{"/two", 300, 2}}, patience: 300 * time.Millisecond, tries: 1, goesOn: true},
 	} {
 		t.Run(name, func(t *testing.T) { s.check(t, 8, 12) })
+	}
+}
+
+// One limit for all routes bears what they can do together, and each route gets its part of that.
+func TestStreetOfOneLimit(t *testing.T) {
+	for name, s := range map[string]street{
+		"a second":                                {patience: time.Second, tries: 1},
+		"half a second":                           {patience: time.Second / 2, tries: 1},
+		"half a second, three tries, hidden":      {patience: time.Second / 2, tries: 3, hidden: true},
+		"a second, three tries, the work goes on": {patience: time.Second, tries: 3, goesOn: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.routes, s.one = three, true
+			calls, queries := s.play(t, httplimit.Auto)
+			t.Logf("%.0f queries/s, calls %.3g/s", queries, calls)
+			if queries < 235 || calls[2] < 20 {
+				t.Errorf("%.0f queries/s, calls %.3g/s: want 235 of 250, and 20 calls of /heavy", queries, calls)
+			}
+		})
 	}
 }

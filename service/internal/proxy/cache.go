@@ -35,7 +35,10 @@ func (b *builder) cache(rule *proxyrule.Cache, before *class) (*cached, error) {
 	if err != nil {
 		return nil, err
 	}
-	fill := func(w http.ResponseWriter, r *http.Request) { b.proxy.limited(w, r, visitOf(r).class, "") }
+	fill := func(w http.ResponseWriter, r *http.Request) {
+		v := visitOf(r)
+		b.proxy.limited(w, r, v.class, v.route)
+	}
 	return &cached{identity, c, c.Handler(http.HandlerFunc(fill))}, nil
 }
 

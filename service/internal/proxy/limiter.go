@@ -173,22 +173,22 @@ func (c *routed) Value(key any) any {
 
 var routedPool = sync.Pool{New: func() any { return new(routed) }}
 
-// acquireFor is acquire for a request of a route, unless that is empty.
-func (c *class) acquireFor(ctx context.Context, route string, ps *permits) error {
+// acquire waits for the units of a request of a route, which is empty if the limits have one route.
+func (c *class) acquire(ctx context.Context, route string, ps *permits) error {
 	if route == "" {
-		return c.acquire(ctx, ps)
+		return c.ask(ctx, ps)
 	}
 	in := routedPool.Get().(*routed)
 	in.Context, in.class = ctx, weir.ClassOf(ctx)
 	in.class.Route = route
-	err := c.acquire(in, ps)
+	err := c.ask(in, ps)
 	*in = routed{}
 	routedPool.Put(in)
 	return err
 }
 
-// acquire waits for the units of a request.
-func (c *class) acquire(ctx context.Context, ps *permits) (err error) {
+// ask waits for the units of a request.
+func (c *class) ask(ctx context.Context, ps *permits) (err error) {
 	if c.shadow {
 		c.try(ctx, ps)
 		return nil

@@ -76,7 +76,7 @@ func TestRecentAfterEnd(t *testing.T) {
 		}
 		c := p.plan.Load().other
 		var ps permits
-		if err := c.acquire(t.Context(), &ps); err != nil {
+		if err := c.acquire(t.Context(), "", &ps); err != nil {
 			t.Fatal(err)
 		}
 		x := &exchange{proxy: p, class: c, client: t.Context(), permit: ps.Move()}

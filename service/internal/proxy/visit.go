@@ -89,7 +89,7 @@ func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request) {
 	c.counts.requests.Add(1)
 	v.Context = r.Context()
 	var ctx context.Context = v
-	class := weir.Class{Priority: reader.Priority(r, c.priority), Tenant: reader.Tenant(r), Route: v.route}
+	class := weir.Class{Priority: reader.Priority(r, c.priority), Tenant: reader.Tenant(r)}
 	if class != (weir.Class{}) {
 		ctx = weir.WithClass(ctx, class)
 	}
@@ -131,7 +131,7 @@ func (p *Proxy) decided(w http.ResponseWriter, r *http.Request) {
 		v.class.cache.serve(w, r)
 		return
 	}
-	p.limited(w, r, v.class, "") // its context has the route
+	p.limited(w, r, v.class, v.route)
 }
 
 // decide ends the part of the visit that the plan counts.
@@ -140,8 +140,7 @@ func (v *visit) decide() {
 	v.plan.deciding.Add(-1)
 }
 
-// limited sends a request to the origin within the limit of its class, or refuses it. The route is
-// empty if the context of the request has it.
+// limited sends a request of a route to the origin within the limit of its class, or refuses it.
 func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class, route string) {
 	if !p.spare(w, r, c) {
 		return
@@ -156,7 +155,7 @@ func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class, route 
 	}
 	arrived := p.now()
 	var ps permits
-	if err := c.acquireFor(r.Context(), route, &ps); err != nil {
+	if err := c.acquire(r.Context(), route, &ps); err != nil {
 		p.refuse(w, r, c, err)
 		return
 	}
