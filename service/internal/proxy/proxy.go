@@ -157,6 +157,7 @@ type Proxy struct {
 
 	long     *connlimit.Limit // places of exchanges without a unit; nil: none
 	longFull atomic.Uint64    // exchanges that found no place
+	stuckLog atomic.Int64     // the instant from which a stuck one is logged again
 	serving  atomic.Int64     // exchanges with a running handler
 	bodies   atomic.Int64     // bytes of bodies that are received first
 	signs    [loadsign.Count]atomic.Uint64
