@@ -92,9 +92,9 @@ type Config struct {
 	// limit a sign of overload. If zero, DefaultTimeout; if negative, unbounded.
 	// It should be a little below the time-out of the clients.
 	Timeout time.Duration
-	// AbandonedHold bounds how long a permit is kept after the client has left. If
-	// zero, DefaultAbandonedHold; if negative, the origin's connection is closed
-	// and the permit released at once.
+	// AbandonedHold bounds how long the request to the origin goes on, and its permit is
+	// kept, after the client has left. If zero, DefaultAbandonedHold; if negative, the
+	// origin's connection is closed and the permit released at once.
 	AbandonedHold time.Duration
 	// ClientTimeout bounds the wait until a client sends more of its body, which
 	// must also keep up MinBodyRate, or reads more of the answer (see Listener), by a
