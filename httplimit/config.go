@@ -67,8 +67,10 @@ type Config struct {
 
 	// BodyTimeout bounds the time in which a client sends the body of a request
 	// (see BodyFirst). Each KiB that arrives gives a second back. Afterwards the
-	// handler's Read fails with os.ErrDeadlineExceeded. A ReadTimeout of the
-	// http.Server replaces it. If zero, DefaultBodyTimeout; if negative, no bound.
+	// handler's Read fails with os.ErrDeadlineExceeded. There is no bound once the handler
+	// has flushed its response or called EnableFullDuplex of an http.ResponseController:
+	// such a handler reads a stream. A ReadTimeout of the http.Server replaces it. If
+	// zero, DefaultBodyTimeout; if negative, no bound.
 	BodyTimeout time.Duration
 
 	// LongLived bounds the requests that have left their limit while their
