@@ -75,11 +75,12 @@ type Config struct {
 
 	// LongLived bounds the requests that have left their limit while their
 	// response goes on, or while their handler waits for a large body. Further
-	// ones hold their units until they end. If zero, 1000; if negative, none.
+	// ones hold their units until they end, or another one has. A service with more event
+	// streams or WebSockets than that needs a higher bound. If zero, 1000; if negative, none.
 	LongLived int
 
-	// Log gets a warning if the routes of requests are not known. If nil,
-	// slog.Default.
+	// Log gets a warning if the routes of requests are not known, and one when LongLived is
+	// used up for the first time. If nil, slog.Default.
 	Log *slog.Logger
 
 	// Shadow admits every request, without a wait, and counts the ones that it would
