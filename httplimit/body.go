@@ -27,8 +27,9 @@ type body struct {
 	left time.Duration // of it
 	slow atomic.Bool
 
-	mu   sync.Mutex // guards over
-	over bool       // the body is read: a deadline would concern the next request
+	mu     sync.Mutex // guards the fields below
+	over   bool       // the body is read: a deadline would concern the next request
+	duplex bool       // the handler reads although it has flushed the response: it has all the time
 }
 
 func (b *body) late() bool { return b != nil && b.slow.Load() }
@@ -71,8 +72,35 @@ func (b *body) answer() {
 func (b *body) until(t time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.over {
+	if !b.over && !b.duplex {
 		_ = b.conn.SetReadDeadline(t) // not all writers support it
+	}
+}
+
+// Duplex removes the bound of the request's body. With full, the server reads the rest of it
+// after the response, and takes an error of that for its end: there is no deadline at all.
+func (v *visit) Duplex(full bool) {
+	b := v.body
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over {
+		_ = b.conn.SetReadDeadline(time.Time{})
+	}
+	b.over, b.duplex = b.over || full, true
+}
+
+// returned is called when the handler has returned, and bounds the time in which the server
+// reads the rest of the body.
+func (b *body) returned() {
+	b.mu.Lock()
+	duplex := b.duplex
+	b.duplex = false
+	b.mu.Unlock()
+	if duplex {
+		b.answer()
 	}
 }
 

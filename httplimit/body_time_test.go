@@ -1,12 +1,14 @@
 package httplimit
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,6 +128,75 @@ func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A handler that reads while it responds has all the time.
+func TestAStreamInBothDirections(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		for _, flushes := range []bool{false, true} {
+			if version == 2 && !flushes {
+				continue // its first line is answered by a flush
+			}
+			bubble(t, fmt.Sprintf("HTTP/%d, flushed first: %v", version, flushes), func(t *testing.T) {
+				v := new(testrig.Limiter)
+				s := newSite(t, Config{Limiter: v, BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+					rc := http.NewResponseController(w)
+					if err := rc.EnableFullDuplex(); err != nil && version == 1 {
+						t.Error(err)
+					}
+					if flushes {
+						rc.Flush()
+					}
+					for lines := bufio.NewScanner(r.Body); lines.Scan() && lines.Text() != "end"; rc.Flush() {
+						fmt.Fprintln(w, lines.Text(), r.Context().Err())
+					}
+				})
+				body, client := io.Pipe()
+				var sent sync.WaitGroup
+				sent.Go(func() {
+					for i := range 3 {
+						if flushes || i > 0 {
+							time.Sleep(time.Hour)
+						}
+						fmt.Fprintln(client, i)
+					}
+					fmt.Fprintln(client, "end")
+					time.Sleep(time.Hour)
+					client.Close()
+				})
+				resp, err := serve(t, s.handler).Client(t, version).Post("http://a/", "", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := read(t, resp), "0 <nil>\n1 <nil>\n2 <nil>\n"; got != want {
+					t.Errorf("%q: want %q", got, want)
+				}
+				sent.Wait()
+				v.WantHeld(t, 0, "at the end")
+			})
+		}
+	}
+}
+
+// When the handler has returned, the server reads the rest within a bound again.
+func TestTheRestOfAStreamIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, Config{Limiter: new(testrig.Limiter), BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush() // net/http reads 256 KiB
+		})
+		l := newLine(t, serve(t, s.handler))
+		l.say(chunked + "90000\r\n" + strings.Repeat("x", 0x50000))
+		if status, _, _ := l.hear(); status != 200 {
+			t.Errorf("%d", status)
+		}
+		time.AfterFunc(time.Hour, func() { l.say(strings.Repeat("x", 0x40000) + "\r\n0\r\n\r\n") })
+		began := time.Now()
+		if status, _, _ := l.hear(); status != 0 || time.Since(began) > time.Minute {
+			t.Errorf("%d after %v: want the connection closed soon", status, time.Since(began))
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+	})
 }
 
 // writerKey is the context key of a request's ResponseWriter.

@@ -68,17 +68,20 @@ type Config struct {
 
 	// BodyTimeout bounds the time in which a client sends the body of a request
 	// (see BodyFirst). Each KiB that arrives gives a second back. Afterwards the
-	// handler's Read fails with os.ErrDeadlineExceeded. A ReadTimeout of the
-	// http.Server replaces it. If zero, DefaultBodyTimeout; if negative, no bound.
+	// handler's Read fails with os.ErrDeadlineExceeded. There is no bound once the handler
+	// has flushed its response or called EnableFullDuplex of an http.ResponseController:
+	// such a handler reads a stream. A ReadTimeout of the http.Server replaces it. If
+	// zero, DefaultBodyTimeout; if negative, no bound.
 	BodyTimeout time.Duration
 
 	// LongLived bounds the requests that have left their limit while their
 	// response goes on, or while their handler waits for a large body. Further
-	// ones hold their units until they end. If zero, 1000; if negative, none.
+	// ones hold their units until they end, or another one has. A service with more event
+	// streams or WebSockets than that needs a higher bound. If zero, 1000; if negative, none.
 	LongLived int
 
-	// Log gets a warning if the routes of requests are not known. If nil,
-	// slog.Default.
+	// Log gets a warning if the routes of requests are not known, and one when LongLived is
+	// used up for the first time. If nil, slog.Default.
 	Log *slog.Logger
 
 	// Shadow admits every request, without a wait, and counts the ones that it would

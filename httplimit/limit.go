@@ -42,7 +42,8 @@
 // handler waits for a larger one, for as long as the second kind of response above,
 // the request leaves the limit too, and is back when more has come.
 //
-// At most Config.LongLived requests do so; further ones keep their units.
+// At most Config.LongLived requests do so; further ones keep their units. While they hold
+// a limit as a whole, other requests are refused at once, with the reason long_lived.
 //
 // # Where it belongs
 //
@@ -69,7 +70,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
-	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/internal/routecost"
 )
@@ -112,7 +112,7 @@ type Middleware struct {
 	answers  []*answers   // of each rule
 	visits   sync.Pool    // of *visit
 	buffered atomic.Int64 // bytes of bodies that were received first
-	long     longlived.Class
+	long     crowd
 	routes   routing
 }
 
@@ -131,6 +131,7 @@ func New(cfg Config) (*Middleware, error) {
 	}
 	m.routes.epoch = time.Now()
 	m.long.SetMost(cfg.LongLived)
+	m.long.log = cfg.Log
 	m.fields.init(cfg)
 	for _, r := range cfg.Rules {
 		m.answers = append(m.answers, newAnswers(r.rule.Name))
@@ -195,6 +196,10 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 	}
 	if l.learns(r) && v.Class() == "" {
 		v.Unsure()
+	}
+	if !l.cfg.Shadow && v.Limited() && l.long.fills(v.Limiter()) {
+		v.Refuse(errLongLived)
+		return r, errLongLived
 	}
 	if r.Body != nil && r.Body != http.NoBody && v.Limited() && !l.cfg.Shadow {
 		var err error

@@ -2,22 +2,83 @@ package httplimit
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/internal/observe"
 )
+
+// errLongLived refuses a request because requests that go on hold all units of its limit.
+var errLongLived = weir.Reject(weir.OverLimit, time.Second)
+
+// A crowd counts the units of requests that would have left their limit if LongLived allowed
+// it. It is safe for concurrent use.
+type crowd struct {
+	longlived.Class
+	log  *slog.Logger // nil: slog.Default
+	told atomic.Bool
+	full atomic.Uint64 // requests that stayed
+	any  atomic.Int64  // units that are counted below
+
+	mu    sync.Mutex
+	units map[*inflight.Limiter]int // nil is for all other limiters
+}
+
+// stays counts the units of a request that stays in its limit, and warns once.
+func (c *crowd) stays(l *inflight.Limiter, units int) {
+	c.full.Add(1)
+	c.add(l, units)
+	if !c.told.Swap(true) {
+		log := c.log
+		if log == nil {
+			log = slog.Default()
+		}
+		log.Warn("httplimit: Config.LongLived is used up by event streams, WebSockets and other requests that go on after their header; more of them hold"+
+			" units of their limit, and a limit that they fill refuses requests with the reason long_lived", "long_lived", c.Now())
+	}
+}
+
+func (c *crowd) add(l *inflight.Limiter, units int) {
+	c.any.Add(int64(units))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.units == nil {
+		c.units = map[*inflight.Limiter]int{}
+	}
+	if c.units[l] += units; c.units[l] == 0 {
+		delete(c.units, l)
+	}
+}
+
+// fills reports whether such requests hold a limit as a whole, so that a wait helps no other.
+func (c *crowd) fills(l weir.Limiter) bool {
+	if c.any.Load() == 0 {
+		return false
+	}
+	in, ok := l.(*inflight.Limiter)
+	if !ok {
+		return false
+	}
+	c.mu.Lock()
+	units := c.units[in]
+	c.mu.Unlock()
+	return units > 0 && units >= in.State().Limit
+}
 
 // A long holds the permit of a request that its client can make last: while it sends a
 // large body, and while it takes a response after its header. The request leaves the
 // limit if that takes longer than ordinary work, as far as LongLived allows it.
 type long struct {
-	class *longlived.Class
-	usual time.Duration // the time that ordinary work takes
-	units int
+	class   *crowd
+	limiter *inflight.Limiter // nil: of another type
+	usual   time.Duration     // the time that ordinary work takes
+	units   int
 
 	mu       sync.Mutex // guards the fields below
 	permit   weir.Permit
@@ -29,11 +90,14 @@ type long struct {
 	responds bool        // the header of the response is written, and it goes on
 	outcome  weir.Outcome
 	left     bool // the limit
+	stays    bool // in the limit, because LongLived is used up
 	ended    bool
 }
 
 func (v *visit) newLong() *long {
-	return &long{class: &v.site.long, usual: longlived.Usual(v.Limiter()), units: v.Units(), permit: v.Detach()}
+	l := v.Limiter()
+	in, _ := l.(*inflight.Limiter)
+	return &long{class: &v.site.long, limiter: in, usual: longlived.Usual(l), units: v.Units(), permit: v.Detach()}
 }
 
 // watch watches the body of a request, unless it was received first.
@@ -130,7 +194,7 @@ func (x *long) lasts(kind observe.Kind, o weir.Outcome) {
 	}
 }
 
-// leave releases the units while the response goes on.
+// leave releases the units while the response goes on, as soon as LongLived allows it.
 func (x *long) leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -138,10 +202,20 @@ func (x *long) leave() {
 }
 
 func (x *long) leaveLocked() {
-	if x.ended || x.left || !x.class.Enter() {
+	if x.ended || x.left {
+		return
+	}
+	if !x.class.Enter() {
+		if !x.stays {
+			x.stays = true
+			x.class.stays(x.limiter, x.units)
+		}
+		x.stopLocked()
+		x.timer = time.AfterFunc(x.usual, x.leave)
 		return
 	}
 	x.left = true
+	x.countedLocked()
 	x.permit.Release(x.outcome)
 }
 
@@ -156,6 +230,7 @@ func (x *long) end(o weir.Outcome) weir.Outcome {
 	defer x.mu.Unlock()
 	x.ended = true
 	x.stopLocked()
+	x.countedLocked()
 	if x.left {
 		x.class.Leave()
 		if x.responds {
@@ -164,6 +239,14 @@ func (x *long) end(o weir.Outcome) weir.Outcome {
 	}
 	x.permit.Release(x.judged(o))
 	return o
+}
+
+// countedLocked ends the count of units that the request holds for lack of a place.
+func (x *long) countedLocked() {
+	if x.stays {
+		x.stays = false
+		x.class.add(x.limiter, -x.units)
+	}
 }
 
 func (x *long) stopLocked() {

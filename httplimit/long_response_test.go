@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -119,6 +120,57 @@ func TestLongResponsesAreBounded(t *testing.T) {
 		v.WantEnded(t, weir.Success, weir.Success, weir.Success, weir.Success, weir.Success)
 		if n := s.Stats().LongLived; n != 0 {
 			t.Errorf("%d long-lived: want none", n)
+		}
+	})
+}
+
+// If such requests hold a limit as a whole, others are refused at once, with the true reason,
+// until one of them ends.
+func TestLongResponsesFillALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(3), Queue: 10, MaxWait: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSite(t, Config{Limiter: lim, LongLived: 2, Log: slog.New(slog.NewTextHandler(&log, nil))}, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/events" {
+				w.Header().Set("Content-Type", "text/event-stream")
+				w.WriteHeader(200)
+				<-r.Context().Done()
+			}
+		})
+		leave := make([]context.CancelFunc, 5)
+		for i := range leave {
+			r := testrig.Request("GET", "/events")
+			ctx, cancel := context.WithCancel(r.Context())
+			leave[i] = cancel
+			go s.do(r.WithContext(ctx))
+			synctest.Wait()
+		}
+		began := time.Now()
+		w := s.do(testrig.Request("GET", "/"))
+		if w.Code != 503 || w.Header().Get(ReasonHeader) != "long_lived" || time.Since(began) != 0 {
+			t.Errorf("%d, %q after %v: want 503, long_lived at once", w.Code, w.Header().Get(ReasonHeader), time.Since(began))
+		}
+		if n := strings.Count(log.String(), "LongLived is used up"); n != 1 {
+			t.Errorf("%d warnings: want one\n%s", n, log.String())
+		}
+		if st := s.Stats(); st.LongLived != 2 || st.LongFull != 3 || st.Classes[0].Refused[weir.OverLimit] != 1 {
+			t.Errorf("%+v: want 2 long-lived, 3 beyond, and a refusal", st)
+		}
+		leave[0]()
+		time.Sleep(2 * time.Second)
+		s.get(200, "/")
+		if st := s.Stats(); st.LongLived != 2 || st.Classes[0].Limiter.Inflight != 2 {
+			t.Errorf("%+v: want the place taken by the next one", st)
+		}
+		for _, cancel := range leave {
+			cancel()
+		}
+		synctest.Wait()
+		if st := s.Stats(); st.LongLived != 0 || st.Classes[0].Limiter.Inflight != 0 || s.long.any.Load() != 0 || len(s.long.units) != 0 {
+			t.Errorf("%+v: want none at the end", st)
 		}
 	})
 }

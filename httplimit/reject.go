@@ -41,6 +41,8 @@ type answers [weir.Throttled + 1]*problem.Problem
 // any.
 func (a *answers) find(err error, rejection *weir.Rejection) *problem.Problem {
 	switch {
+	case err == errLongLived:
+		return longLived
 	case rejection != nil && int(rejection.Reason) < len(a):
 		return a[rejection.Reason]
 	case rejection != nil:
@@ -87,6 +89,7 @@ var (
 	slowBody   = problem.New(http.StatusRequestTimeout, problem.Blank, "client_timeout", "the request's body came too slowly")
 	largeBody  = problem.New(http.StatusRequestEntityTooLarge, problem.Blank, "too_large", "the request's body is too large")
 	brokenBody = problem.New(http.StatusBadRequest, problem.Blank, "client_failed", "the request's body broke off")
+	longLived  = problem.New(http.StatusServiceUnavailable, problem.ReducedCapacity, "long_lived", "as many streams and other long-lived requests are in progress as allowed")
 	late       = problem.New(http.StatusGatewayTimeout, problem.Blank, "timeout", "there was no answer in time")
 	gone       = problem.New(499, problem.Blank, "client_gone", "the client left before the answer")
 	broken     = problem.New(http.StatusInternalServerError, problem.Blank, "failed", "the answer broke off")

@@ -8,7 +8,8 @@ import (
 // Stats holds the counts of a Middleware since New, and its state.
 type Stats struct {
 	Exempt    uint64 // requests admitted without a decision
-	LongLived int    // requests in progress that have left their limit
+	LongLived int    // requests in progress that have left their limit, at most Config.LongLived
+	LongFull  uint64 // requests that held their units while they went on, because the bound was reached
 	Unrouted  uint64 // requests of the class "" that took a route, which is not known
 
 	// Rules counts the decisions of each rule, in the order of Config.Rules.
@@ -36,5 +37,5 @@ type Stats struct {
 // Stats returns the counts. They are read one after the other.
 func (m *Middleware) Stats() Stats {
 	s := m.door.Stats()
-	return Stats{Exempt: s.Exempt, LongLived: m.long.Now(), Unrouted: m.routes.unknown.Load(), Rules: s.Rules, Classes: s.Classes}
+	return Stats{Exempt: s.Exempt, LongLived: m.long.Now(), LongFull: m.long.full.Load(), Unrouted: m.routes.unknown.Load(), Rules: s.Rules, Classes: s.Classes}
 }

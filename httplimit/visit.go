@@ -87,6 +87,9 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 			l.routes.split(pattern)
 		}
 	}
+	if v.body != nil && o.Status != observe.Hijacked {
+		v.body.returned()
+	}
 	o.Begins, o.Owner = nil, nil // later writes do not concern the visit
 	left = true
 	outcome := weir.Ignored // a slow body is the client's fault

@@ -35,7 +35,9 @@
 //     A cause is there once it has occurred.
 //   - weir_patience_seconds{class}: inflight.Stats.Patience; 0 if it is not known.
 //   - weir_long_lived: requests in progress that have left their limit, such as
-//     event streams.
+//     event streams. At most httplimit.Config.LongLived, 1000 by default.
+//   - weir_long_lived_full_total: requests that held their units while they went on,
+//     because that bound was reached.
 //   - weir_unrouted_total: HTTP requests of the class "" that took a route, which
 //     is not known (httplimit.Routes).
 //

@@ -58,7 +58,7 @@ func lookups(failed uint64) map[cache.Status]uint64 {
 
 // aMiddleware returns Stats with every counter set, and classes that need quotes.
 func aMiddleware() httplimit.Stats {
-	st := httplimit.Stats{Exempt: 8, LongLived: 4}
+	st := httplimit.Stats{Exempt: 8, LongLived: 4, LongFull: 2}
 	st.Rules = slices.Grow(st.Rules, 1)[:1]
 	rule := &st.Rules[0]
 	rule.Name, rule.Allowed, rule.Denied, rule.Shadowed, rule.Failed = "per-client", 50, 5, 2, 1

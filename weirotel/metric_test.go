@@ -77,7 +77,7 @@ func TestNamesAndValues(t *testing.T) {
 	server.Classes[0].Outcomes = map[weir.Outcome]uint64{weir.Success: 50}
 	server.Classes[1].Class = "\xff"
 
-	same(t, &measure.HTTP, httplimit.Stats{Exempt: server.Exempt, LongLived: 4, Rules: server.Rules, Classes: server.Classes})
+	same(t, &measure.HTTP, httplimit.Stats{Exempt: server.Exempt, LongLived: 4, LongFull: 2, Rules: server.Rules, Classes: server.Classes})
 	same(t, &measure.GRPC, server)
 	same(t, &measure.Limiter, limiter)
 	same(t, &measure.Keyed, keyed.Stats{Denied: 1, Forgotten: 2, Waiting: 3, Memory: 4096, Own: 5})

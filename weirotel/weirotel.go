@@ -17,7 +17,8 @@
 //     weir.decision}, weir.shadowed{weir.class, weir.reason}, weir.outcomes{weir.class,
 //     weir.outcome}
 //   - weir.wasted, weir.limit, weir.inflight, weir.abandoned, weir.waiting, weir.wait.…,
-//     weir.patience{weir.class}; weir.limit_changes{weir.class, weir.cause}; weir.long_lived
+//     weir.patience{weir.class}; weir.limit_changes{weir.class, weir.cause}; weir.long_lived,
+//     weir.long_lived_full
 //   - weir.keyed.…, weir.throttle.…, weir.retries, weir.retries_exhausted, weir.retry.…,
 //     weir.cache.…{weir.status}, weir.client.…{weir.reason}; weir.pressure,
 //     weir.pressure_shed, weir.pressure_rejected{weir.priority}, weir.pressure_failed

@@ -15,6 +15,7 @@ var (
 	decisions = &Metric{"weir_decisions_total", "weir.decisions", Counter, "{request}", "Requests by decision and reason.", []string{"class", "decision", "reason"}}
 	rules     = &Metric{"weir_rule_decisions_total", "weir.rule_decisions", Counter, "{decision}", "Decisions of each rule.", []string{"rule", "decision"}}
 	longLived = &Metric{"weir_long_lived", "weir.long_lived", Gauge, "{request}", "Requests in progress that have left their limit, such as event streams.", nil}
+	longFull  = &Metric{"weir_long_lived_full_total", "weir.long_lived_full", Counter, "{request}", "Requests that held their units while they went on, because too many had left their limit.", nil}
 	unrouted  = &Metric{"weir_unrouted_total", "weir.unrouted", Counter, "{request}", "Requests of the class without a name that took a route, which is not known.", nil}
 	shadowed  = &Metric{"weir_shadowed_total", "weir.shadowed", Counter, "{request}", "Admitted requests that the limit would have refused, but for Shadow.", []string{"class", "reason"}}
 	outcomes  = &Metric{"weir_outcomes_total", "weir.outcomes", Counter, "{request}", "Requests that have ended, by what they tell about load.", []string{"class", "outcome"}}
@@ -38,19 +39,21 @@ var (
 var (
 	stateMetrics   = []*Metric{limit, inFlight, abandoned, waiting, wait, changes, patience}
 	limiterMetrics = slices.Concat([]*Metric{decisions, outcomes, wasted}, stateMetrics)
-	serverMetrics  = slices.Concat([]*Metric{rules, shadowed, longLived, unrouted}, limiterMetrics)
+	serverMetrics  = slices.Concat([]*Metric{rules, shadowed, longLived, longFull, unrouted}, limiterMetrics)
 	keyedMetrics   = []*Metric{keyedDenied, keyedForgotten, keyedWaiting, keyedMemory, keyedOwn}
 )
 
 func (to sink) http(st httplimit.Stats) {
 	to.server(admission.Stats{Exempt: st.Exempt, Rules: st.Rules, Classes: st.Classes})
 	to.gauge(longLived, st.LongLived)
+	to.count(longFull, st.LongFull)
 	to.count(unrouted, st.Unrouted)
 }
 
 func (to sink) grpc(st admission.Stats) {
 	to.server(st)
 	to.gauge(longLived, 0)
+	to.count(longFull, 0)
 	to.count(unrouted, 0)
 }
 

@@ -40,6 +40,10 @@ type Response struct {
 // It is called once or more, when the Status is known.
 type Laster interface{ Lasts(Kind) }
 
+// A Duplexer is an Owner with a method for handlers that read the request while they respond.
+// It is called when a handler has flushed the response, or, with full, enabled full duplex.
+type Duplexer interface{ Duplex(full bool) }
+
 // A Kind says why a response goes on.
 type Kind uint8
 
@@ -165,7 +169,24 @@ func (o *Response) FlushError() error {
 		o.begin(http.StatusOK)
 		o.lasts(Body)
 	}
-	return http.NewResponseController(o.ResponseWriter).Flush()
+	err := http.NewResponseController(o.ResponseWriter).Flush()
+	o.duplex(false)
+	return err
+}
+
+// EnableFullDuplex is for http.ResponseController.
+func (o *Response) EnableFullDuplex() error {
+	err := http.NewResponseController(o.ResponseWriter).EnableFullDuplex()
+	if err == nil {
+		o.duplex(true)
+	}
+	return err
+}
+
+func (o *Response) duplex(full bool) {
+	if d, ok := o.Owner.(Duplexer); ok {
+		d.Duplex(full)
+	}
 }
 
 func (o *Response) hijack() (net.Conn, *bufio.ReadWriter, error) {

@@ -89,7 +89,16 @@ func (x *exchange) resume() {
 func (x *exchange) ring() {
 	now := x.proxy.now()
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	was := x.long
+	x.ringLocked(now)
+	is := x.long
+	x.mu.Unlock()
+	if is == stuck && was != stuck {
+		x.stuckNow(now)
+	}
+}
+
+func (x *exchange) ringLocked(now time.Duration) {
 	a := &x.alarm
 	a.fires = never
 	if x.ended {
@@ -125,7 +134,7 @@ func (x *exchange) checkLocked(now time.Duration) {
 	}
 	a.since, a.check, a.checked = now, now+usual, true
 	if a.kind == notLong {
-		x.checkWaitLocked()
+		x.checkWaitLocked(now)
 		return
 	}
 	x.heedLocked()

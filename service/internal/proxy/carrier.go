@@ -228,6 +228,9 @@ func (x *exchange) abandon(late bool) {
 		x.proxy.abandoned.Add(-1)
 		x.end(o)
 		if event == holdOver {
+			if !x.isStuck() {
+				x.cost(x.proxy.now())
+			}
 			for event != originAnswered { // comes soon after the cancellation
 				a, event = x.await(nil, nil)
 			}

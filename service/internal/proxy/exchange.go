@@ -32,8 +32,9 @@ type exchange struct {
 	whole     bool              // the handler did not panic; it does if a body breaks off
 
 	admitted time.Duration // when it began
-	method   string        // of a request of which split learns; else empty
+	method   string
 	path     string
+	splits   bool // split learns from it
 
 	served uint64 // within the limiter before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
@@ -66,10 +67,8 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *perm
 	p.work.begin(now)
 	x := &exchange{
 		proxy: p, class: c, permit: ps.Move(), from: p.trust.source(r), writer: w, client: r.Context(), began: now, admitted: now,
+		method: r.Method, path: r.URL.Path, splits: c.name == proxyrule.DefaultClass && p.split.on.Load(),
 		served: c.limiter.served.Load(), beside: c.limiter.holding.Add(1),
-	}
-	if c.name == proxyrule.DefaultClass && p.split.on.Load() {
-		x.method, x.path = r.Method, r.URL.Path
 	}
 	return x
 }
@@ -130,11 +129,18 @@ func (x *exchange) wastedLocked() bool {
 	return x.long == notLong && (x.abandoned || !x.whole && x.client.Err() != nil)
 }
 
+// isStuck reports whether the exchange has left the limit without an answer.
+func (x *exchange) isStuck() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.long == stuck
+}
+
 // judgedLocked corrects an outcome that says nothing about load: the origin was
 // late for one request while it served many others, or the client was slow.
 func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
 	switch {
-	case x.long == stuck && (o == weir.Dropped || o == outcome.Late):
+	case x.long == stuck && x.overtaken() && (o == weir.Dropped || o == outcome.Late):
 		return weir.Ignored
 	case x.slow && o == weir.Success:
 		return weir.Ignored
@@ -191,6 +197,9 @@ func (x *exchange) seen(sign loadsign.Sign) {
 	x.proxy.signs[sign].Add(1)
 	if sign == loadsign.Served {
 		x.class.limiter.served.Add(1)
+		if x.class.total != nil {
+			x.class.total.served.Add(1)
+		}
 	}
 }
 

@@ -26,6 +26,8 @@ type limiter struct {
 	served   atomic.Uint64 // requests that succeeded
 	holding  atomic.Int64  // exchanges that hold a unit
 	rejected atomic.Uint64 // requests, except in shadow mode
+	fixed    atomic.Bool   // the limit is a number
+	relief   relief
 
 	// Proxy.mu guards the fields below.
 	given limits // by the Config or the file of rules
@@ -82,7 +84,9 @@ func newLimiter(name string, l limits, f fairness, old *limiter, trace func(infl
 	if err != nil {
 		return nil, fmt.Errorf("the limit of %s: %w", name, err)
 	}
-	return &limiter{Limiter: in, name: name, fair: f, given: l, now: now}, nil
+	made := &limiter{Limiter: in, name: name, fair: f, given: l, now: now}
+	made.fixed.Store(now.limit.Fixed())
+	return made, nil
 }
 
 // keep returns the configuration of an adaptive limit that begins where the present one is,
@@ -120,6 +124,7 @@ func (l *limiter) change(to limits, keep bool) (apply func(), err error) {
 			l.SetQueue(settings.OrNone(to.queue), settings.OrNone(time.Duration(to.maxWait)))
 		}
 		l.now = to
+		l.fixed.Store(to.limit.Fixed())
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir/internal/longlived"
@@ -21,7 +22,7 @@ const (
 	stream             // an event stream
 	download           // its body takes longer than ordinary work, to generate or to take
 	slowBody           // the client sends the request's body slowly
-	stuck              // there is no answer, although many later requests were served
+	stuck              // there is no answer, and not for lack of capacity, as far as is known
 )
 
 var longLivedNames = [...]string{"", "upgrade", "stream", "download", "upload", "stuck"}
@@ -102,14 +103,63 @@ func (x *exchange) rejoin() {
 
 // checkWaitLocked is called when an exchange waits for an answer longer than ordinary work
 // takes. If the client has not sent its request, the origin is idle. If many later requests
-// were answered, the exchange is stuck, and not for lack of capacity.
-func (x *exchange) checkWaitLocked() {
+// were answered, the exchange is stuck, and not for lack of capacity. If none were, because
+// such exchanges hold all units, one of them is let go now and then.
+func (x *exchange) checkWaitLocked(now time.Duration) {
 	switch {
 	case x.upload != nil && x.upload.waits.Load():
 		x.leaveLimitLocked(slowBody, x.upload.cut)
-	case x.overtaken():
+	case x.overtaken() || x.relieves(now):
 		x.leaveLimitLocked(stuck, nil)
 	}
+}
+
+// relieves reports whether the exchange is to leave a limit of its class by relief.
+func (x *exchange) relieves(now time.Duration) bool {
+	return x.class.limiter.relieve(now) || x.class.total != nil && x.class.total.relieve(now)
+}
+
+// A relief lets single exchanges leave an adaptive limit that exchanges without an answer hold as
+// a whole. If the origin serves other requests then, these overtake all that are stuck. If it
+// serves none, the whole origin hangs, and each further exchange leaves after twice the time.
+type relief struct {
+	mu       sync.Mutex    // guards the fields below
+	at       time.Duration // of the last one, or when the limiter was last seen to serve
+	wait     time.Duration // until the next one; 0 before the first call
+	served   uint64        // by the limiter until at
+	rejected uint64        // by the limiter until at
+}
+
+// relieve reports whether one exchange that waits longer than ordinary work takes is to leave
+// the limit, because the limiter serves no request although others arrive.
+func (l *limiter) relieve(now time.Duration) bool {
+	if l.fixed.Load() {
+		return false
+	}
+	r, st, usual := &l.relief, l.State(), l.usually()
+	served, rejected := l.served.Load(), l.rejected.Load()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.wait == 0, served != r.served:
+		r.at, r.wait, r.served, r.rejected = now, usual, served, rejected
+		return false
+	case now-r.at < r.wait, st.Inflight < st.Limit, st.Waiting == 0 && rejected == r.rejected:
+		return false
+	}
+	r.at, r.wait, r.rejected = now, 2*r.wait, rejected
+	return true
+}
+
+// stuckNow is called when the exchange has left the limit as stuck. What it has cost the limit
+// is known then.
+func (x *exchange) stuckNow(now time.Duration) {
+	p := x.proxy
+	if next := p.stuckLog.Load(); now >= time.Duration(next) && p.stuckLog.CompareAndSwap(next, int64(now+remindEvery)) {
+		p.log.Warn("a request without an answer does not count as in flight any more: others are answered, or wait for its place",
+			"class", x.class.name, "request", x.method+" "+x.path, "since", (now - x.admitted).Round(time.Millisecond))
+	}
+	x.cost(now)
 }
 
 // overtaken reports whether, since the exchange began, its limiter has served twice as

@@ -92,9 +92,9 @@ type Config struct {
 	// limit a sign of overload. If zero, DefaultTimeout; if negative, unbounded.
 	// It should be a little below the time-out of the clients.
 	Timeout time.Duration
-	// AbandonedHold bounds how long a permit is kept after the client has left. If
-	// zero, DefaultAbandonedHold; if negative, the origin's connection is closed
-	// and the permit released at once.
+	// AbandonedHold bounds how long the request to the origin goes on, and its permit is
+	// kept, after the client has left. If zero, DefaultAbandonedHold; if negative, the
+	// origin's connection is closed and the permit released at once.
 	AbandonedHold time.Duration
 	// ClientTimeout bounds the wait until a client sends more of its body, which
 	// must also keep up MinBodyRate, or reads more of the answer (see Listener), by a
@@ -157,6 +157,7 @@ type Proxy struct {
 
 	long     *connlimit.Limit // places of exchanges without a unit; nil: none
 	longFull atomic.Uint64    // exchanges that found no place
+	stuckLog atomic.Int64     // the instant from which a stuck one is logged again
 	serving  atomic.Int64     // exchanges with a running handler
 	bodies   atomic.Int64     // bytes of bodies that are received first
 	signs    [loadsign.Count]atomic.Uint64

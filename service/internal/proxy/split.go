@@ -22,9 +22,16 @@ type split struct {
 	routes []string // the patterns of the routes; Proxy.mu guards it
 }
 
-// learn takes in how long the origin took for an answer.
+// learn takes in how long the origin took for an answer, unless stuckNow has counted the exchange.
 func (x *exchange) learn(now time.Duration, a answer) {
-	if x.path == "" || a.resp == nil || a.resp.StatusCode >= 400 {
+	if x.splits && a.resp != nil && a.resp.StatusCode < 400 && !x.isStuck() {
+		x.cost(now)
+	}
+}
+
+// cost takes in how long the exchange has held its unit.
+func (x *exchange) cost(now time.Duration) {
+	if !x.splits {
 		return
 	}
 	if pattern := x.proxy.split.costs.Add(now, x.method, x.path, now-x.admitted); pattern != "" {

@@ -92,8 +92,9 @@ func split(text string) (words []string, err error) {
 type Explanation struct {
 	Request  string            `json:"request"` // method, target and client
 	Class    string            `json:"class"`
-	Route    string            `json:"route,omitempty"` // the pattern of the class; none for the class default
-	Limit    string            `json:"limit"`           // of the class, in words
+	Route    string            `json:"route,omitempty"`       // the pattern of the class; none for the class default
+	Limit    string            `json:"limit"`                 // of the class, in words
+	AllLimit string            `json:"total_limit,omitempty"` // of all classes together, in words
 	Priority string            `json:"priority"`
 	Tenant   string            `json:"tenant,omitempty"`
 	Deadline string            `json:"deadline,omitempty"`
@@ -123,6 +124,9 @@ func (r *Rules) Explain(req *http.Request) Explanation {
 		x.Class, x.Route = class.Name, pattern
 	}
 	x.Limit, x.Mode = class.describe(x.Class == DefaultClass), r.modeOf(class.Mode)
+	if r.Total != nil {
+		x.AllLimit = (&Class{Concurrency: *r.Total}).describe(true)
+	}
 	reader := r.Reader()
 	x.Priority = Level(reader.Priority(req, weir.Priority(class.Priority))).String()
 	if r.Tenants != nil {
@@ -242,6 +246,9 @@ func (x *Explanation) Text() string {
 		fmt.Fprintf(&b, " (route %q)", x.Route)
 	}
 	fmt.Fprintf(&b, ": %s%s\n", x.Limit, shadow[x.Mode])
+	if x.AllLimit != "" {
+		fmt.Fprintf(&b, "  total of all classes: %s\n", x.AllLimit)
+	}
 	for _, r := range x.Rules {
 		if r.Applies {
 			fmt.Fprintf(&b, "  rule %s: %s, of %s%s\n", r.Name, r.Does, r.Key, shadow[r.Mode])

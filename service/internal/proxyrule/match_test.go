@@ -111,7 +111,7 @@ rules:
 - {name: logins, by: address + route, rate: 5/m, routes: POST /login, mode: shadow, max_wait: 2s}
 classes:
 - {name: reports, routes: [/reports/], limit: 5, queue: 20, max_wait: 2s, timeout: 60s, max_body: 64KiB, priority: sheddable, deadline: 3s, cache: {ttl: 10s}}
-total: {limit: 100}
+total: {limit: 100, queue: 50}
 priority: {header: X-Priority, trust: 10.0.0.0/8}
 tenants: {by: header X-Api-Key}
 deadline: {header: grpc-timeout}
@@ -120,6 +120,7 @@ deadline: {header: grpc-timeout}
 		"POST /login X-Api-Key=abc address=10.1.2.3 X-Priority=critical_plus grpc-timeout=100m": `
 POST /login from 10.1.2.3
   class default: limit of the flag --limit
+  total of all classes: limit 100, 50 may wait
   rule clients: takes 1 token: 100/m, 20 at once, of header X-Api-Key "abc"
   rule logins: takes 1 token: 5/m, 5 at once, a request waits for at most 2s, of address "10.1.2.3" + route "POST /login"; shadow: changes nothing
   priority critical_plus; tenant header X-Api-Key "abc"; deadline 100ms, of the header grpc-timeout
@@ -127,6 +128,7 @@ POST /login from 10.1.2.3
 		"/reports/a?b=c grpc-timeout=9S": `
 GET /reports/a?b=c from 127.0.0.1
   class reports (route "/reports/"): limit 5, 20 may wait, for at most 2s, time-out 1m0s, body of at most 64KiB, cache (ttl 10s, stale 0s)
+  total of all classes: limit 100, 50 may wait
   rule clients: takes 1 token: 100/m, 20 at once, of address "127.0.0.1"
   rule logins does not apply: none of its routes matches
   priority sheddable; tenant none: requests without header X-Api-Key are one tenant; deadline 3s, of the class
@@ -134,6 +136,7 @@ GET /reports/a?b=c from 127.0.0.1
 		"/healthz X-Api-Key=" + strings.Repeat("x", 300): `
 GET /healthz from 127.0.0.1
   class default: limit of the flag --limit
+  total of all classes: limit 100, 50 may wait
   rule clients does not apply: except has "/healthz"
   rule logins does not apply: none of its routes matches
   priority critical; tenant header X-Api-Key "(a long text, by its hash)"
