@@ -33,7 +33,7 @@ func (c *Costs) Ended(route int, d time.Duration) {
 		c.routes[route] = r
 	}
 	r.add(d)
-	if c.all.n >= costEnough {
+	if c.all.n >= costEnough && c.all.seconds > 0 {
 		d = min(d, time.Duration(costMost*c.all.seconds/c.all.n*float64(time.Second)))
 	}
 	if c.all.add(d); c.all.n >= costMemory {

@@ -50,6 +50,19 @@ func TestCostsOfStreams(t *testing.T) {
 	}
 }
 
+// Work that takes no time at first does not hide what the others cost.
+func TestCostsOfInstantWork(t *testing.T) {
+	var c Costs
+	for range 5 {
+		c.Ended(1, 0)
+	}
+	for range 1000 {
+		c.Ended(1, 0)
+		c.Ended(2, 40*time.Millisecond)
+	}
+	near(t, "beside instant work", c.Of(2), 2)
+}
+
 // A route that is not used any more is forgotten, and so is what it cost.
 func TestCostsForgets(t *testing.T) {
 	var c Costs
