@@ -79,8 +79,8 @@ func (s *Sample) took() time.Duration {
 	return s.End - s.Start
 }
 
-// cost is by how much a sample counts: by Little's law, the units in flight are those of dear work
-// for as much longer as it takes.
+// cost is the weight of a sample: by Little's law, dear work has as many more units in flight as it
+// takes longer.
 func (s *Sample) cost() float64 {
 	if s.Cost > 0 {
 		return s.Cost

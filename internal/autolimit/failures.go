@@ -170,10 +170,10 @@ func (a *Auto) surprising() bool {
 	return share*n >= dropsAtOnce && share > a.background+drops && n*divergence(share, p) > alarm
 }
 
-// divergence is that of Kullback and Leibler: of n samples, a share that is q or more fails by chance,
-// each with the probability p < q, with a probability of exp(-n·divergence) at most (Chernoff, 1952). A
-// normal distribution would call a few failures in a row impossible, of which there are some each
-// minute at a high rate.
+// divergence is the divergence of Kullback and Leibler. If each of n samples fails with the probability
+// p, a share of q > p or more fails with a probability of exp(-n·divergence) at most (Chernoff, 1952).
+// By a normal distribution, a few failures in a row would be impossible, although a service with
+// thousands of requests a second has some each minute.
 func divergence(q, p float64) float64 {
 	d := q * math.Log(q/p)
 	if q < 1 {

@@ -63,7 +63,7 @@ func TestCostsOfInstantWork(t *testing.T) {
 	near(t, "beside instant work", c.Of(2), 2)
 }
 
-// A route that is not used any more is forgotten, and so is what it cost.
+// A route without requests is forgotten, and so is its cost.
 func TestCostsForgets(t *testing.T) {
 	var c Costs
 	for range 100 {
