@@ -36,8 +36,7 @@ func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 			s.Outcome = unwanted(p, s.Waited+d, outcome.Late)
 		}
 	}
-	switch s.Outcome {
-	case weir.Success, outcome.Late:
+	if s.Outcome == weir.Success {
 		g.costs.Ended(r.Route, d)
 	}
 	s.Cost = g.costs.Of(r.Route)
