@@ -34,6 +34,8 @@ func (c Config) validateURLs() error {
 		}
 		u, err := url.Parse(text)
 		switch {
+		case text != "" && !strings.Contains(text, "://"):
+			return fmt.Errorf("client: %s = %q: has no scheme, such as %q", field, text, "http://"+strings.TrimLeft(text, "/"))
 		case err != nil:
 			return fmt.Errorf("client: %s: %w", field, err)
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:

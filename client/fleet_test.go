@@ -93,6 +93,8 @@ func TestURLs(t *testing.T) {
 		{client.Config{URL: "http://a", URLs: []string{"http://b"}, Away: client.Deny}, "exclude each other"},
 		{client.Config{URLs: []string{"http://b", "b:80"}, Away: client.Deny}, "URLs[1]"},
 		{client.Config{Away: client.Deny}, "client: URL = "},
+		{client.Config{URL: "127.0.0.1:8080", Away: client.Deny}, `client: URL = "127.0.0.1:8080": has no scheme, such as "http://127.0.0.1:8080"`},
+		{client.Config{URL: "weir:8080", Away: client.Deny}, `such as "http://weir:8080"`},
 	} {
 		if _, err := client.New(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v, want %q", err, tt.want)

@@ -144,7 +144,11 @@ func (l *limiter) relieve(now time.Duration) bool {
 	case r.wait == 0, served != r.served:
 		r.at, r.wait, r.served, r.rejected = now, usual, served, rejected
 		return false
-	case now-r.at < r.wait, st.Inflight < st.Limit, st.Waiting == 0 && rejected == r.rejected:
+	case st.Inflight < st.Limit, st.Waiting == 0 && rejected == r.rejected:
+		return false
+	case st.Inflight > st.Limit: // it makes room for no other
+		return true
+	case now-r.at < r.wait:
 		return false
 	}
 	r.at, r.wait, r.rejected = now, 2*r.wait, rejected

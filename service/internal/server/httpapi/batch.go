@@ -202,6 +202,9 @@ func (c *call) appendResult(out []byte, b *batch, i int, atMost bool) []byte {
 		}
 		return append(appendStep(out, v.Step), '}')
 	}
+	if v.Reason == 0 { // another request of a batch that is all or nothing was denied
+		return append(appendStep(append(out, `{"ok":false,"reason":"batch_denied"`...), v.Step), '}')
+	}
 	f := fault{reason: v.Reason, retryAfter: v.RetryAfter}
 	if a := v.Denied(); a != nil {
 		f.rule = a.Rule.Name
