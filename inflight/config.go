@@ -25,8 +25,7 @@ const (
 	// AdaptiveLIFO is FIFO until the queue does not keep up: requests have
 	// been waiting for an Interval, and the wait takes half of MaxWait. Then
 	// the newest request goes first and the others are rejected after Target,
-	// until the queue is empty. The queue then has room for the square root of
-	// the limit, at least two; most further requests are rejected at once, as QueueFull.
+	// until the queue is empty.
 	AdaptiveLIFO Discipline = "adaptive_lifo"
 	// CoDel2012 is CoDel with the memory of the paper of 2012. When overload
 	// returns within 16 Intervals, rejections resume at nearly the rate at
@@ -54,7 +53,7 @@ var _ [0]struct{} = [MaxFairQueues - gate.MaxQueues]struct{}{} // they are equal
 // and up to a thousand requests wait for up to half a second: higher
 // priorities first, equal ones in order of arrival. When the queue does not
 // keep up, the newest request goes first, because its caller is still there
-// when it is done, and the queue is short: most others are rejected at once. Tenants share the limit fairly.
+// when it is done. Tenants share the limit fairly.
 //
 // The Limiter learns how long callers wait, from those whose context is
 // cancelled. A request without a deadline is rejected as TooLate if the usual

@@ -16,7 +16,7 @@ const (
 	untested    = 0.05 // the share of failures that is taken for background without a test
 	doubtful    = 0.02 // the share that is never surprising
 	lengthen    = 8    // lengths of a round that an uncertain one takes at most
-	alarm       = 7    // the logarithm of how unlikely failures are that are a surprise
+	alarm       = 4    // standard errors that make failures a surprise
 
 	blamed   = 1.5  // the elasticity of failures above which load causes them
 	innocent = 0.5  // and below which it does not
@@ -167,19 +167,7 @@ func (a *Auto) surprising() bool {
 	if a.starting { // the background is not known yet
 		p = max(p, untested)
 	}
-	return share*n >= dropsAtOnce && share > a.background+drops && n*divergence(share, p) > alarm
-}
-
-// divergence is the divergence of Kullback and Leibler. If each of n samples fails with the probability
-// p, a share of q > p or more fails with a probability of exp(-n·divergence) at most (Chernoff, 1952).
-// By a normal distribution, a few failures in a row would be impossible, although a service with
-// thousands of requests a second has some each minute.
-func divergence(q, p float64) float64 {
-	d := q * math.Log(q/p)
-	if q < 1 {
-		d += (1 - q) * math.Log((1-q)/(1-p))
-	}
-	return d
+	return share*n >= dropsAtOnce && share > a.background+drops && share*n-1 > p*n+alarm*math.Sqrt(p*(1-p)*n)
 }
 
 // uncertain reports whether a round has more failures than are tolerated, but too

@@ -47,10 +47,8 @@ const (
 	// keep up: the oldest has waited for half of MaxWait or for an Interval, the queue is
 	// full, waiters cancel, or work is late that has waited for longer than it took. In a
 	// surge the newest goes first, and a waiter is Overdue after Target, except for the last.
-	// Unless several tenants wait, the queue then holds the square root of the limit, at least two:
-	// an arrival beyond that is QueueFull.
 	// Trials of FIFO interrupt it (codel.Surge). It ends when the queue is empty and no
-	// request was refused in the last Interval.
+	// waiter became Overdue in the last Interval.
 	AdaptiveLIFO Discipline = "adaptive_lifo"
 )
 

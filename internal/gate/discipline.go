@@ -26,32 +26,6 @@ func (g *Gate[W]) newestFirst(q *queue[W], now time.Duration) bool {
 	return g.cfg.Discipline == AdaptiveLIFO && q.surge.Rages(now, q.len)
 }
 
-// surgeLeast is the least number of units in a queue for which a surge has room.
-const surgeLeast = 2
-
-// crowded reports whether a surge has no room for a request: unless several tenants wait, of which each
-// has its share. A queue then holds the square root of
-// the limit: by so much do arrivals differ by chance while the work of a limit is done (the rule of
-// square-root staffing: Halfin and Whitt, 1981), so a free unit finds a waiter. A caller that would
-// be Overdue after Target is refused on arrival instead.
-func (g *Gate[W]) crowded(r *Request) bool {
-	b := g.findBand(r)
-	if b == nil {
-		return false
-	}
-	q := &b.queues[g.deal(b, r.Tenant)]
-	room := max(math.Sqrt(float64(g.alg.Limit())), surgeLeast)
-	if float64(q.units) < room || q.len < b.len || !g.newestFirst(q, g.now) {
-		return false
-	}
-	q.swept = g.now
-	return true
-}
-
-// spares reports whether a queue of the band has fewer waiters than its share: its tenants did not make
-// the overload.
-func (b *band[W]) spares(q *queue[W]) bool { return q.len*len(b.active) < b.len }
-
 // due returns when the discipline will refuse the head of q, unless an event comes before.
 func (g *Gate[W]) due(b *band[W], q *queue[W]) time.Duration {
 	if g.cfg.Discipline == FIFO || q.len == 0 {
@@ -65,8 +39,8 @@ func (g *Gate[W]) due(b *band[W], q *queue[W]) time.Duration {
 		}
 		return max(at, g.pause.until)
 	}
-	if q.len == 1 || b.spares(q) {
-		return never
+	if q.len == 1 || q.len*len(b.active) < b.len {
+		return never // the last, or those of a tenant that did not make the queue
 	}
 	if q.surge.Rages(g.now, q.len) {
 		return plus(since, g.cfg.Target)

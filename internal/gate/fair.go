@@ -30,7 +30,7 @@ type queue[W any] struct {
 	owner uint64        // the tenant that was first in it
 	start float64       // in virtual time
 	busy  time.Duration // since then it has not been empty, except after a sweep
-	swept time.Duration // when a surge, or CoDel, last refused one
+	swept time.Duration // when one last was
 	law   codel.Law
 	surge codel.Surge
 	at    int // index in active

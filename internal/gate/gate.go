@@ -188,8 +188,7 @@ func (g *Gate[W]) enter(r *Request, most int) (Verdict, weir.Reason) {
 
 // Join puts a request with the verdict Wait into the queue. The Answer will have w; the
 // Ticket serves to cancel. A Reason means that the request does not join: TooLate if it is
-// not expected to end before its caller leaves, QueueFull if the surge of its queue has no room
-// for it. Next follows.
+// not expected to end before its caller leaves. Next follows.
 func (g *Gate[W]) Join(now time.Duration, r Request, shell W) (Ticket[W], weir.Reason) {
 	now = g.advance(now)
 	g.work.Wanted(now)
@@ -197,11 +196,6 @@ func (g *Gate[W]) Join(now time.Duration, r Request, shell W) (Ticket[W], weir.R
 		g.stats.TooLate++
 		g.shortfall.Unserved()
 		return Ticket[W]{}, weir.TooLate
-	}
-	if g.crowded(&r) {
-		g.stats.QueueFull++
-		g.shortfall.Unserved()
-		return Ticket[W]{}, weir.QueueFull
 	}
 	if g.taken() {
 		if victim := g.victim(&r); victim != nil {

@@ -187,23 +187,3 @@ func TestAQueueThatClientsLeaveDoesNotKeepUp(t *testing.T) {
 		})
 	}
 }
-
-// In a surge, most callers that there is no capacity for are refused on arrival.
-func TestASurgeRefusesOnArrival(t *testing.T) {
-	s := newService(20)
-	var was gate.Stats
-	for i := range 60_000 { // a minute at 600/s of 400/s
-		if i == 5_000 {
-			s.served, was = 0, s.g.Stats()
-		}
-		s.tick()
-		if i%5 < 3 {
-			s.arrive(1)
-		}
-	}
-	now := s.g.Stats()
-	full, overdue := now.QueueFull-was.QueueFull, now.Overdue-was.Overdue
-	if s.served < 55*395 || full < 55*100 || overdue > full {
-		t.Errorf("%d served, %d refused on arrival, %d after Target: want 400/s, and most on arrival", s.served, full, overdue)
-	}
-}

@@ -124,8 +124,11 @@ func TestTooLateIsNotMisled(t *testing.T) {
 	})
 	t.Run("by those whom it overtakes, where the newest goes first", func(t *testing.T) {
 		s := learnt(t, gate.Config{Queue: 19, Discipline: gate.AdaptiveLIFO, Target: 9 * time.Second, Interval: 10 * time.Second}).
-			at(5000).arrive("a", 1, "admit").arrive("old", 1, "wait").at(5009).arrive("b", 1, "wait")
-		in := gate.Request{N: 1, Deadline: seconds(5012)}
+			at(5000).arrive("a", 1, "admit").arrive("old", 1, "wait").at(5009)
+		for range 9 {
+			s.arrive("b", 1, "wait")
+		}
+		in := gate.Request{N: 1, Deadline: seconds(5015)}
 		s.ask("c", in, "too_late").at(5010).answers("old overdue").ask("c", in, "wait")
 	})
 	t.Run("and a large request that has the claim goes before it", func(t *testing.T) {
