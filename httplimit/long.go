@@ -14,8 +14,9 @@ import (
 	"github.com/weir-go/weir/internal/observe"
 )
 
-// errLongLived refuses a request because requests that go on hold all units of its limit.
-var errLongLived = weir.Reject(weir.OverLimit, time.Second)
+// errLongLived refuses a request because requests that go on hold all units of its limit. It
+// is a Rejection of its own: one that weir.Reject shares would also be another limiter's.
+var errLongLived = &weir.Rejection{Reason: weir.OverLimit, RetryAfter: time.Second}
 
 // A crowd counts the units of requests that would have left their limit if LongLived allowed
 // it. It is safe for concurrent use.
