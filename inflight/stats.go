@@ -55,7 +55,7 @@ type Stats struct {
 	// not present.
 	Changes map[limit.Cause]uint64
 	// Patience is how long callers wait before they leave, as the Limiter has learnt it:
-	// the age of a request at which nine of ten have left. If the callers of a priority or a
+	// the age of a request at which 13 of 14 have left. If the callers of a priority or a
 	// partition leave earlier than others, it is theirs. It is zero if too few have left.
 	Patience time.Duration
 }

@@ -187,21 +187,28 @@ func TestAutoBurstOfFailures(t *testing.T) {
 	}
 }
 
-// Work that is late because it waited says nothing against the limit: a lower
-// one would make it wait longer.
+// Work that is late because it waited says nothing against the limit: a lower one would make it
+// wait longer. Work that was abandoned would have taken longer than it did.
 func TestAutoLateForWaiting(t *testing.T) {
 	for _, tt := range []struct {
 		rule   string
+		shape  string
 		sample limit.Sample
-		falls  bool
+		falls  map[weir.Outcome]bool
 	}{
-		{"took no longer than ever", limit.Sample{End: 50 * time.Millisecond, Waited: 0}, false},
-		{"took longer, but waited longer still", limit.Sample{End: 200 * time.Millisecond, Waited: 300 * time.Millisecond}, false},
-		{"took longer, and hardly waited", limit.Sample{End: 200 * time.Millisecond, Waited: 100 * time.Millisecond}, true},
+		{"took no longer than ever", "", limit.Sample{End: 50 * time.Millisecond, Waited: 0},
+			map[weir.Outcome]bool{outcome.Late: false, outcome.TimedOut: true}},
+		{"took longer, but waited longer still", "", limit.Sample{End: 200 * time.Millisecond, Waited: 300 * time.Millisecond},
+			map[weir.Outcome]bool{outcome.Late: false, outcome.TimedOut: false}},
+		{"took longer, and hardly waited", "", limit.Sample{End: 200 * time.Millisecond, Waited: 100 * time.Millisecond},
+			map[weir.Outcome]bool{outcome.Late: true, outcome.TimedOut: true}},
+		{"took longer, but some always did", "exponential", limit.Sample{End: 110 * time.Millisecond, Waited: 0},
+			map[weir.Outcome]bool{outcome.Late: true, outcome.TimedOut: true}},
 	} {
-		for _, o := range []weir.Outcome{outcome.Late, outcome.TimedOut} {
+		for o, falls := range tt.falls {
 			t.Run(fmt.Sprintf("%s, %v", tt.rule, o), func(t *testing.T) {
 				p := newPlant(auto(t, limit.Config{}), 20, 50*time.Millisecond)
+				p.shape = tt.shape
 				var raised bool // a raise is on trial, or was a moment ago
 				var moved time.Duration
 				p.seen = func(now time.Duration, _, _ int, c limit.Cause) { raised, moved = c == limit.Throughput, now }
@@ -216,8 +223,8 @@ func TestAutoLateForWaiting(t *testing.T) {
 					c := p.alg.Observe(s)
 					fell = fell || c == limit.Dropped
 				}
-				if fell != tt.falls {
-					t.Errorf("the limit fell: %v: want %v", fell, tt.falls)
+				if fell != falls {
+					t.Errorf("the limit fell: %v: want %v", fell, falls)
 				}
 			})
 		}

@@ -120,10 +120,6 @@ type Auto struct {
 	typical time.Duration // how long a success takes, smoothed; 0 = none was seen
 	seen    int           // successes, up to smooth
 
-	// Work that took no longer than healthy is not late because of what is in
-	// flight: it began late. With less in flight, it would begin later still.
-	healthy time.Duration
-
 	window   elasticity.Window   // what has ended since then
 	ref      elasticity.Window   // what ended under from
 	baseline elasticity.Baseline // how long work takes without a queue
@@ -136,7 +132,7 @@ type Auto struct {
 	peak     int     // most units in flight since the trial began
 	unused   int     // samples since the trial began that did not use the limit
 	late     float64 // failures of work that began in the trial, weighed
-	trimmed  bool    // a trim was tried: the next has to wait until a raise was kept
+	trimmed  bool    // a trim was tried: the next has to wait until a raise was kept, or made work late
 	alone    bool    // a trial of this limiter has made all of a queue longer, or shorter, since a drain met one
 	raisedIn int64   // the slot of the last raise without a proven baseline
 
@@ -202,6 +198,7 @@ func (a *Auto) observe(s *Sample) Cause {
 	}
 	if a.trial == raise && !a.starting && s.Start >= a.since && a.failed(s) {
 		if a.late += a.weight(s) * s.cost(); a.late > (drops+a.background)*float64(a.need(a.trialled())) {
+			a.trimmed = false
 			return a.refused(s.End)
 		}
 	}

@@ -117,7 +117,6 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	}
 	a.again, a.vain, a.alone = true, 0, false
 	a.baseline.Learn(&a.window, false)
-	a.healthy = a.window.Most()
 	a.rest, a.back = 1, 1
 	a.ref, a.before = elasticity.Window{}, elasticity.Window{}
 	a.believe(min(a.from, a.clamp(n)), now)
@@ -141,5 +140,4 @@ func (a *Auto) endQuietly(e float64) {
 	}
 	a.baseline.Learn(&seen, e < unqueued)
 	a.baseline.Proven, a.vain = true, 0
-	a.healthy = a.window.Most()
 }

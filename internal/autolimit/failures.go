@@ -61,19 +61,23 @@ type episode struct {
 
 // failed reports whether an outcome speaks against what is in flight.
 //
-// Work that was refused further down does. Work that came too late does if it
-// is in flight that it lost its time: if it took longer than healthy work
-// does, and not most of its time passed in the queue. To lower the limit for
-// what the queue did would only make the queue longer.
+// Work that was refused further down does. Work that came too late does if it is in flight
+// that it lost its time: if it took longer than work does that meets no queue there, and not
+// most of its time passed in the queue in front. To lower the limit for what that queue did
+// would only make it longer.
 func (a *Auto) failed(s *Sample) bool {
 	switch s.Outcome {
 	case weir.Dropped:
 		return true
-	case outcome.TimedOut, outcome.Late:
-		return s.took() > a.healthy && s.End-s.Start > s.Waited && a.current(s)
+	case outcome.Late:
+		if s.took() <= a.baseline.Mean() {
+			return false
+		}
+	case outcome.TimedOut: // and would have taken longer
 	default:
 		return false
 	}
+	return s.End-s.Start > s.Waited && a.current(s)
 }
 
 // weight returns by how much a failure counts: the share of a success's time
@@ -224,7 +228,6 @@ func (a *Auto) slower() {
 	excess := a.window.Log() - a.fell.Log() - (1-gain)*change
 	if a.fell.N > 0 && excess > elasticity.Sure*a.window.Noise(a.window.N, a.fell.N) {
 		a.baseline.Log, a.baseline.Samples = a.window.Log(), a.window.N
-		a.healthy = a.window.Most()
 	}
 	a.fell, a.fellFrom = a.window, a.limit
 }

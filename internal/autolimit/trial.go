@@ -43,7 +43,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		a.ref.Merge(a.window, 2*need)
 	}
 	a.fell = elasticity.Window{}
-	a.learnTimes()
+	a.settle = a.ref.Most()
 	a.window = elasticity.Window{}
 	a.baseline.Learn(&a.ref, false)
 	a.rest--
@@ -116,7 +116,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 			a.window.Prolong(a.ref.Log())
 		}
 		a.ref = a.window
-		a.learnTimes()
+		a.settle = a.ref.Most()
 		a.back, a.step = 1, min(1, 1.5*a.step)
 		if !a.starting {
 			a.step = min(a.step, steep)
@@ -141,7 +141,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		a.ref = elasticity.Window{}
 	case good:
 		a.ref = a.window
-		a.learnTimes()
+		a.settle = a.ref.Most()
 		a.rest, a.step = 1, fine
 		a.begun()
 	default:
@@ -173,7 +173,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 	}
 	a.episode = episode{} // there was a queue: the cut stays
 	a.ref = a.window
-	a.learnTimes()
+	a.settle = a.ref.Most()
 	a.believe(a.limit, now)
 	return a.bounded(Queue)
 }
@@ -264,14 +264,6 @@ func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
 func (a *Auto) believe(n float64, now time.Duration) {
 	a.limit, a.from = n, n
 	a.trial, a.since, a.window = none, now, elasticity.Window{}
-}
-
-// learnTimes updates the times of work by those of the reference window.
-func (a *Auto) learnTimes() {
-	a.settle = a.ref.Most()
-	if a.baseline.Samples > 0 {
-		a.healthy = time.Duration(float64(a.settle) * math.Exp(a.baseline.Log-a.ref.Log()))
-	}
 }
 
 // stride returns the share of the limit by which a trial changes it: at least

@@ -30,7 +30,7 @@ type patienceBucket struct {
 
 const (
 	enough     = 3  // callers that have left, without which nothing is known
-	nearly     = 9  // callers that have left for each that is there
+	nearly     = 13 // callers that have left for each that is there
 	patienceOf = 64 // callers at which all counts are halved
 )
 
@@ -101,7 +101,7 @@ func (p *Patience) added() {
 	}
 }
 
-// Most returns the age by which nine of ten callers have left; 0 if that is not known. It is
+// Most returns the age by which 13 of 14 callers have left; 0 if that is not known. It is
 // the mean age of those in its bucket: if all leave at one age, it is exact.
 func (p *Patience) Most() time.Duration {
 	if !p.stale {
