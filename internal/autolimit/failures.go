@@ -33,10 +33,8 @@ type failures struct {
 	background float64          // the share of failures that load does not cause, weighed
 	lasts      time.Duration    // how long a failure takes that takes its time
 	episode    episode
-	fell       elasticity.Window // what had ended before the last cut,
-	fellFrom   float64           // under this limit
-	lastGood   time.Duration     // when the last success ended
-	inRow      int               // failures since
+	lastGood   time.Duration // when the last success ended
+	inRow      int           // failures since
 }
 
 // A round sums up the costs of the work of one round trip. A failure counts by the share of a
@@ -191,7 +189,6 @@ func (a *Auto) collapse(now time.Duration) Cause {
 	share, seen := a.round.bad()/a.round.ended, a.round.blame
 	a.evidence = a.failing(&seen)
 	a.round, a.recovery = round{}, now
-	a.slower()
 	ep := &a.episode
 	if ep.calm > 0 { // failures came back on the way back
 		a.limit = a.clamp(ep.calm)
@@ -216,20 +213,6 @@ func (a *Auto) believed() float64 {
 		return a.from
 	}
 	return a.limit
-}
-
-// slower moves the baseline if less work after the last cut was not faster: then
-// it is the service that has become slower.
-func (a *Auto) slower() {
-	if a.window.N < 3 || a.starting { // while it grows freely, the queue is still to come
-		return
-	}
-	change := math.Log(a.limit / a.fellFrom)
-	excess := a.window.Log() - a.fell.Log() - (1-gain)*change
-	if a.fell.N > 0 && excess > elasticity.Sure*a.window.Noise(a.window.N, a.fell.N) {
-		a.baseline.Log, a.baseline.Samples = a.window.Log(), a.window.N
-	}
-	a.fell, a.fellFrom = a.window, a.limit
 }
 
 // acquits reports whether failures in an episode do not depend on the limit.

@@ -42,7 +42,6 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	} else {
 		a.ref.Merge(a.window, 2*need)
 	}
-	a.fell = elasticity.Window{}
 	a.settle = a.ref.Most()
 	a.window = elasticity.Window{}
 	a.baseline.Learn(&a.ref, false)
