@@ -132,7 +132,7 @@ type Auto struct {
 	peak     int     // most units in flight since the trial began
 	unused   int     // samples since the trial began that did not use the limit
 	late     float64 // failures of work that began in the trial, weighed
-	trimmed  bool    // a trim was tried: the next has to wait until a raise was kept, or made work late
+	trimmed  bool    // a trim was tried: the next has to wait until a raise was kept
 	alone    bool    // a trial of this limiter has made all of a queue longer, or shorter, since a drain met one
 	raisedIn int64   // the slot of the last raise without a proven baseline
 
@@ -198,7 +198,6 @@ func (a *Auto) observe(s *Sample) Cause {
 	}
 	if a.trial == raise && !a.starting && s.Start >= a.since && a.failed(s) {
 		if a.late += a.weight(s) * s.cost(); a.late > (drops+a.background)*float64(a.need(a.trialled())) {
-			a.trimmed = false
 			return a.refused(s.End)
 		}
 	}
