@@ -36,11 +36,12 @@ func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 			s.Outcome = unwanted(p, s.Waited+d, outcome.Late)
 		}
 	}
-	s.Cost = g.costs.OfFailed(r.Route, d)
+	if s.Outcome == weir.Success {
+		g.costs.Ended(r.Route, d)
+	}
+	s.Cost = g.costs.Of(r.Route)
 	switch s.Outcome {
 	case weir.Success:
-		g.costs.Ended(r.Route, d)
-		s.Cost = g.costs.Of(r.Route)
 		if p := g.callers[g.kindOf(&r)]; p != nil && r.Deadline == 0 {
 			p.Stayed(s.Waited + d)
 		}

@@ -20,7 +20,7 @@ const (
 	costEnough = 3       // work of a route, of which its cost is known
 	costMemory = 1 << 12 // work after which all earlier work counts for half
 	costMost   = 32      // times the mean
-	costLeast  = 1e-3    // times the mean, of work without a measurable duration
+	costLeast  = 1e-3    // times the mean
 )
 
 // Ended learns that work of a route took d.
@@ -54,33 +54,12 @@ func (c *cost) halve() { c.n, c.seconds = c.n/2, c.seconds/2 }
 // Of returns how long work of a route takes, relative to all work, on average, at least costLeast; 1 if
 // that is not known, or more than costMost.
 func (c *Costs) Of(route int) float64 {
-	if of, ok := c.of(route); ok {
-		return of
-	}
-	return 1
-}
-
-// OfFailed is Of for work that failed after d. If little is known of its route, that is what it cost.
-func (c *Costs) OfFailed(route int, d time.Duration) float64 {
-	if of, ok := c.of(route); ok {
-		return of
-	}
-	if c.all.seconds <= 0 {
+	r := c.routes[route]
+	if r == nil || r.n < costEnough || c.all.seconds <= 0 || len(c.routes) == 1 {
 		return 1
 	}
-	return min(max(d.Seconds()*c.all.n/c.all.seconds, 1), costMost)
-}
-
-func (c *Costs) of(route int) (float64, bool) {
-	r := c.routes[route]
-	switch {
-	case r == nil || r.n < costEnough || c.all.seconds <= 0:
-		return 0, false
-	case len(c.routes) == 1:
-		return 1, true
-	}
 	if of := r.seconds / r.n * c.all.n / c.all.seconds; of <= costMost {
-		return max(of, costLeast), true
+		return max(of, costLeast)
 	}
-	return 1, true
+	return 1
 }
