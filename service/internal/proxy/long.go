@@ -107,6 +107,7 @@ func (x *exchange) rejoin() {
 // such exchanges hold all units, one of them is let go now and then.
 func (x *exchange) checkWaitLocked(now time.Duration) {
 	switch {
+	case x.long != notLong: // it would use up the relief of another
 	case x.upload != nil && x.upload.waits.Load():
 		x.leaveLimitLocked(slowBody, x.upload.cut)
 	case x.overtaken() || x.relieves(now):
