@@ -36,10 +36,8 @@ type Config struct {
 	// handler, it is found by the routes of earlier requests (see Routes and
 	// Route): the first request of a route has the limit of the class "", and is
 	// counted in its own. In a class of several routes, that is "" if no handler tells
-	// them, and one with a pattern such as "/v1/", dear routes are found by their paths:
-	// requests that take at least five times as long as the others, and a tenth of the
-	// time of all, become a class with a pattern such as "GET /v1/users/{id}", eight at
-	// most, if PerClass has a limit for it. Classes beyond the first 1000 share one.
+	// them, and one with a pattern such as "/v1/", the limit is told the routes by the
+	// paths of requests (weir.Class). Classes beyond the first 1000 share one.
 	Class func(r *http.Request) string
 	// Units returns how many units of its limit a request takes, >= 0. If nil, one.
 	Units func(r *http.Request) int

@@ -70,8 +70,8 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/pathshape"
 	"github.com/weir-go/weir/internal/problem"
-	"github.com/weir-go/weir/internal/routecost"
 )
 
 // Auto returns a limiter with the defaults of package inflight: it finds by itself how
@@ -129,7 +129,6 @@ func New(cfg Config) (*Middleware, error) {
 		door:     admission.New(cfg.door()),
 		classify: cfg.Class == nil && cfg.PerClass != nil,
 	}
-	m.routes.epoch = time.Now()
 	m.long.SetMost(cfg.LongLived)
 	m.long.log = cfg.Log
 	m.fields.init(cfg)
@@ -230,10 +229,10 @@ func (l *limited) class(r *http.Request) string {
 // pattern returns the pattern of a request, as far as it is known.
 func (l *limited) pattern(r *http.Request) string {
 	pattern := r.Pattern
-	if l.mux != nil && routecost.Several(pattern) {
+	if l.mux != nil && pathshape.Several(pattern) {
 		pattern = cmp.Or(find(l.mux, r), pattern)
 	}
-	if routecost.Several(pattern) {
+	if pathshape.Several(pattern) {
 		pattern = cmp.Or(l.routes.of(r), pattern)
 	}
 	return pattern
@@ -248,15 +247,15 @@ func (l *limited) routed(r *http.Request, class string, v *visit) context.Contex
 		return ctx
 	case l.cfg.Limiter != nil && l.cfg.Class == nil:
 		route = l.pattern(r)
-	case l.cfg.Limiter == nil && !routecost.Several(class) && v.Class() == class:
+	case l.cfg.Limiter == nil && !pathshape.Several(class) && v.Class() == class:
 		return ctx
 	}
 	c := weir.ClassOf(ctx)
 	if c.Route != "" {
 		return ctx
 	}
-	if c.Route = route; routecost.Several(route) {
-		c.Route = routecost.Shape(r.Method, r.URL.Path)
+	if c.Route = route; pathshape.Several(route) {
+		c.Route = pathshape.Shape(r.Method, r.URL.Path)
 	}
 	return weir.WithClass(ctx, c)
 }

@@ -7,15 +7,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/weir-go/weir/internal/admission"
-	"github.com/weir-go/weir/internal/routecost"
 )
 
 // routing has the patterns of routes that requests were found to take, behind handlers that
 // do not tell the route before. An http.ServeMux of these patterns finds that of the next
-// request. In a class of several routes, the dear ones are found by their paths.
+// request.
 type routing struct {
 	mux     http.ServeMux
 	some    atomic.Bool // there are patterns
@@ -24,10 +22,6 @@ type routing struct {
 	count   atomic.Int64
 	unknown atomic.Uint64
 	warning sync.Once
-
-	epoch time.Time // instants are durations since then
-	costs routecost.Table
-	dear  atomic.Int64 // routes that costs has found
 }
 
 // of returns the pattern that a request is likely to match; empty if none is known.
@@ -79,28 +73,6 @@ func handle(mux *http.ServeMux, pattern string) (ok bool) {
 // silent reports whether no handler tells routes.
 func (rs *routing) silent() bool { return !rs.told.Load() && rs.unknown.Load() >= asks }
 
-// compare takes in how long a request of a class of several routes took. If it has found a dear
-// route, of this request or of others, it returns its pattern.
-func (rs *routing) compare(r *http.Request, began time.Duration) (pattern string) {
-	now := time.Since(rs.epoch)
-	pattern = rs.costs.Add(now, r.Method, r.URL.Path, now-began)
-	if pattern == "" {
-		return ""
-	}
-	if _, known := rs.known.Load(pattern); known || rs.dear.Add(1) > routecost.MaxRoutes {
-		return ""
-	}
-	return pattern
-}
-
-// split lets later requests be found by the pattern of a dear route.
-func (rs *routing) split(pattern string) {
-	if handle(&rs.mux, pattern) {
-		rs.known.Store(pattern, true)
-		rs.some.Store(true)
-	}
-}
-
 // took reports whether a request with this status has taken a route.
 func took(status int) bool { return status/100 == 2 || status/100 == 5 }
 
@@ -122,8 +94,7 @@ func (rs *routing) learn(pattern, class string, r *http.Request, status int, log
 		if log == nil {
 			log = slog.Default()
 		}
-		log.Warn("httplimit: the routes of requests are not known, so they share a limit, but for dear ones that"+
-			" are found by their paths: use httplimit.Routes around the http.ServeMux, httplimit.Route in another router with a"+
+		log.Warn("httplimit: the routes of requests are not known, so they share a limit: use httplimit.Routes around the http.ServeMux, httplimit.Route in another router with a"+
 			" pattern that an http.ServeMux would find the request by, or Config.Class", "pattern", pattern, "path", r.URL.Path)
 	})
 	return false

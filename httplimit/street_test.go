@@ -100,6 +100,7 @@ func (s *street) service() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range s.routes {
 		mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) {
+			time.Sleep(100 * time.Microsecond)
 			left := req.Context().Done()
 			if s.goesOn {
 				left = nil
@@ -190,7 +191,8 @@ func TestStreet(t *testing.T) {
 	}
 }
 
-// One limit for all routes bears what they can do together, and each route gets its part of that.
+// One limit for all routes bears what they can do together. The cheap one is served whole, and each
+// of the others gets its part of the rest.
 func TestStreetOfOneLimit(t *testing.T) {
 	for name, s := range map[string]street{
 		"a second":                                {patience: time.Second, tries: 1},
@@ -202,8 +204,8 @@ func TestStreetOfOneLimit(t *testing.T) {
 			s.routes, s.one = three, true
 			calls, queries := s.play(t, httplimit.Auto)
 			t.Logf("%.0f queries/s, calls %.3g/s", queries, calls)
-			if queries < 235 || calls[2] < 20 {
-				t.Errorf("%.0f queries/s, calls %.3g/s: want 235 of 250, and 20 calls of /heavy", queries, calls)
+			if queries < 225 || calls[0] < 290 || calls[2] < 20 {
+				t.Errorf("%.0f queries/s, calls %.3g/s: want 225 of 250, 290 calls of /light, and 20 of /heavy", queries, calls)
 			}
 		})
 	}

@@ -4,12 +4,10 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/observe"
-	"github.com/weir-go/weir/internal/routecost"
 	"github.com/weir-go/weir/shape"
 )
 
@@ -64,11 +62,6 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 	if learns {
 		r = v.ask(r)
 	}
-	var began time.Duration
-	compares := l.classify && routecost.Several(v.Class())
-	if compares {
-		began = time.Since(l.routes.epoch)
-	}
 	l.next.ServeHTTP(w, r)
 	if r != original {
 		returned(r, original)
@@ -80,11 +73,6 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 		pattern := v.route(r)
 		if l.routes.learn(pattern, v.Class(), original, o.Status, l.cfg.Log) && v.Class() == "" {
 			v.Reclass(pattern)
-		}
-	}
-	if compares && routecost.Several(v.Class()) && took(o.Status) {
-		if pattern := l.routes.compare(original, began); pattern != "" && (l.door.Limits(pattern) || !v.Limited()) {
-			l.routes.split(pattern)
 		}
 	}
 	if v.body != nil && o.Status != observe.Hijacked {

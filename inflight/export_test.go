@@ -23,3 +23,6 @@ func (l *Limiter) Evicted() uint64 {
 	defer l.unlock()
 	return l.gate.Stats().Evicted
 }
+
+// Route returns the number of a route.
+func (l *Limiter) Route(name string) int { return l.route(name) }

@@ -29,6 +29,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -53,13 +54,14 @@ var rejections = [...]*weir.Rejection{
 type Limiter struct {
 	epoch   time.Time
 	trace   func(Event)
-	seed    maphash.Seed   // of the tenants' hashes
-	fair    bool           // tenants matter, if there are any
-	undated bool           // deadlines are not of the work
-	weights map[string]int // of the tenants that have one
-	plain   weir.Owner     // of permits of no partition
-	owners  []weir.Owner   // of permits of each partition; the first is of no partition
-	number  map[string]int // of each partition, from 1
+	seed    maphash.Seed                 // of the tenants' hashes
+	fair    bool                         // tenants matter, if there are any
+	undated bool                         // deadlines are not of the work
+	weights map[string]int               // of the tenants that have one
+	plain   weir.Owner                   // of permits of no partition
+	owners  []weir.Owner                 // of permits of each partition; the first is of no partition
+	number  map[string]int               // of each partition, from 1
+	routes  atomic.Pointer[routeNumbers] // nil before the first route
 
 	credit  credit // in the cache lines of what an admission reads
 	observe func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome)
@@ -193,12 +195,33 @@ func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 	return r
 }
 
-// route returns the number of a route. Two routes may have the same, and then count as one.
+// route returns the number of a route. Beyond some hundreds, two routes may have the same, and then
+// count as one.
 func (l *Limiter) route(name string) int {
 	if name == "" {
 		return 0
 	}
-	return 1 + int(maphash.String(l.seed, name)%servicetime.MaxRoutes)
+	numbers := l.routes.Load()
+	if numbers == nil {
+		l.routes.CompareAndSwap(nil, new(routeNumbers))
+		numbers = l.routes.Load()
+	}
+	return numbers.of(maphash.String(l.seed, name))
+}
+
+// routeNumbers has the hash of each route at the place of its number. Nothing is ever removed.
+type routeNumbers [servicetime.MaxRoutes]atomic.Uint64
+
+// of returns the number of the route with a hash.
+func (rs *routeNumbers) of(hash uint64) int {
+	const places = 32 // in which a route looks for its own, as in any hash table with open addressing
+	for i := range uint64(places) {
+		n := (hash + i) % servicetime.MaxRoutes
+		if at := rs[n].Load(); at == hash || at == 0 && rs[n].CompareAndSwap(0, hash) || rs[n].Load() == hash {
+			return int(n) + 1
+		}
+	}
+	return int(hash%servicetime.MaxRoutes) + 1
 }
 
 func (l *Limiter) permit(r *gate.Request, a answer) weir.Permit {

@@ -2,13 +2,17 @@ package inflight_test
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/servicetime"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -63,5 +67,37 @@ func TestRoutes(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Hundreds of routes have a number each, also if they come at the same time. Later ones share them.
+func TestRoutesAreApart(t *testing.T) {
+	l := newLimiter(t, inflight.Config{})
+	const routes = 300
+	numbers := make([]int, routes)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range routes {
+				l.Route(fmt.Sprint("GET /", i))
+			}
+		})
+	}
+	all.Wait()
+	for i := range numbers {
+		numbers[i] = l.Route(fmt.Sprint("GET /", i))
+	}
+	first := numbers[0]
+	slices.Sort(numbers)
+	if n := len(slices.Compact(slices.Clone(numbers))); n != routes || numbers[0] < 1 {
+		t.Errorf("%d numbers from %d for %d routes", n, numbers[0], routes)
+	}
+	for i := range 5000 {
+		if n := l.Route(fmt.Sprint("POST /", i)); n < 1 || n > servicetime.MaxRoutes {
+			t.Fatalf("a route has the number %d", n)
+		}
+	}
+	if n := l.Route("GET /0"); n != first || l.Route("") != 0 {
+		t.Errorf("GET /0 has the number %d now: want %d as before", n, first)
 	}
 }

@@ -144,9 +144,6 @@ func (v *Visit[R]) Unsure() { v.unsure = true }
 // stays that of the first.
 func (v *Visit[R]) Reclass(name string) { v.class = v.door.classes.get(name) }
 
-// Limits reports whether a class has a limit.
-func (d *Door[R]) Limits(class string) bool { return d.classes.get(class).limiter() != nil }
-
 // Limited reports whether the request's class has a limit.
 func (v *Visit[R]) Limited() bool { return v.class.limiter() != nil }
 

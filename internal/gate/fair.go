@@ -3,25 +3,22 @@ package gate
 import (
 	"time"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/codel"
 )
 
-// A band has the waiters of one priority in one partition: one queue, or several between
-// which it is fair.
+// A band has the waiters of one class: one queue, or several between which it is fair.
 //
 // Fairness is start-time fair queueing (Goyal, Vin and Cheng, 1996): a queue's start is the
 // virtual time at which its next request may begin. The queue with the least start goes
 // first; virtual time is the start of the last request that went. A queue that was empty
 // starts at virtual time, so no tenant saves up.
 type band[W any] struct {
-	partition int
-	priority  weir.Priority
-	len       int // waiters
-	units     int // of theirs
-	virtual   float64
-	queues    []queue[W]
-	active    []int // the queues that are not empty, in no order
+	class
+	len     int // waiters
+	units   int // of theirs
+	virtual float64
+	queues  []queue[W]
+	active  []int // the queues that are not empty, in no order
 }
 
 type queue[W any] struct {
@@ -41,7 +38,7 @@ func (g *Gate[W]) bandOf(r *Request) *band[W] {
 	if b := g.findBand(r); b != nil {
 		return b
 	}
-	b := &band[W]{partition: g.partitionOf(r), priority: r.Priority, queues: make([]queue[W], max(g.cfg.FairQueues, 1))}
+	b := &band[W]{class: g.classOf(r), queues: make([]queue[W], max(g.cfg.FairQueues, 1))}
 	for i := range b.queues {
 		b.queues[i].law = codel.New(codel.Config{
 			Target: g.cfg.Target, Interval: g.cfg.Interval, KeepRate: g.cfg.Discipline == CoDel2012,
@@ -54,9 +51,9 @@ func (g *Gate[W]) bandOf(r *Request) *band[W] {
 
 // findBand returns the band of a request, nil if there is none yet.
 func (g *Gate[W]) findBand(r *Request) *band[W] {
-	p := g.partitionOf(r)
+	c := g.classOf(r)
 	for _, b := range g.bands {
-		if b.priority == r.Priority && b.partition == p {
+		if b.class == c {
 			return b
 		}
 	}

@@ -89,12 +89,12 @@ func (g *Gate[W]) ahead(r *Request) float64 {
 	if g.claim != nil {
 		sum += float64(g.claim.req.N)
 	}
-	owed := g.below(r.Partition)
+	mine, owed := g.classOf(r), g.below(r.Partition)
 	for _, b := range g.bands {
-		own := b.partition == g.partitionOf(r)
+		own := b.partition == mine.partition
 		switch {
-		case b.len == 0 || b.priority < r.Priority || owed && !own:
-		case b.priority > r.Priority || !own:
+		case b.len == 0 || mine.level().over(b.level()) || owed && !own:
+		case b.level().over(mine.level()) || !own:
 			sum += float64(b.units)
 		default:
 			sum += g.aheadInBand(b, r)

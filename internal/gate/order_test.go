@@ -346,6 +346,25 @@ func TestFairAndPrioritiesCompose(t *testing.T) {
 		leave(1, "high 1").leave(1, "1a").leave(1, "2a").leave(1, "1b").leave(1, "1c").leave(1, "low 1")
 }
 
+// A route whose work is much shorter than the mean of all goes before others of its priority, and
+// takes the place of one of them in a full queue. One that is not known to be so waits its turn.
+func TestCheapRoutesGoFirst(t *testing.T) {
+	const dear, cheap, unknown = 1, 2, 3
+	of := func(route int, p weir.Priority) gate.Request {
+		return gate.Request{N: 1, Route: route, Priority: p, Deadline: endless}
+	}
+	s := play(t, 1, gate.Config{Queue: 5}).arrive("a", 1, "admit")
+	for range 10 {
+		s.g.Learn(limit.Sample{End: time.Second, Outcome: weir.Success}, of(dear, 0))
+		s.g.Learn(limit.Sample{End: 50 * time.Millisecond, Outcome: weir.Success}, of(cheap, 0))
+	}
+	s.ask("dear 1", of(dear, 0), "wait").ask("cheap 1", of(cheap, 0), "wait").ask("high", of(dear, 1), "wait").
+		ask("unknown", of(unknown, 0), "wait").ask("dear 2", of(dear, 0), "wait").
+		ask("dear 3", of(dear, 0), "queue_full").ask("low", of(cheap, -1), "queue_full").
+		ask("cheap 2", of(cheap, 0), "wait").answers("dear 2 queue_full").
+		leave(1, "high").leave(1, "cheap 1").leave(1, "cheap 2").leave(1, "dear 1").leave(1, "unknown")
+}
+
 // New rules count for the waiters too.
 func TestRulesChangeLive(t *testing.T) {
 	one, two := gate.Request{N: 2, Tenant: 1}, gate.Request{N: 2, Tenant: 2}

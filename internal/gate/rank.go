@@ -7,14 +7,40 @@ import (
 	"github.com/weir-go/weir"
 )
 
+// A class is the requests of one partition and one priority whose routes are cheap, or of those
+// whose routes are not.
+type class struct {
+	partition int
+	priority  weir.Priority
+	cheap     bool
+}
+
+// cheap is the cost below which the requests of a route go before others of their priority. All such
+// routes together take less than this share of the work, whatever their rates.
+const cheap = 1.0 / 4
+
+func (g *Gate[W]) classOf(r *Request) class {
+	return class{g.partitionOf(r), r.Priority, g.costs.Of(r.Route) < cheap}
+}
+
+// level returns the rank of the class without regard to its partition.
+func (c class) level() rank { return rank{level: int64(c.priority), cheap: c.cheap} }
+
 // A rank orders waiters: the higher goes first, and is evicted last.
 type rank struct {
 	below bool // its partition is below its guarantee
 	level int64
+	cheap bool
 }
 
 func (a rank) over(b rank) bool {
-	return a.below && !b.below || a.below == b.below && a.level > b.level
+	switch {
+	case a.below != b.below:
+		return a.below
+	case a.level != b.level:
+		return a.level > b.level
+	}
+	return a.cheap && !b.cheap
 }
 
 // first returns the next waiter in the queues, nil if they are empty.
@@ -28,7 +54,7 @@ func (g *Gate[W]) first(now time.Duration) *waiter[W] {
 		if b.len == 0 {
 			continue
 		}
-		plain := rank{g.below(b.partition), int64(b.priority)}
+		plain := g.rankOf(b.class)
 		aged := plain
 		if g.cfg.Aging > 0 {
 			aged.level += g.age(b.oldest(), now)
@@ -43,7 +69,7 @@ func (g *Gate[W]) first(now time.Duration) *waiter[W] {
 	if best == nil {
 		return nil
 	}
-	if bestPlain.over(rank{g.below(best.partition), int64(best.priority)}) {
+	if bestPlain.over(g.rankOf(best.class)) {
 		return best.oldest() // it is its age that puts it first
 	}
 	return g.front(best, now)
@@ -60,11 +86,21 @@ func (g *Gate[W]) front(b *band[W], now time.Duration) *waiter[W] {
 
 // outranks reports whether one waiter goes before another of another band.
 func (g *Gate[W]) outranks(w, other *waiter[W], now time.Duration) bool {
-	return len(g.bands) > 1 && g.rankOf(w, now).over(g.rankOf(other, now))
+	return len(g.bands) > 1 && g.aged(w, now).over(g.aged(other, now))
 }
 
-func (g *Gate[W]) rankOf(w *waiter[W], now time.Duration) rank {
-	return rank{g.below(w.req.Partition), int64(w.req.Priority) + g.age(w, now)}
+// rankOf returns the rank of a class.
+func (g *Gate[W]) rankOf(c class) rank {
+	r := c.level()
+	r.below = g.below(c.partition)
+	return r
+}
+
+// aged returns the rank of a waiter with its age.
+func (g *Gate[W]) aged(w *waiter[W], now time.Duration) rank {
+	r := g.rankOf(w.band.class)
+	r.level += g.age(w, now)
+	return r
 }
 
 // age returns the levels that a waiter has risen.
@@ -98,24 +134,24 @@ func (g *Gate[W]) below(partition int) bool {
 	return n > 0 && g.used[partition] < n
 }
 
-// standingOf returns the rank of the waiters of a partition and a priority for their places
-// in a full queue; with more units and places, if a request is to join them. A partition
-// counts as below its guarantee if all this fits into it, or takes no more than its share
-// of the places.
-func (g *Gate[W]) standingOf(partition int, p weir.Priority, units, places int) rank {
-	most := g.guarantee(partition)
+// standingOf returns the rank of the waiters of a class for their places in a full queue;
+// with more units and places, if a request is to join them. A partition counts as below
+// its guarantee if all this fits into it, or takes no more than its share of the places.
+func (g *Gate[W]) standingOf(c class, units, places int) rank {
+	r, most := c.level(), g.guarantee(c.partition)
 	if most == 0 {
-		return rank{false, int64(p)}
+		return r
 	}
-	units += g.used[partition]
+	units += g.used[c.partition]
 	for _, b := range g.bands {
-		if b.partition == partition {
+		if b.partition == c.partition {
 			units += b.units
 			places += b.len
 		}
 	}
-	share := g.cfg.Partitions[partition-1] * float64(g.room())
-	return rank{units <= most || float64(places) <= share, int64(p)}
+	share := g.cfg.Partitions[c.partition-1] * float64(g.room())
+	r.below = units <= most || float64(places) <= share
+	return r
 }
 
 // room returns how many may wait. With a Depth it moves with the limit and, with
@@ -141,7 +177,7 @@ func (g *Gate[W]) taken() bool { return g.line.len >= g.room() }
 // uniform reports whether r and all waiters have one rank and share one queue, so that no
 // waiter can be evicted for r.
 func (g *Gate[W]) uniform(r *Request) bool {
-	return len(g.bands) == 1 && g.claim == nil && g.bands[0].priority == r.Priority && len(g.bands[0].queues) == 1 &&
+	return len(g.bands) == 1 && g.claim == nil && g.bands[0].class == g.classOf(r) && len(g.bands[0].queues) == 1 &&
 		len(g.cfg.Partitions) == 0
 }
 
@@ -155,15 +191,14 @@ func (g *Gate[W]) victim(r *Request) *waiter[W] {
 		if b.len == 0 {
 			continue
 		}
-		at := g.standingOf(b.partition, b.priority, 0, 0)
+		at := g.standingOf(b.class, 0, 0)
 		if low == nil || least.over(at) || least == at && b.longest().len > low.longest().len {
 			low, least = b, at
 		}
 	}
-	mine := g.standingOf(g.partitionOf(r), r.Priority, r.N, 1)
+	mine := g.standingOf(g.classOf(r), r.N, 1)
 	if g.claim != nil {
-		c := &g.claim.req
-		if at := g.standingOf(g.partitionOf(c), c.Priority, 0, 0); mine.over(at) && (low == nil || least.over(at)) {
+		if at := g.standingOf(g.claim.band.class, 0, 0); mine.over(at) && (low == nil || least.over(at)) {
 			return g.claim
 		}
 	}

@@ -20,6 +20,7 @@ const (
 	costEnough = 3       // work of a route, of which its cost is known
 	costMemory = 1 << 12 // work after which all earlier work counts for half
 	costMost   = 32      // times the mean
+	costLeast  = 1e-3    // times the mean
 )
 
 // Ended learns that work of a route took d.
@@ -50,15 +51,15 @@ func (c *cost) add(d time.Duration) { c.n, c.seconds = c.n+1, c.seconds+d.Second
 
 func (c *cost) halve() { c.n, c.seconds = c.n/2, c.seconds/2 }
 
-// Of returns how long work of a route takes, relative to all work, on average; 1 if that is not known, or
-// more than costMost.
+// Of returns how long work of a route takes, relative to all work, on average, at least costLeast; 1 if
+// that is not known, or more than costMost.
 func (c *Costs) Of(route int) float64 {
 	r := c.routes[route]
-	if r == nil || r.n < costEnough || r.seconds <= 0 || len(c.routes) == 1 {
+	if r == nil || r.n < costEnough || c.all.seconds <= 0 || len(c.routes) == 1 {
 		return 1
 	}
 	if of := r.seconds / r.n * c.all.n / c.all.seconds; of <= costMost {
-		return of
+		return max(of, costLeast)
 	}
 	return 1
 }

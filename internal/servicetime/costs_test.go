@@ -61,6 +61,7 @@ func TestCostsOfInstantWork(t *testing.T) {
 		c.Ended(2, 40*time.Millisecond)
 	}
 	near(t, "beside instant work", c.Of(2), 2)
+	near(t, "instant work", c.Of(1), costLeast)
 }
 
 // A route without requests is forgotten, and so is its cost.

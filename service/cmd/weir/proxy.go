@@ -37,7 +37,6 @@ type proxyCmd struct {
 	MinLimit     int           `default:"1" placeholder:"N" group:"limit" help:"Lower bound of the limit, unless it is a number (${default})."`
 	MaxLimit     int           `default:"10000" placeholder:"N" group:"limit" help:"Upper bound of the limit, unless it is a number (${default})."`
 	MaxHealthy   time.Duration `least:"0s" name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto and aimd: a longer response time of the origin is overload; 0: auto decides (${default})."`
-	SplitRoutes  bool          `negatable:"" default:"true" group:"limit" help:"With --limit=auto: give routes limits of their own whose requests take at least five times as long as the others, and a tenth of the time of all, eight at most. They are found by the paths of requests. Not with a --max-limit below 10000, which bounds all requests (${default})."`
 	SlowStart    time.Duration `least:"0s" default:"0s" placeholder:"TIME" group:"limit" help:"After one to two times this time without use, and at first, the limit begins at a tenth, and doubles while requests succeed: for an origin that is slow while its caches are cold; 0: never (${default})."`
 	MaxPressure  float64       `least:"0" most:"0.99" default:"0" placeholder:"SHARE" group:"limit" help:"The share of the time in which work may wait for the processor, such as 0.4. Above it, a rising part of the requests is rejected, the least important first: for an origin on the same machine. 0: no bound (${default})."`
 	PressureFile string        `default:"/proc/pressure/cpu" placeholder:"FILE" group:"limit" help:"The pressure on the processor: of the machine, or a cgroup's cpu.pressure (${default})."`
@@ -62,7 +61,7 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 		Auto: limit.Config{
 			Initial: cmp.Or(c.InitialLimit, max(min(10, c.MaxLimit), c.MinLimit)), Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
 		},
-		SplitRoutes: c.SplitRoutes, SlowStart: c.SlowStart, MaxPressure: c.MaxPressure, PressureFile: c.PressureFile,
+		SlowStart: c.SlowStart, MaxPressure: c.MaxPressure, PressureFile: c.PressureFile,
 		Queue: settings.OrNone(c.Queue), MaxWait: settings.OrNone(c.MaxWait), Timeout: settings.OrNone(c.Timeout),
 		AbandonedHold: settings.OrNone(c.AbandonedHold), ClientTimeout: settings.OrNone(c.ClientTimeout),
 		LongLived: settings.OrNone(c.LongLived), Logger: log,

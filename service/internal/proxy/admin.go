@@ -100,9 +100,6 @@ func (p *Proxy) Set(c Change) error {
 		return err
 	}
 	apply()
-	if err := p.resplit(); err != nil {
-		return err
-	}
 	p.log.Info("settings changed", "class", name, "limit", to.limit, "queue", to.queue, "max_wait", time.Duration(to.maxWait))
 	return nil
 }

@@ -94,7 +94,7 @@ func (x *exchange) ring() {
 	is := x.long
 	x.mu.Unlock()
 	if is == stuck && was != stuck {
-		x.stuckNow(now)
+		x.warnStuck(now)
 	}
 }
 

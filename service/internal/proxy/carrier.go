@@ -228,9 +228,6 @@ func (x *exchange) abandon(late bool) {
 		x.proxy.abandoned.Add(-1)
 		x.end(o)
 		if event == holdOver {
-			if !x.isStuck() {
-				x.cost(x.proxy.now())
-			}
 			for event != originAnswered { // comes soon after the cancellation
 				a, event = x.await(nil, nil)
 			}
@@ -248,11 +245,9 @@ func (x *exchange) discard(a answer, late bool) loadsign.Sign {
 	if a.resp != nil {
 		a.resp.Body.Close()
 	}
-	now := x.proxy.now()
-	x.learn(now, a)
 	sign := signOf(a, x.upload)
 	if !late {
-		x.judgeAnswer(now, a, sign)
+		x.judgeAnswer(x.proxy.now(), a, sign)
 	}
 	return sign
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/service/internal/balance"
 	"github.com/weir-go/weir/service/internal/http1client"
-	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
 // An exchange is one admitted request and its permit. The fields above the mutex
@@ -34,7 +33,6 @@ type exchange struct {
 	admitted time.Duration // when it began
 	method   string
 	path     string
-	splits   bool // split learns from it
 
 	served uint64 // within the limiter before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
@@ -67,7 +65,7 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *perm
 	p.work.begin(now)
 	x := &exchange{
 		proxy: p, class: c, permit: ps.Move(), from: p.trust.source(r), writer: w, client: r.Context(), began: now, admitted: now,
-		method: r.Method, path: r.URL.Path, splits: c.name == proxyrule.DefaultClass && p.split.on.Load(),
+		method: r.Method, path: r.URL.Path,
 		served: c.limiter.served.Load(), beside: c.limiter.holding.Add(1),
 	}
 	return x
@@ -129,13 +127,6 @@ func (x *exchange) wastedLocked() bool {
 	return x.long == notLong && (x.abandoned || !x.whole && x.client.Err() != nil)
 }
 
-// isStuck reports whether the exchange has left the limit without an answer.
-func (x *exchange) isStuck() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.long == stuck
-}
-
 // judgedLocked corrects an outcome that says nothing about load: the origin was
 // late for one request while it served many others, or the client was slow.
 func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
@@ -156,7 +147,6 @@ func (x *exchange) answered(a answer, now time.Duration) (*http.Response, error)
 	sign := signOf(a, x.upload)
 	x.seen(sign)
 	x.judgeAnswer(now, a, sign)
-	x.learn(now, a)
 	x.outcome = sign.Outcome()
 	if a.err != nil {
 		return nil, a.err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -64,9 +63,6 @@ func (p *Proxy) Explain(r *http.Request) Explanation {
 	c, _ := pl.classify(r)
 	x := Explanation{
 		Explanation: pl.rules.Explain(r), LimitOf: c.limiter.name, State: c.limiter.report(), Pressure: pl.pressure(), Rules: []ExplainedRule{},
-	}
-	if slices.Contains(p.split.routes, c.name) {
-		x.Class, x.Route = c.name, c.name
 	}
 	if pl.shadow {
 		x.Mode = proxyrule.Shadow

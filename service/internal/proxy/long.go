@@ -107,6 +107,7 @@ func (x *exchange) rejoin() {
 // such exchanges hold all units, one of them is let go now and then.
 func (x *exchange) checkWaitLocked(now time.Duration) {
 	switch {
+	case x.long != notLong: // it would use up the relief of another
 	case x.upload != nil && x.upload.waits.Load():
 		x.leaveLimitLocked(slowBody, x.upload.cut)
 	case x.overtaken() || x.relieves(now):
@@ -155,15 +156,13 @@ func (l *limiter) relieve(now time.Duration) bool {
 	return true
 }
 
-// stuckNow is called when the exchange has left the limit as stuck. What it has cost the limit
-// is known then.
-func (x *exchange) stuckNow(now time.Duration) {
+// warnStuck tells the operator now and then about an exchange that has left the limit as stuck.
+func (x *exchange) warnStuck(now time.Duration) {
 	p := x.proxy
 	if next := p.stuckLog.Load(); now >= time.Duration(next) && p.stuckLog.CompareAndSwap(next, int64(now+remindEvery)) {
 		p.log.Warn("a request without an answer does not count as in flight any more: others are answered, or wait for its place",
 			"class", x.class.name, "request", x.method+" "+x.path, "since", (now - x.admitted).Round(time.Millisecond))
 	}
-	x.cost(now)
 }
 
 // overtaken reports whether, since the exchange began, its limiter has served twice as

@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
-	"github.com/weir-go/weir/internal/routecost"
+	"github.com/weir-go/weir/internal/pathshape"
 	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -20,7 +20,7 @@ type plan struct {
 	rules    *proxyrule.Rules    // empty without a file
 	ruled    bool                // there is a file
 	shadow   bool                // of everything
-	classes  []*class            // in the order of the file, then of split; other is the last one
+	classes  []*class            // in the order of the file; other is the last one
 	other    *class              // the class default
 	limiters map[string]*limiter // by name
 	total    *limiter            // of all classes; nil: none
@@ -55,7 +55,7 @@ func (p *Proxy) newPlan(rules *proxyrule.Rules, ruled bool) (next *plan, apply f
 		limiters: map[string]*limiter{}, buckets: map[string]*proxyrule.Buckets{},
 	}}
 	b.fair.text, b.fair.weights = rules.Fairness()
-	b.routes, b.classOf = rules.ClassRoutes(p.split.routes...)
+	b.routes, b.classOf = rules.ClassRoutes()
 	if err := b.makeGuard(); err != nil {
 		return nil, nil, err
 	}
@@ -95,17 +95,6 @@ func (b *builder) makeClasses() (err error) {
 			return err
 		}
 	}
-	for _, pattern := range b.proxy.split.routes {
-		of, err := b.limiter(pattern, rest.Concurrency)
-		if err != nil {
-			return err
-		}
-		rule := *rest
-		rule.Name, rule.Routes = pattern, proxyrule.Texts{pattern}
-		if err = b.addClass(pattern, &rule, of); err != nil {
-			return err
-		}
-	}
 	err = b.addClass(proxyrule.DefaultClass, rest, shared)
 	b.other = b.classes[len(b.classes)-1]
 	return err
@@ -139,7 +128,7 @@ func (b *builder) addClass(name string, rule *proxyrule.Class, of *limiter) (err
 	cfg := &b.proxy.cfg
 	c := &class{
 		name: name, rule: rule, own: of.name == name, limiter: of, total: b.total, guard: b.guard, counts: new(counts), maxBody: cmp.Or(cfg.MaxBody, -1),
-		mixed:  b.total != nil || of.name == proxyrule.DefaultClass || len(rule.Routes) != 1 || routecost.Several(rule.Routes[0]),
+		mixed:  b.total != nil || of.name == proxyrule.DefaultClass || len(rule.Routes) != 1 || pathshape.Several(rule.Routes[0]),
 		shadow: b.shadow || rule.Mode == proxyrule.Shadow, priority: weir.Priority(rule.Priority), timeout: cfg.Timeout,
 	}
 	b.classes = append(b.classes, c)

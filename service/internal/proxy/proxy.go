@@ -71,11 +71,6 @@ type Config struct {
 	// SlowStart is the Idle time of a slow start (limit.NewSlowStart): after one to two times
 	// this time without use, the limit begins at a tenth, as at first. If zero, it does not.
 	SlowStart time.Duration
-	// SplitRoutes gives routes limits of their own whose requests take at least five times as
-	// long as the others of the class default, and a tenth of the time of all: eight at most. They
-	// are found by paths (package routecost). It applies while that class has an automatic
-	// limit without a Max below 10,000, and no cache.
-	SplitRoutes bool
 	// MaxPressure is the share of the time in which work may wait for the processor, below 1
 	// (package pressure). Above it, a part of the requests is rejected. If zero, none is.
 	MaxPressure float64
@@ -145,9 +140,8 @@ type Proxy struct {
 	metrics *metrics
 	log     *slog.Logger
 
-	plan  atomic.Pointer[plan]
-	split split
-	all   counts // of all classes
+	plan atomic.Pointer[plan]
+	all  counts // of all classes
 
 	mu            sync.Mutex            // guards the fields below, the settings of limiters, and changes of plan
 	retired       []*limiter            // of earlier plans, with requests

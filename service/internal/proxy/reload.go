@@ -44,19 +44,12 @@ func (p *Proxy) load() (change string, err error) {
 			return "", err
 		}
 	}
-	old, split := p.plan.Load(), p.split.routes
-	if old != nil && old.rules.Hash != rules.Hash { // its classes may overlap
-		p.split.routes = nil
-	}
+	old := p.plan.Load()
 	next, apply, err := p.newPlan(rules, ruled)
 	if err != nil {
-		p.split.routes = split
 		return "", fmt.Errorf("proxy: %w", err)
 	}
 	p.use(next, apply)
-	if err := p.resplit(); err != nil {
-		return "", err
-	}
 	p.reloads.loaded = time.Now()
 	if old != nil {
 		change = proxyrule.Diff(old.rules, rules)

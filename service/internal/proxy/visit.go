@@ -6,7 +6,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
-	"github.com/weir-go/weir/internal/routecost"
+	"github.com/weir-go/weir/internal/pathshape"
 )
 
 // A visit is a request on its way through a plan, and the context of the request.
@@ -56,8 +56,8 @@ func (c *class) route(r *http.Request, pattern string) string {
 	switch {
 	case !c.mixed:
 		return ""
-	case routecost.Several(pattern):
-		return routecost.Shape(r.Method, r.URL.Path)
+	case pathshape.Several(pattern):
+		return pathshape.Shape(r.Method, r.URL.Path)
 	}
 	return pattern
 }

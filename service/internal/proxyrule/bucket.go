@@ -125,20 +125,14 @@ func (s *Routes) addAll(patterns []string) {
 	}
 }
 
-// ClassRoutes returns the patterns of all classes, and the index of the class of each. Each of
-// the further patterns is a class of its own after them; where it conflicts with one of the
-// file, the latter counts.
-func (r *Rules) ClassRoutes(further ...string) (*Routes, map[string]int) {
+// ClassRoutes returns the patterns of all classes, and the index of the class of each.
+func (r *Rules) ClassRoutes() (*Routes, map[string]int) {
 	routes, classes := new(Routes), map[string]int{}
 	for i := range r.Classes {
 		routes.addAll(r.Classes[i].Routes) // Parse has checked that they do not conflict
 		for _, pattern := range r.Classes[i].Routes {
 			classes[pattern] = i
 		}
-	}
-	routes.addAll(further)
-	for i, pattern := range further {
-		classes[pattern] = len(r.Classes) + i
 	}
 	routes.close()
 	return routes, classes

@@ -15,8 +15,6 @@ type Policy struct {
 	// Outside is a policy that is told the knee: it is shown, to see what that
 	// is worth, and not compared with. Finding the knee is the task.
 	Outside bool
-	// Splits is a policy whose packages find dear routes by themselves.
-	Splits bool
 	// Guard returns the guard of a service with a given knee; nil is none.
 	Guard func(knee int) *sim.Guard
 }
@@ -62,6 +60,6 @@ func Policies() []Policy {
 		{Name: "gradient2", About: "Netflix's, in its window", Guard: self(sim.Limit{Name: "gradient2", Window: true})},
 		{Name: "codel", About: "bohde/codel as in its README: 10 outstanding, 100 pending, target 5 ms", Guard: func(int) *sim.Guard { return bohde(10) }},
 		{Name: "codel-knee", About: "the same with the knee outstanding", Outside: true, Guard: bohde},
-		{Name: "auto", About: "inflight.Config{}", Splits: true, Guard: func(int) *sim.Guard { return sim.Auto() }},
+		{Name: "auto", About: "inflight.Config{}", Guard: func(int) *sim.Guard { return sim.Auto() }},
 	}
 }

@@ -180,7 +180,7 @@ func (r *Row) with(p Policy, seed uint64, deadlines bool) sim.Scenario {
 			g = &sim.Guard{Limit: sim.Limit{Name: "none"}} // its neighbour keeps its limit
 		}
 		if g != nil {
-			g.Blind, g.Library, g.Instances, g.SplitRoutes = !deadlines, was.Library, was.Instances, was.SplitRoutes && p.Splits
+			g.Blind, g.Library, g.Instances = !deadlines, was.Library, was.Instances
 			g.Stalls = was.Stalls
 		}
 		sc.Layers[i].Guard = g

@@ -65,7 +65,7 @@ func checkRow(t *testing.T, r Row) {
 		}
 		guards++
 		want := sim.Auto()
-		want.Blind, want.Instances, want.SplitRoutes, want.Library = true, l.Guard.Instances, l.Guard.SplitRoutes, l.Guard.Library
+		want.Blind, want.Instances, want.Library = true, l.Guard.Instances, l.Guard.Library
 		want.Stalls = l.Guard.Stalls
 		if !*update && !reflect.DeepEqual(l.Guard, want) {
 			t.Errorf("%s: the guard is %+v: want that of inflight.Config{}, %+v: go test ./lab/arena -run TestRows -update", r.Name, *l.Guard, *want)

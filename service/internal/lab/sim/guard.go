@@ -16,7 +16,7 @@ import (
 type guard struct {
 	index   int32 // in Sim.guards
 	layer   *layer
-	process *process
+	process process
 	gate    *gate.Gate[*job]
 	other   Limiter
 
@@ -39,7 +39,7 @@ func (l *layer) initGuards(s *Sim) {
 	if cfg == nil {
 		return
 	}
-	l.guards = make([]guard, cfg.Instances.Count()+l.spares(s))
+	l.guards = make([]guard, cfg.Instances.Count())
 	l.level = s.scenario.Warmup
 	groups := cfg.Instances
 	if len(groups) == 0 {
@@ -50,7 +50,7 @@ func (l *layer) initGuards(s *Sim) {
 		for k := range max(group.Count, 1) {
 			g := &l.guards[i]
 			i++
-			*g = guard{index: int32(len(s.guards)), layer: l, process: s.newProcess(cfg), timer: never, name: group.label(i, k),
+			*g = guard{index: int32(len(s.guards)), layer: l, timer: never, name: group.label(i, k),
 				kind: slices.IndexFunc(groups, group.equal), weight: cmp.Or(group.Weight, 1),
 				start: group.Start + time.Duration(k)*group.StartEvery}
 			for _, class := range s.classes {
@@ -58,10 +58,10 @@ func (l *layer) initGuards(s *Sim) {
 			}
 			l.level = max(l.level, g.start)
 			s.guards = append(s.guards, g)
+			g.initProcess(s)
 			g.init(s, cfg, &group, k)
 		}
 	}
-	l.initSplit(s)
 }
 
 // equal reports whether the instances of two groups should get equal shares.
@@ -195,7 +195,6 @@ func (s *Sim) drain(g *guard) {
 func (s *Sim) leave(j *job, o weir.Outcome) {
 	j.held = false
 	g := j.guard
-	g.layer.learn(s, j, o)
 	if o == weir.Success && s.now >= g.layer.level {
 		g.success++
 	}

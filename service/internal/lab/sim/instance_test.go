@@ -201,39 +201,3 @@ func TestInstanceOfACall(t *testing.T) {
 		t.Errorf("%+v: want no limit", r.Layers[0])
 	}
 }
-
-// A guard that splits routes gives the dear class an instance of its own, and only that.
-func TestSplitRoutes(t *testing.T) {
-	one := 1
-	none := 0
-	sc := sim.Scenario{
-		Name: "split", Duration: 60 * time.Second, Warmup: 10 * time.Second, Seed: 1,
-		Layers: []sim.Layer{
-			{Name: "handlers", Guard: sim.Auto(), Classes: map[string]sim.Class{
-				"light": {ServiceTime: dist.ServiceTime{Mean: ms}, Calls: &none},
-				"alike": {ServiceTime: dist.ServiceTime{Mean: ms}, Calls: &none},
-				"heavy": {ServiceTime: dist.ServiceTime{Mean: ms}, Calls: &one},
-			}},
-			{Name: "database", Workers: 10, ServiceTime: dist.ServiceTime{Mean: 100 * ms}},
-		},
-		Clients: []sim.Client{{Name: "users", Rate: "300", Timeout: time.Second, Mix: []sim.Share{{"light", 1}, {"alike", 1}, {"heavy", 2}}}},
-	}
-	g := sc.Layers[0].Guard
-	g.SplitRoutes, g.Blind = true, true
-	var names []string
-	for _, in := range run(t, sc).Layers[0].Instances {
-		if in.Goodput > 0 {
-			names = append(names, in.Name)
-		}
-		if in.Name == "heavy" {
-			within(t, "goodput of the dear class", in.Goodput, 100, 5)
-		}
-	}
-	if want := []string{"1", "heavy"}; !slices.Equal(names, want) {
-		t.Errorf("instances with work %q: want %q", names, want)
-	}
-	g.Instances = sim.Instances{{Count: 2}}
-	if err := sc.Validate(); err == nil || !strings.Contains(err.Error(), "split_routes") {
-		t.Errorf("instances and split_routes: %v: want an error", err)
-	}
-}

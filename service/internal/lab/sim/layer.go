@@ -6,7 +6,6 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/outcome"
-	"github.com/weir-go/weir/internal/routecost"
 )
 
 // A job is the visit of an attempt to a layer. Its caller is a call, or a job of the
@@ -68,7 +67,6 @@ type layer struct {
 	calls  [][]int       // by class: indices of the layers that a request calls
 	guards []guard       // the instances of its Guard
 	level  time.Duration // when the last has started, or the warm-up has ended
-	costs  routecost.Table
 	flow
 }
 

@@ -75,8 +75,7 @@ type Guard struct {
 
 	Rate *Rate `yaml:"rate" default:"none" example:"{per_second: 100, burst: 10}" help:"A limit of the rate, instead of requests in flight. Of the other fields of the guard, only instances and library count then."`
 
-	Instances   Instances `yaml:"instances" default:"1" example:"8" help:"Replicas of the guard, each with its own limit and queue."`
-	SplitRoutes bool      `yaml:"split_routes" default:"false" example:"true" help:"Gives dear classes a limit of their own, eight at most, as httplimit and weir proxy do with routes that they find by the paths of requests. Not with instances or a rate."`
+	Instances Instances `yaml:"instances" default:"1" example:"8" help:"Replicas of the guard, each with its own limit and queue."`
 
 	Stalls  Stalls `yaml:"stalls" default:"none" example:"{every: 250ms, for: 50ms, random: true}" help:"Stops the guard's process now and then, as a busy machine does. It decides nothing during a stall. Work goes on; the guard sees the end of work, and callers that leave, at the end of the stall. Each instance has its own stalls. Not with a rate."`
 	Library bool   `yaml:"library" default:"false" example:"true" help:"The guard sees its caller leave, and not the end of the work, as a library in a program does. A proxy sees the end."`

@@ -29,16 +29,15 @@ const never time.Duration = math.MaxInt64
 
 // A Sim is a running Scenario. It is not safe for concurrent use.
 type Sim struct {
-	scenario  Scenario
-	now       time.Duration
-	agenda    agenda
-	layers    []layer
-	guards    []*guard   // of all layers
-	processes []*process // of the guards
-	clients   []client
-	classes   []string // of calls
-	meter     meter
-	record    func(trace.Record)
+	scenario Scenario
+	now      time.Duration
+	agenda   agenda
+	layers   []layer
+	guards   []*guard // of all layers
+	clients  []client
+	classes  []string // of calls
+	meter    meter
+	record   func(trace.Record)
 
 	shares uint64 // shares of processors so far
 
@@ -182,7 +181,7 @@ func (s *Sim) handle(e event) {
 	case evTurn:
 		s.guards[e.index].other.(*turns).come(e.gen)
 	case evStall:
-		s.stall(s.processes[e.index])
+		s.stall(s.guards[e.index])
 	case evChange:
 		s.change(&s.layers[e.index], e.gen)
 	}

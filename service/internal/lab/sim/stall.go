@@ -27,11 +27,9 @@ func (st *Stalls) next(rng *rand.Rand, stalls bool) time.Duration {
 	return max(d, 1) // so that the simulated time advances
 }
 
-// A process runs a guard, or the guards of split routes.
+// A process runs a guard.
 type process struct {
-	index   int32 // in Sim.processes
-	cfg     *Stalls
-	rng     *rand.Rand
+	rng     *rand.Rand // nil if it does not stall
 	stalled bool
 	unseen  []sight
 }
@@ -52,15 +50,12 @@ const (
 	abandonment                  // the caller has left
 )
 
-// newProcess returns the process of guards with a configuration.
-func (s *Sim) newProcess(cfg *Guard) *process {
-	p := &process{index: int32(len(s.processes)), cfg: &cfg.Stalls}
-	s.processes = append(s.processes, p)
-	if p.cfg.For > 0 {
-		p.rng = rand.New(rand.NewPCG(s.seed, ^uint64(p.index))) // each variant has the same stalls
-		s.agenda.push(p.cfg.First, evStall, p.index, 0)
+// initProcess makes the process of a guard.
+func (g *guard) initProcess(s *Sim) {
+	if st := g.layer.cfg.Guard.Stalls; st.For > 0 {
+		g.process.rng = rand.New(rand.NewPCG(s.seed, ^uint64(g.index))) // each variant has the same stalls
+		s.agenda.push(st.First, evStall, g.index, 0)
 	}
-	return p
 }
 
 // stalled reports whether the process of the guard stalls; a job without a guard has nil.
@@ -72,11 +67,12 @@ func (g *guard) miss(j *job, e sight) {
 	g.process.unseen = append(g.process.unseen, e)
 }
 
-// stall begins or ends a stall. At its end, the guards see what they have missed.
-func (s *Sim) stall(p *process) {
+// stall begins or ends a stall. At its end, the guard sees what it has missed.
+func (s *Sim) stall(g *guard) {
+	p, st := &g.process, &g.layer.cfg.Guard.Stalls
 	p.stalled = !p.stalled
-	if p.stalled || p.cfg.Every > 0 {
-		s.agenda.push(s.now+p.cfg.next(p.rng, p.stalled), evStall, p.index, 0)
+	if p.stalled || st.Every > 0 {
+		s.agenda.push(s.now+st.next(p.rng, p.stalled), evStall, g.index, 0)
 	}
 	if p.stalled {
 		return
@@ -93,9 +89,5 @@ func (s *Sim) stall(p *process) {
 		}
 	}
 	p.unseen = p.unseen[:0]
-	for _, g := range s.guards {
-		if g.process == p {
-			s.drain(g) // its timers
-		}
-	}
+	s.drain(g) // its timers
 }

@@ -209,8 +209,6 @@ func (l *Layer) checkFaults(c *checker, at string, f faults) {
 
 func (g *Guard) check(c *checker, at string, used map[string]bool) {
 	g.Instances.check(c, at+".instances", used)
-	c.check(!g.SplitRoutes || len(g.Instances) == 0 && g.Rate == nil && g.Other == nil, at+".split_routes", g.SplitRoutes,
-		"must be false with instances or a rate")
 	st := g.Stalls
 	c.check(st.Every == 0 || st.Every > st.For, at+".stalls.every", st.Every, "must be greater than for")
 	c.check(st.For == 0 || g.Rate == nil && g.Other == nil, at+".stalls.for", st.For, "must be 0 with a rate")

@@ -1,6 +1,13 @@
-package routecost
+// Package pathshape tells routes of a service by the paths of requests, without a list of routes.
+package pathshape
 
 import "strings"
+
+const (
+	maxElements = 8  // of a path; what follows is one wildcard
+	maxElement  = 32 // bytes of an element that is no wildcard
+	wildcard    = "*"
+)
 
 // Shape returns a name for the route of a request: its path, with wildcards instead of elements that
 // look like identifiers. Another wildcard stands for all that follows the eighth element. The method
@@ -34,6 +41,22 @@ func shapeOf(element string) string {
 		return wildcard
 	}
 	return element
+}
+
+// variable reports whether an element of a path looks like an identifier, or cannot be in a
+// pattern as it is.
+func variable(element string) bool {
+	digits := 0
+	for _, c := range []byte(element) {
+		switch {
+		case '0' <= c && c <= '9':
+			digits++
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '-', c == '_', c == '.', c == '~':
+		default:
+			return true
+		}
+	}
+	return digits >= 3 || digits > 0 && digits == len(element) || len(element) > maxElement
 }
 
 // Several reports whether a pattern of http.ServeMux has several routes: the empty pattern, which

@@ -1,4 +1,4 @@
-package routecost
+package pathshape
 
 import (
 	"strings"
