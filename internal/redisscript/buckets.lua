@@ -1,12 +1,13 @@
 -- Token buckets by GCRA and windows of time, all or nothing over KEYS, by the clock of the
 -- server. No key comes twice.
 --
--- ARGV holds six numbers for each key. For a token bucket they are: the units that are
+-- ARGV holds seven numbers for each key. For a token bucket they are: the units that are
 -- refilled in a microsecond, the units of a token, the most units that may be owed, the most
 -- that a state of this quota can owe, the tokens to take (less than zero gives back, zero only
--- looks), and the least tokens to take if there are not enough. For a window they are: 0, the
--- period in microseconds, the most events that may count, the kind, the events to count and
--- the least of them. The kinds are
+-- looks), the least tokens to take if there are not enough, and the microseconds of a group of
+-- takes. For a window they are: 0, the period in microseconds, the most events that may count, the
+-- kind, the events to count, the least of them, and 0. To give back, the last two are the tokens or
+-- events that remain, and the microsecond of the take, or 0 for now. The kinds are
 --
 --   1  a window begins with its first event
 --   2  windows are those of the clock; events that are denied count too
@@ -23,8 +24,12 @@
 -- numbers are whole, and below 2^53.
 --
 -- The key of a token bucket holds the microsecond in which the bucket is full again, and the
--- units that are then still missing, if any: "1764000000000000" or "1764000000000000+5". The
--- key of a window holds its start or end, its events, and those of the window before:
+-- units that are then still missing, if any: "1764000000000000" or "1764000000000000+5". After "|"
+-- it can have a log of takes, as that of package usage: the units of a microsecond and of a token, the
+-- last take that is in no group, and the groups with their first and last microsecond and
+-- tokens: "1764000000000000|1/600000;;1763999990000000,1763999990000000,100;". If the number of
+-- microseconds of a group is negative, a take is added to a log, but begins none. What was taken
+-- before an instant with "x" was under another quota, and is not given back. The key of a window holds its start or end, its events, and those of the window before:
 -- "1764000000000000:5:0". Keys expire when their state makes no difference any more. A value
 -- that is no state counts as none.
 local call, format = redis.call, string.format
@@ -32,7 +37,80 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local none = -4503599627370496
 local reply, granted = {now, 1}, true
-local windows, stale -- by the index of the key; nil if there are none
+local windows, stale, logs -- by the index of the key; nil if there are none
+
+-- grain returns the millisecond of a microsecond. A grant states its millisecond.
+local function grain(micros)
+  return micros - micros % 1000
+end
+
+-- split returns the last take that is in no group, and the groups of a log. A log under another quota
+-- has no groups.
+local function split(log, tag)
+  local known, before, groups = string.match(log, '^([^;]*);([^;]*);(.*)$')
+  if known ~= tag then
+    return format('x%d', now), ''
+  end
+  return before, groups
+end
+
+-- noted returns a log with n tokens more. Full says that the bucket was full before.
+local function noted(log, tag, span, n, full)
+  local before, groups = full and '' or format('%d', now), ''
+  if log then
+    before, groups = split(log, tag)
+  end
+  local start, first, last, taken = 1, now, now, n
+  local at, f, l, t = string.match(groups, '()(%d+),(%d+),(%-?%d+);$')
+  if full and not (at and grain(tonumber(l)) == grain(now)) then
+    before, groups = '', ''
+  elseif at and (now - f <= span or grain(now) <= grain(tonumber(l))) then
+    groups = string.sub(groups, 1, at - 1)
+    first, last, taken = f, math.max(now, tonumber(l)), n + t
+  end
+  if #groups > 1000 then
+    before, groups = string.match(groups, '^%d+,(%d+),[^;]*;(.*)$')
+  end
+  return format('%s;%s;%s%.0f,%.0f,%.0f;', tag, before, groups, first, last, taken)
+end
+
+-- settled returns the units owed if tokens that were taken at an instant were not, of which some
+-- remain, the tokens given back, and the log then.
+local function settled(log, tag, owed, back, remain, at, rate, token)
+  local before, groups = owed > 0 and format('%d', now) or '', ''
+  if log then
+    before, groups = split(log, tag)
+  end
+  local list, from = {}, 0
+  for f, l, t in string.gmatch(groups, '(%d+),(%d+),(%-?%d+);') do
+    list[#list + 1] = {f, tonumber(l), tonumber(t)}
+    if grain(tonumber(f)) <= grain(at) then
+      from = #list
+    end
+  end
+  local units = back * token
+  if from > 0 then
+    list[from][3] = list[from][3] - back
+  elseif string.sub(before, 1, 1) == 'x' then
+    if at < tonumber(string.sub(before, 2)) then
+      units = 0
+    end
+  elseif before ~= '' and tonumber(before) > at then
+    units = math.max(units - math.max((before - grain(at)) * rate - remain * token, 0), 0)
+  end
+  local taken, least = 0, owed - units
+  for i = #list, math.max(from, 1), -1 do
+    taken = taken + list[i][3] * token
+    least = math.max(least, taken - (now - list[i][2]) * rate)
+  end
+  if log then
+    for i = 1, #list do
+      list[i] = format('%s,%.0f,%.0f;', list[i][1], list[i][2], list[i][3])
+    end
+    log = format('%s;%s;%s', tag, before, table.concat(list))
+  end
+  return math.max(math.min(least, owed), 0), math.floor(units / token), log
+end
 
 -- functions returns the functions for windows. Calls without windows do not pay for them.
 local function functions(now)
@@ -95,7 +173,7 @@ end
 
 local window, fading, store
 for i = 1, #KEYS do
-  local a = 6 * i
+  local a = 7 * i - 1
   local rate, limit, n = ARGV[a - 5], tonumber(ARGV[a - 3]), tonumber(ARGV[a - 1])
   local room, w -- room is what fits if n does not
   if rate == '0' then
@@ -107,7 +185,15 @@ for i = 1, #KEYS do
     windows[i], reply[2 * i + 1] = w, w.used
     local counts = w.used + (w.last > 0 and fading(w) or 0)
     if n < 0 then
-      n = math.max(n, -w.used)
+      local start, at = w.kind == '3' and w.at or w.at - w.period, tonumber(ARGV[a + 1])
+      if at == 0 or at >= grain(start) then
+        n = math.max(n, -w.used)
+      elseif w.kind == '3' and at >= grain(start - w.period) then
+        n = math.max(n, -w.last)
+        w.last, w.past = w.last + n, n
+      else
+        n = 0
+      end
     elseif counts + n > limit and (n > 0 or w.kind == '2') then
       room = limit - counts
     end
@@ -116,9 +202,17 @@ for i = 1, #KEYS do
     if state then
       local full, rest = tonumber(state), 0
       if not full then
-        full, rest = string.match(state, '^(%d+)%+(%d+)$')
+        local bar = string.find(state, '|', 1, true)
+        if bar then
+          logs = logs or {}
+          logs[i], state = string.sub(state, bar + 1), string.sub(state, 1, bar - 1)
+        end
+        full = tonumber(state)
         if not full then
-          full, rest = 0, 0
+          full, rest = string.match(state, '^(%d+)%+(%d+)$')
+          if not full then
+            full, rest = 0, 0
+          end
         end
       end
       local most = tonumber(ARGV[a - 2])
@@ -162,27 +256,37 @@ if not granted then
   end
 end
 for i = 1, #KEYS do
-  local a, n = 6 * i, reply[2 * i + 2]
+  local a, n = 7 * i - 1, reply[2 * i + 2]
   local w, take = windows and windows[i], granted and n ~= 0 and n ~= none
   if w then
-    if take then
+    if take and not w.past then
       w.add = n
     end
     w.used = w.used + w.add
-    if w.add ~= 0 or w.stale then
+    if w.add ~= 0 or w.past or w.stale then
       store(w)
     end
     reply[2 * i + 1] = w.used
   elseif take or stale and stale[i] then
-    local rate, owed = ARGV[a - 5], reply[2 * i + 1]
-    if take then
-      owed = math.max(owed + n * ARGV[a - 4], 0)
+    local rate, token, owed, log = ARGV[a - 5], ARGV[a - 4], reply[2 * i + 1], logs and logs[i]
+    local tag, more = rate .. '/' .. token, tonumber(ARGV[a + 1])
+    if take and n < 0 then
+      owed, n, log = settled(log, tag, owed, -n, tonumber(ARGV[a]), more > 0 and more or now, rate, token)
+      reply[2 * i + 2] = -n
+    elseif take then
+      if log or more > 0 then
+        log = noted(log, tag, math.abs(more), n, owed == 0)
+      end
+      owed = owed + n * token
     end
     local rest = owed % rate
     local ahead = (owed - rest) / rate
     local state = format('%d', now + ahead)
     if rest > 0 then
       state = format('%s+%d', state, rest)
+    end
+    if log then
+      state = state .. '|' .. log
     end
     if owed > 0 then
       call('PSETEX', KEYS[i], format('%d', ahead / 1000 + 1), state)

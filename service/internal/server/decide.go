@@ -275,6 +275,6 @@ func (s *Server) giveBack(m *match, req *decider.Request, answers []decider.Answ
 		if r.Algorithm.Resets() && now-at < a.ResetAfter {
 			at = now // the same window; it may have begun after the instant of the answer
 		}
-		r.settle(req.Key, at, now-a.At-slack(r, a, req.N), req.N, 0)
+		r.settle(req.Key, at, req.N, 0)
 	}
 }

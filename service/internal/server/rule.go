@@ -39,8 +39,6 @@ type state struct {
 	limits  *lease.Limits
 	counts  counts
 
-	raised atomic.Int64 // when the rate was last raised, on the node's clock; 0 if it never was
-
 	assigned shareBuckets
 
 	charging sync.Mutex // held while a debt is computed and charged
@@ -155,7 +153,9 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	s.own.SetMemory(s.ownMemory(share))
 	for _, r := range next.all {
 		if w := was[r.Name]; w != nil && w.state == r.state {
-			r.update(w, s.shareOf(r.Quota), s.clock.Now())
+			if r.buckets != nil {
+				r.buckets.SetQuota(s.shareOf(r.Quota))
+			}
 		}
 		if r.candidate != nil {
 			r.candidate.SetQuota(s.shareOf(*r.Candidate))
@@ -203,16 +203,6 @@ func (s *Server) newRule(set *ruleset.Set, c *ruleset.Rule, was *rule, memory in
 	}
 	r.queue.Init(s.clock, s.room, r.buckets)
 	return r, nil
-}
-
-// update changes the state to the rule r, from what it was; its buckets count the share.
-func (r *rule) update(was *rule, share config.Quota, now time.Duration) {
-	if r.buckets != nil {
-		r.buckets.SetQuota(share)
-	}
-	if r.Interval < was.Interval {
-		r.raised.Store(int64(now))
-	}
 }
 
 // find returns the rules that count for a key, in order.
@@ -308,14 +298,10 @@ func (r *rule) tryCandidate(bucket string, at time.Duration, n int) {
 	}
 }
 
-// settle charges n tokens instead of the was tokens that were taken at an instant;
-// the bucket would have been full without them for the time after. Requests that
-// wait get what is returned. The candidate settles too, whatever it decided.
-func (r *rule) settle(key string, at, after time.Duration, was, n int) int {
+// settle charges n tokens instead of the was tokens that were taken at an instant. Requests
+// that wait get what is returned. The candidate settles too, whatever it decided.
+func (r *rule) settle(key string, at time.Duration, was, n int) int {
 	bucket := r.Bucket(key)
-	if n < was {
-		n = was - r.Owed(was-n, after)
-	}
 	charged := r.buckets.Settle(bucket, at, was, n)
 	if r.candidate != nil {
 		r.candidate.Settle(bucket, at, was, n)

@@ -274,7 +274,6 @@ type Grant struct {
 	N     int
 	At    time.Duration // the instant of the decision
 	Rules uint64        // identifies the rules that gave
-	Slack time.Duration // how long all of it can be returned
 	// ID is the id, if another node gave and the Request had WantID. That node settles it.
 	ID string
 }
