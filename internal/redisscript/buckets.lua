@@ -26,9 +26,10 @@
 -- The key of a token bucket holds the microsecond in which the bucket is full again, and the
 -- units that are then still missing, if any: "1764000000000000" or "1764000000000000+5". After "|"
 -- it can have a log of takes, as that of package usage: the units of a microsecond and of a token, the
--- last take that is in no group, and the groups with their first and last microsecond and
--- tokens: "1764000000000000|1/600000;;1763999990000000,1763999990000000,100;". If the number of
--- microseconds of a group is negative, a take is added to a log, but begins none. What was taken
+-- last take that is in no group, and the groups with their first and last microsecond, the tokens
+-- taken, the units that a bucket which was full before owed at last, and the tokens of the last
+-- millisecond: "1764000000000000|1/600000;;1763999990000000,1763999990000000,100,60000000,100;". If
+-- the number of microseconds of a group is negative, a take is added to a log, but begins none. What was taken
 -- before an instant with "x" was under another quota, and is not given back. The key of a window holds its start or end, its events, and those of the window before:
 -- "1764000000000000:5:0". Keys expire when their state makes no difference any more. A value
 -- that is no state counts as none.
@@ -55,23 +56,28 @@ local function split(log, tag)
 end
 
 -- noted returns a log with n tokens more. Full says that the bucket was full before.
-local function noted(log, tag, span, n, full)
+local function noted(log, tag, span, n, full, rate, token)
   local before, groups = full and '' or format('%d', now), ''
   if log then
     before, groups = split(log, tag)
   end
-  local start, first, last, taken = 1, now, now, n
-  local at, f, l, t = string.match(groups, '()(%d+),(%d+),(%-?%d+);$')
+  local first, last, taken, owes, recent = now, now, n, 0, n
+  local at, f, l, t, o, r = string.match(groups, '()(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);$')
   if full and not (at and grain(tonumber(l)) == grain(now)) then
     before, groups = '', ''
   elseif at and (now - f <= span or grain(now) <= grain(tonumber(l))) then
     groups = string.sub(groups, 1, at - 1)
     first, last, taken = f, math.max(now, tonumber(l)), n + t
+    owes = math.max(o - (last - l) * rate, math.min(o, 0))
+    if grain(last) == grain(tonumber(l)) then
+      recent = n + r
+    end
   end
   if #groups > 1000 then
     before, groups = string.match(groups, '^%d+,(%d+),[^;]*;(.*)$')
   end
-  return format('%s;%s;%s%.0f,%.0f,%.0f;', tag, before, groups, first, last, taken)
+  owes = owes + n * token
+  return format('%s;%s;%s%.0f,%.0f,%.0f,%.0f,%.0f;', tag, before, groups, first, last, taken, owes, recent)
 end
 
 -- settled returns the units owed if tokens that were taken at an instant were not, of which some
@@ -82,15 +88,21 @@ local function settled(log, tag, owed, back, remain, at, rate, token)
     before, groups = split(log, tag)
   end
   local list, from = {}, 0
-  for f, l, t in string.gmatch(groups, '(%d+),(%d+),(%-?%d+);') do
-    list[#list + 1] = {f, tonumber(l), tonumber(t)}
+  for f, l, t, o, r in string.gmatch(groups, '(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);') do
+    list[#list + 1] = {f, tonumber(l), tonumber(t), tonumber(o), tonumber(r)}
     if grain(tonumber(f)) <= grain(at) then
       from = #list
     end
   end
   local units = back * token
   if from > 0 then
-    list[from][3] = list[from][3] - back
+    local group = list[from]
+    group[3] = group[3] - back
+    if grain(at) == grain(group[2]) then -- only takes of the same millisecond came after it
+      group[4] = math.min(group[4], math.max(group[4] - units, (group[5] - back - remain) * token))
+      group[5] = group[5] - back
+    end
+    group[4] = math.min(group[4], group[3] * token)
   elseif string.sub(before, 1, 1) == 'x' then
     if at < tonumber(string.sub(before, 2)) then
       units = 0
@@ -100,12 +112,13 @@ local function settled(log, tag, owed, back, remain, at, rate, token)
   end
   local taken, least = 0, owed - units
   for i = #list, math.max(from, 1), -1 do
-    taken = taken + list[i][3] * token
-    least = math.max(least, taken - (now - list[i][2]) * rate)
+    local group = list[i]
+    least = math.max(least, taken + group[4] - (now - group[2]) * rate)
+    taken = taken + group[3] * token
   end
   if log then
     for i = 1, #list do
-      list[i] = format('%s,%.0f,%.0f;', list[i][1], list[i][2], list[i][3])
+      list[i] = format('%s,%.0f,%.0f,%.0f,%.0f;', unpack(list[i]))
     end
     log = format('%s;%s;%s', tag, before, table.concat(list))
   end
@@ -275,7 +288,7 @@ for i = 1, #KEYS do
       reply[2 * i + 2] = -n
     elseif take then
       if log or more > 0 then
-        log = noted(log, tag, math.abs(more), n, owed == 0)
+        log = noted(log, tag, math.abs(more), n, owed == 0, rate, token)
       end
       owed = owed + n * token
     end
@@ -288,7 +301,7 @@ for i = 1, #KEYS do
     if log then
       state = state .. '|' .. log
     end
-    if owed > 0 then
+    if owed > 0 or log then -- a log lasts for the millisecond of its takes
       call('PSETEX', KEYS[i], format('%d', ahead / 1000 + 1), state)
     else
       call('DEL', KEYS[i])

@@ -10,9 +10,9 @@
 //
 // If the size of the bucket changes, so does what is missing from it.
 //
-// A Log keeps takes in groups. All takes of a group count as made at its last one, so a
-// settlement never returns too much, and too little by at most the refill in the span of a
-// group.
+// A Log keeps takes in groups. If a take is settled after others of its group, all takes of the group
+// can count as made at the last one. So a settlement never returns too much, and too little by
+// at most the refill in the span of a group.
 package usage
 
 import (
@@ -41,6 +41,9 @@ type group struct {
 	came        float64 // tokens refilled since the epoch, at last
 	size        float64 // of the bucket
 	n           float64 // tokens taken
+	// missing is what a bucket that was full before the group lacks at last.
+	missing float64
+	recent  float64 // tokens taken in the grain of last
 }
 
 // Groups says how a Log groups takes: those in a Span are a group, and there are at most Most.
@@ -91,9 +94,14 @@ func (l *Log) Take(now Instant, n float64, full bool, by Groups) {
 		g := &l.groups[len(l.groups)-1]
 		if g.size == now.Size && (now.At-g.first <= by.Span || grain(now.At) <= grain(g.last)) {
 			g.n += n
+			if grain(now.At) > grain(g.last) {
+				g.recent = 0
+			}
 			if now.At > g.last {
+				g.missing = max(g.missing-(now.Came-g.came), 0)
 				g.last, g.came = now.At, now.Came
 			}
+			g.missing, g.recent = g.missing+n, g.recent+n
 			return
 		}
 	}
@@ -101,7 +109,7 @@ func (l *Log) Take(now Instant, n float64, full bool, by Groups) {
 		l.used, l.before = true, l.groups[more-1].last
 		l.groups = l.groups[:copy(l.groups, l.groups[more:])]
 	}
-	l.groups = append(l.groups, group{now.At, now.At, now.Came, now.Size, n})
+	l.groups = append(l.groups, group{now.At, now.At, now.Came, now.Size, n, n, n})
 }
 
 // A Settlement says that work cost N tokens instead of the Was tokens that were taken for it,
@@ -122,7 +130,7 @@ func (l *Log) Settle(now Instant, s Settlement) (back, charged float64) {
 	d := s.Was - s.N
 	from := l.find(grain(s.At))
 	if from >= 0 {
-		l.groups[from].n -= d
+		l.groups[from].settle(grain(s.At), s.Was, d)
 	} else {
 		from = 0
 		d = max(d-l.unknown(&s), 0)
@@ -130,10 +138,21 @@ func (l *Log) Settle(now Instant, s Settlement) (back, charged float64) {
 	missing, taken := max(s.Missing-d, 0), 0.0
 	for i := len(l.groups) - 1; i >= from; i-- {
 		g := &l.groups[i]
+		missing = max(missing, now.Size-g.size+taken+g.missing-(now.Came-g.came))
 		taken += g.n
-		missing = max(missing, now.Size-g.size+taken-(now.Came-g.came))
 	}
 	return max(s.Missing-missing, 0), s.Was - d
+}
+
+// settle gives back d of the tokens that were taken at once in a grain. The takes before, and
+// after, are not known.
+func (g *group) settle(at time.Duration, was, d float64) {
+	g.n -= d
+	if at == grain(g.last) { // only takes of the same grain came after it
+		g.missing = min(g.missing, max(g.missing-d, g.recent-was))
+		g.recent -= d
+	}
+	g.missing = min(g.missing, g.n)
 }
 
 // unknown returns the tokens that a bucket from which the cost alone was taken may have missed

@@ -45,7 +45,7 @@ const (
 	usageShardMin = 1 << 16 // bytes
 	maxUsageShard = 64
 	logSize       = 160 // bytes of a log without groups, and of its place
-	groupSize     = 40  // bytes
+	groupSize     = 56  // bytes
 	groupsPerFill = 64
 )
 
