@@ -19,7 +19,9 @@ import (
 // Use of the Permit charges or gives back the difference in the background; Release does
 // nothing. If the cost is less than n, the bucket is then as one from which only the cost was
 // taken, at the same instant: it never has more tokens, and fewer by a 16th of the burst and the
-// refill of a millisecond at most. More is charged when Use is called. Acquire returns the errors of a weir.Limiter. If the server does not decide in time, the
+// refill of a millisecond at most. More is charged when Use is called.
+//
+// Acquire returns the errors of a weir.Limiter. If the server does not decide in time, the
 // Limiter does, also about a wait: by its share, or as Config.Away says; a denial is then
 // weir.Closed with the time of the next probe. Acquire panics if n < 0; for n = 0 it does
 // nothing.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/internal/usage"
@@ -129,4 +130,62 @@ func TestPartialSettlements(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A settlement under windows changes the count of the window in which the grant was, for as long
+// as that counts.
+func TestWindowSettlementsAreExact(t *testing.T) {
+	for _, a := range []config.Algorithm{config.Fixed, config.Sliding} {
+		t.Run(string(a), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { settleWindows(t, a) }) })
+	}
+}
+
+func settleWindows(t *testing.T, a config.Algorithm) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	chance := rand.New(rand.NewPCG(seed, 44))
+	for range *histories {
+		q := config.Quota{Rate: config.Rate{Count: 1 + chance.IntN(100), Period: time.Duration(1+chance.IntN(1000)) * time.Second}, Algorithm: a}
+		l := newLedger(t, q, config.PerKey)
+		var began time.Duration // the fixed window
+		for range 2 + chance.IntN(30) {
+			time.Sleep(time.Duration(chance.ExpFloat64() * float64(q.Rate.Period) / 8).Truncate(usage.Grain))
+			l.now = time.Duration(time.Now().UnixNano())
+			if len(l.open) == 0 || chance.IntN(3) > 0 {
+				if l.Used("a") == 0 {
+					began = l.now
+				}
+				l.take(1 + chance.IntN(q.Rate.Count))
+			} else {
+				l.settle(chance)
+			}
+			want := 0
+			if a == config.Sliding {
+				want = l.fading(q.Rate.Period)
+			} else if l.now < began+q.Rate.Period {
+				for _, t := range l.takes {
+					if t.at >= began {
+						want += t.n
+					}
+				}
+			}
+			if got := l.Used("a"); got != want {
+				t.Fatalf("%+v: %d used, want %d\n%+v", q, got, want, l.takes)
+			}
+		}
+	}
+}
+
+// fading returns what counts in sliding windows if only the costs were counted.
+func (l *ledger) fading(period time.Duration) int {
+	last, used, into := 0, 0, l.now%period
+	for _, t := range l.takes {
+		switch l.now/period - t.at/period {
+		case 0:
+			used += t.n
+		case 1:
+			last += t.n
+		}
+	}
+	return used + int((time.Duration(last)*(period-into)+period-1)/period)
 }
