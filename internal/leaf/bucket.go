@@ -82,28 +82,29 @@ const goalFor = 30 * time.Second
 
 // fill refills the bucket until an instant under one rate and burst.
 func (e *entry) fill(to time.Duration, l Limit) {
-	was := e.size
 	size := l.Burst
 	if e.costly {
 		if e.costly = e.at < e.goalAt+goalFor; e.costly {
 			size = max(size, e.goal)
 		}
 	}
+	if size > e.size {
+		e.resize(size) // the bucket could not have more until now
+	}
 	if to > e.at {
 		came := l.Rate * (to - e.at).Seconds()
 		e.tokens, e.came, e.at = e.tokens+came, e.came+came, to
 	}
-	e.tokens, e.size = min(e.tokens, size), size
-	if size < was {
-		e.resized()
+	e.tokens = min(e.tokens, size)
+	if size < e.size {
+		e.resize(size)
 	}
 }
 
 // drop takes away the tokens that a bucket has, until it is filled under another limit.
 func (e *entry) drop() {
-	e.size = 0
 	e.tokens = min(e.tokens, 0)
-	e.resized()
+	e.resize(0)
 }
 
 // groupsPerFill is how many groups of takes last for as long as a bucket takes to fill.
@@ -114,8 +115,13 @@ func (e *entry) instant() usage.Instant {
 	return usage.Instant{At: e.at, Came: e.came, Size: e.size}
 }
 
-// resized notes that the bucket has room for fewer tokens than before.
-func (e *entry) resized() { e.log.Take(e.instant(), 0, false, e.groups()) }
+// resize changes how many tokens the bucket has room for. At this instant, it can have no more than
+// the less.
+func (e *entry) resize(size float64) {
+	e.size = min(e.size, size)
+	e.log.Take(e.instant(), 0, false, e.groups())
+	e.size = size
+}
 
 func (e *entry) groups() usage.Groups {
 	l := Limit{e.rate, e.burst}
