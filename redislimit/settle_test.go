@@ -109,3 +109,43 @@ func history(t *testing.T, rdb *redis.Client, key string, chance *rand.Rand) {
 		}
 	}
 }
+
+// The examples of a partial settlement, ten times as fast.
+func TestPartialSettlements(t *testing.T) {
+	for _, engine := range redistest.Engines {
+		l := limiter(t, client(t, redistest.Start(t, engine)), gcra.Per(700, 6*time.Second, 700), patient)
+		for _, tt := range []struct {
+			calls, was, n int
+			after         time.Duration
+			left          int
+		}{
+			{1, 200, 80, 400 * time.Millisecond, 666},
+			{1, 200, 80, 1200 * time.Millisecond, 700},
+			{7, 100, 20, 1500 * time.Millisecond, 700},
+		} {
+			t.Run(fmt.Sprintf("%s, %d times %d after %v", engine, tt.calls, tt.was, tt.after), func(t *testing.T) {
+				key := t.Name()
+				var used sync.WaitGroup
+				for i := range tt.calls {
+					if i%2 == 0 {
+						v, err := l.Decide(t.Context(), key, tt.was)
+						if err != nil || !v.OK {
+							t.Fatalf("%+v, %v", v.Decision, err)
+						}
+						used.Go(func() { time.Sleep(tt.after); v.Permit.Use(tt.n) })
+						continue
+					}
+					p, err := l.For(key).Acquire(t.Context(), tt.was)
+					if err != nil {
+						t.Fatal(err)
+					}
+					used.Go(func() { time.Sleep(tt.after); p.Use(tt.n) })
+				}
+				used.Wait()
+				if d := take(t, l, key, 0); d.Remaining < tt.left { // time goes on
+					t.Errorf("%d left, want %d or more", d.Remaining, tt.left)
+				}
+			})
+		}
+	}
+}
