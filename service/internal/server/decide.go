@@ -44,7 +44,7 @@ func (s *Server) decide(rs *rules, k found, req *decider.Request, v *decider.Ver
 		own := r.OwnLimit(asked)
 		d, why, redeemed := w.redeem(r)
 		if !redeemed {
-			d = r.take(req.Key, k.known.fingerprintOf(i, r, req.Key), v.At, req.N, own)
+			d = r.take(req.Key, k.known.fingerprintOf(i, r, req.Key), v.At, req.N, own, req.WantID)
 		}
 		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.stated, At: v.At})
 		switch {

@@ -19,7 +19,8 @@ import (
 // grant takes n tokens of "a", and returns the id.
 func (d desk) grant(n int) string {
 	d.t.Helper()
-	v := d.ask("a", n)
+	var v decider.Verdict
+	d.Decide(&decider.Request{Key: "a", N: n, WantID: true}, &v)
 	if !v.OK {
 		d.t.Fatalf("not granted: %+v", v)
 	}

@@ -261,14 +261,14 @@ func (rs *rules) states(yield func(*state) bool) {
 }
 
 // take takes n tokens of a key, if no request waits for them. ownLimit is as
-// Rule.OwnLimit returns it.
-func (r *rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimit int) weir.Decision {
+// Rule.OwnLimit returns it; settled is as in quota.Buckets.
+func (r *rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimit int, settled bool) weir.Decision {
 	bucket, limit := r.Bucket(key), r.limitFor(ownLimit)
 	if r.assigned.n.Load() > 0 {
 		r.chargeHeld(key, bucket, at)
 	}
 	if r.candidate != nil && n > 0 {
-		r.tryCandidate(bucket, at, n)
+		r.tryCandidate(bucket, at, n, settled)
 	}
 	if r.queue.Busy() {
 		if d, ok := r.queue.Behind(bucket, at, n, ownLimit, limit, r.Within(ownLimit)); ok {
@@ -276,7 +276,7 @@ func (r *rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimi
 		}
 	}
 	if n > 0 {
-		return r.buckets.Take(bucket, fingerprint, at, n, limit)
+		return r.buckets.Take(bucket, fingerprint, at, n, limit, settled)
 	}
 	return quota.Look(r.buckets, bucket, fingerprint, at, limit)
 }
@@ -290,8 +290,8 @@ func (r *rule) limitFor(ownLimit int) int {
 }
 
 // tryCandidate counts what the candidate decides.
-func (r *rule) tryCandidate(bucket string, at time.Duration, n int) {
-	if r.candidate.Take(bucket, r.candidate.Fingerprint(bucket), at, n, 0).OK {
+func (r *rule) tryCandidate(bucket string, at time.Duration, n int, settled bool) {
+	if r.candidate.Take(bucket, r.candidate.Fingerprint(bucket), at, n, 0, settled).OK {
 		r.counts.candidateGrant.Add(1)
 	} else {
 		r.counts.candidateDenied.Add(1)

@@ -76,7 +76,7 @@ func (s *Shared) prepare(rs *rules, k found, req *decider.Request, ahead func(*r
 		}
 		a.buckets = append(a.buckets, b)
 		if r.candidate != nil && req.N > 0 {
-			r.tryCandidate(r.Bucket(req.Key), s.clock.Now(), req.N)
+			r.tryCandidate(r.Bucket(req.Key), s.clock.Now(), req.N, req.WantID)
 		}
 	}
 	if len(a.buckets) > 0 {

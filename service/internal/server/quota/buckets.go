@@ -25,8 +25,9 @@ import (
 type Buckets interface {
 	// Fingerprint identifies the bucket of a key until Restore.
 	Fingerprint(key string) uint64
-	// Take takes n tokens, or reports why it cannot. The instant must be recent.
-	Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision
+	// Take takes n tokens, or reports why it cannot. The instant must be recent. If settled, a
+	// token bucket remembers the take for Settle, which otherwise may return fewer tokens.
+	Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision
 	// Settle charges n tokens instead of the was tokens that were taken at an
 	// instant. It returns the number charged.
 	Settle(key string, at time.Duration, was, n int) int
@@ -142,7 +143,7 @@ type tokenBuckets interface {
 
 func (t *tokens) Kind() string { return t.kind }
 
-func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
+func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision {
 	if n == 0 {
 		return t.take(key, fingerprint, at, n, limit)
 	}
@@ -151,7 +152,7 @@ func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit
 	defer s.mu.Unlock()
 	d := t.take(key, fingerprint, at, n, limit)
 	if d.OK {
-		s.note(t.usages.pace.Load(), fingerprint, at, n, d.ResetAfter)
+		s.note(t.usages.pace.Load(), fingerprint, at, n, d.ResetAfter, settled)
 	}
 	return d
 }
@@ -197,7 +198,7 @@ func (t *tokens) Settle(key string, at time.Duration, was, n int) int {
 	}
 	charged := t.SettleAt(fingerprint, when, was, n)
 	if charged > was {
-		s.note(p, fingerprint, now, charged-was, weir.Never)
+		s.note(p, fingerprint, now, charged-was, weir.Never, false)
 	}
 	return charged
 }
@@ -286,7 +287,7 @@ func newWindows(c *clock.Clock, q keyedtable.Window, kind string, memory int) (*
 
 func (w *windows) Kind() string { return w.kind }
 
-func (w *windows) Take(_ string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
+func (w *windows) Take(_ string, fingerprint uint64, at time.Duration, n, limit int, _ bool) weir.Decision {
 	return w.TakeAt(fingerprint, w.clock.Time(at), n, limit)
 }
 
@@ -326,8 +327,8 @@ func (w *clockWindows) SetQuota(q config.Quota) {
 
 // Take counts a denied request after the denial. A request between the two is as one
 // before both.
-func (w *clockWindows) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
-	d := w.windows.Take(key, fingerprint, at, n, limit)
+func (w *clockWindows) Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision {
+	d := w.windows.Take(key, fingerprint, at, n, limit, settled)
 	if n > 0 && !d.OK {
 		w.Settle(key, at, 0, n)
 		d.Remaining = 0
@@ -337,7 +338,7 @@ func (w *clockWindows) Take(key string, fingerprint uint64, at time.Duration, n,
 
 // look reports whether no more than the limit is counted, without counting anything.
 func (w *clockWindows) look(key string, fingerprint uint64, at time.Duration, limit int) weir.Decision {
-	d := w.until(w.windows.Take(key, fingerprint, at, 0, limit), at)
+	d := w.until(w.windows.Take(key, fingerprint, at, 0, limit, false), at)
 	if limit <= 0 {
 		limit = w.quota.Load().Rate.Count
 	}

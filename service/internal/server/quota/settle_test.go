@@ -42,7 +42,7 @@ func newLedger(t *testing.T, q config.Quota, per config.Per) *ledger {
 }
 
 func (l *ledger) take(n int) {
-	if l.Take("a", l.Fingerprint("a"), l.now, n, 0).OK {
+	if l.Take("a", l.Fingerprint("a"), l.now, n, 0, true).OK {
 		l.open = append(l.open, len(l.takes))
 		l.takes = append(l.takes, taken{l.now, n, n})
 	}

@@ -5,14 +5,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/usage"
 )
 
-// usages has the usage.Log of the token buckets of one rule that are not full: of as many as
-// there is memory for. It knows which takes it has forgotten.
+// usages has the usage.Log of the token buckets of one rule that were used last: of as many as
+// there is memory for. It knows since when it has forgotten no take.
 type usages struct {
 	pace   atomic.Pointer[pace]
 	shards []usageShard
@@ -20,11 +21,18 @@ type usages struct {
 
 // A usageShard has a part of the logs. A bucket changes only while its shard is locked.
 type usageShard struct {
-	mu     sync.Mutex            // guards what follows
-	logs   map[uint64]*usage.Log // by fingerprint
-	size   int                   // bytes of logs
-	room   int                   // bytes
-	before time.Duration         // of the last take of a bucket without a log, or usage.Never
+	mu     sync.Mutex    // guards what follows
+	sets   []logSet      // nil until a token is taken
+	bytes  int           // bound on the memory
+	groups int           // in logs
+	before time.Duration // of the last take of a bucket without a log, or usage.Never
+}
+
+// A logSet has the places for the logs of some fingerprints.
+type logSet [4]struct {
+	fingerprint uint64
+	taken       bool
+	log         usage.Log
 }
 
 // A pace is how a quota refills.
@@ -44,8 +52,8 @@ const (
 	usagePart     = 4       // the logs have one of so many parts of a table's memory, beside it
 	usageShardMin = 1 << 16 // bytes
 	maxUsageShard = 64
-	logSize       = 160 // bytes of a log without groups, and of its place
-	groupSize     = 56  // bytes
+	groupSize     = 56 // bytes
+	setSize       = int(unsafe.Sizeof(logSet{})) + 4*groupSize
 	groupsPerFill = 64
 )
 
@@ -56,7 +64,7 @@ func newUsages(q gcra.Quota, memory int) *usages {
 	}
 	u := &usages{shards: make([]usageShard, n)}
 	for i := range u.shards {
-		u.shards[i] = usageShard{logs: map[uint64]*usage.Log{}, before: usage.Never}
+		u.shards[i].before = usage.Never
 	}
 	u.setMemory(memory)
 	u.pace.Store(newPace(q, nil, 0))
@@ -87,14 +95,15 @@ func (u *usages) shard(fingerprint uint64) *usageShard {
 	return &u.shards[fingerprint>>32%uint64(len(u.shards))]
 }
 
-// setMemory sets the bound on the logs to a part of the memory of the table.
+// setMemory sets the bound on the logs to a part of the memory of the table. Logs that are beyond it
+// are forgotten.
 func (u *usages) setMemory(memory int) {
-	for i := range u.shards {
-		s := &u.shards[i]
-		s.mu.Lock()
-		s.room = memory / usagePart / len(u.shards)
-		s.mu.Unlock()
-	}
+	u.each(func(s *usageShard) {
+		was := s.places()
+		if s.bytes = memory / usagePart / len(u.shards); s.sets != nil && s.places() < was {
+			s.forget(s.last())
+		}
+	})
 }
 
 // setQuota changes the pace. The groups of takes do not count under another one.
@@ -105,18 +114,18 @@ func (u *usages) setQuota(q gcra.Quota, now time.Duration) {
 	}
 	u.pace.Store(newPace(q, was, now))
 	u.each(func(s *usageShard) {
-		for _, l := range s.logs {
-			l.Start(l.Last())
+		for i := range s.sets {
+			for j := range s.sets[i] {
+				l := &s.sets[i][j].log
+				l.Start(l.Last())
+			}
 		}
 	})
 }
 
-// forget forgets all takes until now.
-func (u *usages) forget(now time.Duration) {
-	u.each(func(s *usageShard) {
-		clear(s.logs)
-		s.size, s.before = 0, now
-	})
+// forget forgets all takes, which were made until an instant.
+func (u *usages) forget(last time.Duration) {
+	u.each(func(s *usageShard) { s.forget(last) })
 }
 
 func (u *usages) each(f func(*usageShard)) {
@@ -128,56 +137,82 @@ func (u *usages) each(f func(*usageShard)) {
 	}
 }
 
-// note notes that n tokens of a bucket were taken. The bucket is full again after reset.
-func (s *usageShard) note(p *pace, fingerprint uint64, at time.Duration, n int, reset time.Duration) {
+func (s *usageShard) forget(last time.Duration) {
+	s.sets, s.groups, s.before = nil, 0, max(s.before, last)
+}
+
+// last returns the instant of the last take.
+func (s *usageShard) last() time.Duration {
+	last := s.before
+	for i := range s.sets {
+		for j := range s.sets[i] {
+			last = max(last, s.sets[i][j].log.Last())
+		}
+	}
+	return last
+}
+
+// places returns the number of sets that there is memory for, with half of it for groups.
+func (s *usageShard) places() int { return max(s.bytes/2/setSize, 1) }
+
+// note notes that n tokens of a bucket were taken. The bucket is full again after reset. The take
+// begins a log only if it may be settled.
+func (s *usageShard) note(p *pace, fingerprint uint64, at time.Duration, n int, reset time.Duration, settled bool) {
+	l := s.find(fingerprint)
+	if l == nil && !settled {
+		s.before = max(s.before, at)
+		return
+	}
 	full := p.rate > 0 && reset != weir.Never && float64(reset) <= float64(n)/p.rate+2 // rounded
-	l := s.logs[fingerprint]
 	if l == nil {
 		l = s.add(fingerprint)
 	}
-	size := l.Size()
-	l.Take(p.at(at), float64(n), full, p.groups)
-	s.size += (l.Size() - size) * groupSize
+	size, groups := l.Size(), p.groups
+	if s.groups*groupSize > s.bytes/2 {
+		groups.Most = max(min(groups.Most, size), 1)
+	}
+	l.Take(p.at(at), float64(n), full, groups)
+	s.groups += l.Size() - size
 }
 
-// add returns a new log. If there is no room, it takes the place of another one.
-func (s *usageShard) add(fingerprint uint64) (l *usage.Log) {
-	if s.size+logSize+groupSize <= s.room || len(s.logs) == 0 {
-		l = new(usage.Log)
-		s.size += logSize
+// find returns the log of a bucket, or nil.
+func (s *usageShard) find(fingerprint uint64) *usage.Log {
+	if s.sets == nil {
+		return nil
 	}
-	for s.size > s.room && len(s.logs) > 0 || l == nil {
-		l = s.dropOne(l)
-	}
-	l.Start(s.before)
-	s.logs[fingerprint] = l
-	return l
-}
-
-// dropOne drops the log among a few that was used longest ago, and returns it if there is no other.
-func (s *usageShard) dropOne(spare *usage.Log) *usage.Log {
-	var oldest uint64
-	last, looks := time.Duration(math.MaxInt64), 0
-	for print, l := range s.logs {
-		if at := l.Last(); at < last {
-			oldest, last = print, at
+	set := &s.sets[fingerprint%uint64(len(s.sets))]
+	for i := range set {
+		if set[i].taken && set[i].fingerprint == fingerprint {
+			return &set[i].log
 		}
-		if looks++; looks == 8 {
+	}
+	return nil
+}
+
+// add returns a new log. If there is no place, it takes that of the log in its set that was used
+// longest ago.
+func (s *usageShard) add(fingerprint uint64) *usage.Log {
+	if s.sets == nil {
+		s.sets = make([]logSet, s.places())
+	}
+	set := &s.sets[fingerprint%uint64(len(s.sets))]
+	at := 0
+	for i := range set {
+		if !set[i].taken {
+			at = i
 			break
 		}
+		if set[i].log.Last() < set[at].log.Last() {
+			at = i
+		}
 	}
-	l := s.logs[oldest]
-	delete(s.logs, oldest)
-	s.before = max(s.before, last)
-	if spare == nil && l.Size() <= 4 {
-		return l
+	e := &set[at]
+	if e.taken {
+		s.before = max(s.before, e.log.Last())
 	}
-	s.size -= logSize + l.Size()*groupSize
-	if spare == nil && s.size+logSize <= s.room {
-		s.size += logSize
-		return new(usage.Log)
-	}
-	return spare
+	e.fingerprint, e.taken = fingerprint, true
+	e.log.Start(s.before)
+	return &e.log
 }
 
 // settle returns how many of the tokens that were taken at an instant go back to a bucket that
@@ -186,7 +221,7 @@ func (s *usageShard) settle(p *pace, fingerprint uint64, at, now time.Duration, 
 	if at < p.lowered {
 		return 0, was
 	}
-	l := s.logs[fingerprint]
+	l := s.find(fingerprint)
 	if l == nil {
 		l = new(usage.Log)
 		l.Start(s.before)
