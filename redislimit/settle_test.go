@@ -19,7 +19,7 @@ import (
 
 var histories = flag.Int("histories", 500, "random histories of TestSettlementsAreExact, for each engine")
 
-// A taken is what an oracle knows of tokens that were taken: n changes when they are settled.
+// A taken is a take that an oracle knows; n changes when it is settled.
 type taken struct {
 	at     time.Duration
 	was, n int

@@ -13,8 +13,8 @@ import (
 
 var histories = flag.Int("histories", 2_000, "random histories of TestSettlementsAreExact")
 
-// An event is what an oracle knows of a leaf's bucket: a take, whose cost changes when it is settled,
-// or another assignment.
+// An event changes a leaf's bucket: a take, whose cost n changes when it is settled, or another
+// assignment. An oracle knows them all.
 type event struct {
 	at      time.Duration
 	was, n  int

@@ -73,7 +73,7 @@ local function noted(log, tag, span, n, full, rate, token)
       recent = n + r
     end
   end
-  if #groups > 1000 then
+  if #groups > 1600 then
     before, groups = string.match(groups, '^%d+,(%d+),[^;]*;(.*)$')
   end
   owes = owes + n * token

@@ -41,9 +41,8 @@ type group struct {
 	came        float64 // tokens refilled since the epoch, at last
 	size        float64 // of the bucket
 	n           float64 // tokens taken
-	// missing is what a bucket that was full before the group lacks at last.
-	missing float64
-	recent  float64 // tokens taken in the grain of last
+	missing     float64 // tokens that a bucket lacks at last which was full before the group
+	recent      float64 // tokens taken in the grain of last
 }
 
 // Groups says how a Log groups takes: those in a Span are a group, and there are at most Most.

@@ -12,7 +12,7 @@ import (
 
 var histories = flag.Int("histories", 20_000, "random histories of TestSettlementsAreExact")
 
-// A take is what an oracle knows of a take: n changes when it is settled.
+// A take is a take that an oracle knows; n changes when it is settled.
 type take struct {
 	at      time.Duration
 	was, n  float64
@@ -69,8 +69,8 @@ func (b *bucket) oracle() (missing float64) {
 	return max(missing-float64(b.at-at)*b.rate, 0)
 }
 
-// After a settlement, the level is that of a bucket from which only the cost was taken at the
-// instant of the grant: never more, and less by the refill of a span and a millisecond at most.
+// After a settlement, a bucket is as one from which only the cost was taken at the instant of the
+// grant: it never has more tokens, and fewer by the refill of a span and a millisecond at most.
 func TestSettlementsAreExact(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

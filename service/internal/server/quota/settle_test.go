@@ -16,7 +16,7 @@ import (
 
 var histories = flag.Int("histories", 4_000, "random histories of each test of settlements")
 
-// A taken is what an oracle knows of tokens that were taken: n changes when they are settled.
+// A taken is a take that an oracle knows; n changes when it is settled.
 type taken struct {
 	at     time.Duration
 	was, n int

@@ -49,7 +49,7 @@ type pace struct {
 }
 
 const (
-	usagePart     = 4       // the logs have one of so many parts of a table's memory, beside it
+	usagePart     = 4       // the logs have a quarter of a table's memory, beside it
 	usageShardMin = 1 << 16 // bytes
 	maxUsageShard = 64
 	groupSize     = 56 // bytes
