@@ -40,89 +40,94 @@ local none = -4503599627370496
 local reply, granted = {now, 1}, true
 local windows, stale, logs -- by the index of the key; nil if there are none
 
--- grain returns the millisecond of a microsecond. A grant states its millisecond.
-local function grain(micros)
-  return micros - micros % 1000
-end
+-- logging returns the functions for logs, and that for milliseconds. Other calls do not pay for them.
+local function logging(now)
+  -- grain returns the millisecond of a microsecond. A grant states its millisecond.
+  local function grain(micros)
+    return micros - micros % 1000
+  end
 
--- split returns the last take that is in no group, and the groups of a log. A log under another quota
--- has no groups.
-local function split(log, tag)
-  local known, before, groups = string.match(log, '^([^;]*);([^;]*);(.*)$')
-  if known ~= tag then
-    return format('x%d', now), ''
+  -- split returns the last take that is in no group, and the groups of a log. A log under another quota
+  -- has no groups.
+  local function split(log, tag)
+    local known, before, groups = string.match(log, '^([^;]*);([^;]*);(.*)$')
+    if known ~= tag then
+      return format('x%d', now), ''
+    end
+    return before, groups
   end
-  return before, groups
-end
 
--- noted returns a log with n tokens more. Full says that the bucket was full before.
-local function noted(log, tag, span, n, full, rate, token)
-  local before, groups = full and '' or format('%d', now), ''
-  if log then
-    before, groups = split(log, tag)
-  end
-  local first, last, taken, owes, recent = now, now, n, 0, n
-  local at, f, l, t, o, r = string.match(groups, '()(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);$')
-  if full and not (at and grain(tonumber(l)) == grain(now)) then
-    before, groups = '', ''
-  elseif at and (now - f <= span or grain(now) <= grain(tonumber(l))) then
-    groups = string.sub(groups, 1, at - 1)
-    first, last, taken = f, math.max(now, tonumber(l)), n + t
-    owes = math.max(o - (last - l) * rate, math.min(o, 0))
-    if grain(last) == grain(tonumber(l)) then
-      recent = n + r
+  -- noted returns a log with n tokens more. Full says that the bucket was full before.
+  local function noted(log, tag, span, n, full, rate, token)
+    local before, groups = full and '' or format('%d', now), ''
+    if log then
+      before, groups = split(log, tag)
     end
+    local first, last, taken, owes, recent = now, now, n, 0, n
+    local at, f, l, t, o, r = string.match(groups, '()(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);$')
+    if full and not (at and grain(tonumber(l)) == grain(now)) then
+      before, groups = '', ''
+    elseif at and (now - f <= span or grain(now) <= grain(tonumber(l))) then
+      groups = string.sub(groups, 1, at - 1)
+      first, last, taken = f, math.max(now, tonumber(l)), n + t
+      owes = math.max(o - (last - l) * rate, math.min(o, 0))
+      if grain(last) == grain(tonumber(l)) then
+        recent = n + r
+      end
+    end
+    if #groups > 1600 then
+      before, groups = string.match(groups, '^%d+,(%d+),[^;]*;(.*)$')
+    end
+    owes = owes + n * token
+    return format('%s;%s;%s%.0f,%.0f,%.0f,%.0f,%.0f;', tag, before, groups, first, last, taken, owes, recent)
   end
-  if #groups > 1600 then
-    before, groups = string.match(groups, '^%d+,(%d+),[^;]*;(.*)$')
-  end
-  owes = owes + n * token
-  return format('%s;%s;%s%.0f,%.0f,%.0f,%.0f,%.0f;', tag, before, groups, first, last, taken, owes, recent)
-end
 
--- settled returns the units owed if tokens that were taken at an instant were not, of which some
--- remain, the tokens given back, and the log then.
-local function settled(log, tag, owed, back, remain, at, rate, token)
-  local before, groups = owed > 0 and format('%d', now) or '', ''
-  if log then
-    before, groups = split(log, tag)
-  end
-  local list, from = {}, 0
-  for f, l, t, o, r in string.gmatch(groups, '(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);') do
-    list[#list + 1] = {f, tonumber(l), tonumber(t), tonumber(o), tonumber(r)}
-    if grain(tonumber(f)) <= grain(at) then
-      from = #list
+  -- settled returns the units owed if tokens that were taken at an instant were not, of which some
+  -- remain, the tokens given back, and the log then.
+  local function settled(log, tag, owed, back, remain, at, rate, token)
+    local before, groups = owed > 0 and format('%d', now) or '', ''
+    if log then
+      before, groups = split(log, tag)
     end
-  end
-  local units = back * token
-  if from > 0 then
-    local group = list[from]
-    group[3] = group[3] - back
-    if grain(at) == grain(group[2]) then -- only takes of the same millisecond came after it
-      group[4] = math.min(group[4], math.max(group[4] - units, (group[5] - back - remain) * token))
-      group[5] = group[5] - back
+    local list, from = {}, 0
+    for f, l, t, o, r in string.gmatch(groups, '(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);') do
+      list[#list + 1] = {f, tonumber(l), tonumber(t), tonumber(o), tonumber(r)}
+      if grain(tonumber(f)) <= grain(at) then
+        from = #list
+      end
     end
-    group[4] = math.min(group[4], group[3] * token)
-  elseif string.sub(before, 1, 1) == 'x' then
-    if at < tonumber(string.sub(before, 2)) then
-      units = 0
+    local units = back * token
+    if from > 0 then
+      local group = list[from]
+      group[3] = group[3] - back
+      if grain(at) == grain(group[2]) then -- only takes of the same millisecond came after it
+        group[4] = math.min(group[4], math.max(group[4] - units, (group[5] - back - remain) * token))
+        group[5] = group[5] - back
+      end
+      group[4] = math.min(group[4], group[3] * token)
+    elseif string.sub(before, 1, 1) == 'x' then
+      if at < tonumber(string.sub(before, 2)) then
+        units = 0
+      end
+    elseif before ~= '' and tonumber(before) > at then
+      units = math.max(units - math.max((before - grain(at)) * rate - remain * token, 0), 0)
     end
-  elseif before ~= '' and tonumber(before) > at then
-    units = math.max(units - math.max((before - grain(at)) * rate - remain * token, 0), 0)
-  end
-  local taken, least = 0, owed - units
-  for i = #list, math.max(from, 1), -1 do
-    local group = list[i]
-    least = math.max(least, taken + group[4] - (now - group[2]) * rate)
-    taken = taken + group[3] * token
-  end
-  if log then
-    for i = 1, #list do
-      list[i] = format('%s,%.0f,%.0f,%.0f,%.0f;', unpack(list[i]))
+    local taken, least = 0, owed - units
+    for i = #list, math.max(from, 1), -1 do
+      local group = list[i]
+      least = math.max(least, taken + group[4] - (now - group[2]) * rate)
+      taken = taken + group[3] * token
     end
-    log = format('%s;%s;%s', tag, before, table.concat(list))
+    if log then
+      for i = 1, #list do
+        list[i] = format('%s,%.0f,%.0f,%.0f,%.0f;', unpack(list[i]))
+      end
+      log = format('%s;%s;%s', tag, before, table.concat(list))
+    end
+    return math.max(math.min(least, owed), 0), math.floor(units / token), log
   end
-  return math.max(math.min(least, owed), 0), math.floor(units / token), log
+
+  return noted, settled, grain
 end
 
 -- functions returns the functions for windows. Calls without windows do not pay for them.
@@ -184,7 +189,7 @@ local function functions(now)
   return window, fading, store
 end
 
-local window, fading, store
+local window, fading, store, noted, settled, grain
 for i = 1, #KEYS do
   local a = 7 * i - 1
   local rate, limit, n = ARGV[a - 5], tonumber(ARGV[a - 3]), tonumber(ARGV[a - 1])
@@ -198,6 +203,9 @@ for i = 1, #KEYS do
     windows[i], reply[2 * i + 1] = w, w.used
     local counts = w.used + (w.last > 0 and fading(w) or 0)
     if n < 0 then
+      if not grain then
+        noted, settled, grain = logging(now)
+      end
       local start, at = w.kind == '3' and w.at or w.at - w.period, tonumber(ARGV[a + 1])
       if at == 0 or at >= grain(start) then
         n = math.max(n, -w.used)
@@ -283,6 +291,9 @@ for i = 1, #KEYS do
   elseif take or stale and stale[i] then
     local rate, token, owed, log = ARGV[a - 5], ARGV[a - 4], reply[2 * i + 1], logs and logs[i]
     local tag, more = rate .. '/' .. token, tonumber(ARGV[a + 1])
+    if take and not noted and (log or n < 0 or more > 0) then
+      noted, settled, grain = logging(now)
+    end
     if take and n < 0 then
       owed, n, log = settled(log, tag, owed, -n, tonumber(ARGV[a]), more > 0 and more or now, rate, token)
       reply[2 * i + 2] = -n

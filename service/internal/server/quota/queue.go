@@ -50,8 +50,8 @@ type Request struct {
 	Slot     uint16 // of the key
 	Bucket   string
 	N        int
-	OwnLimit int // if > 0, it replaces the limit of the rule
-	Limit    int // what the methods of Buckets take: OwnLimit, or that of shared windows
+	OwnLimit int  // if > 0, it replaces the limit of the rule
+	Limit    int  // what the methods of Buckets take: OwnLimit, or that of shared windows
 	Settled  bool // as in Buckets
 	Stats    *Stats
 

@@ -1,6 +1,8 @@
 package quota
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -188,4 +190,54 @@ func (l *ledger) fading(period time.Duration) int {
 		}
 	}
 	return used + int((time.Duration(last)*(period-into)+period-1)/period)
+}
+
+// If memory is full, or after a restart, a grant gets less back by what was refilled from the
+// instant at which its true cost was until the last take that is forgotten.
+func TestForgottenTakes(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		at      time.Duration // when the take is forgotten
+		forget  func(l *ledger)
+		charged int
+	}{
+		{"at once, because of other keys", 0, (*ledger).flood, 80},
+		{"after 11 s, because of other keys", 11 * time.Second, (*ledger).flood, 129},
+		{"after 11 s, in a restart", 11 * time.Second, (*ledger).restart, 129},
+		{"not after 11 s, with the same quota", 11 * time.Second, func(l *ledger) { l.SetQuota(perMinute(700, 700)) }, 80},
+		{"not after 11 s, because the rate is raised", 11 * time.Second, func(l *ledger) { l.SetQuota(perMinute(900, 700)) }, 80},
+		{"after 11 s, because the burst is lowered", 11 * time.Second, func(l *ledger) { l.SetQuota(perMinute(700, 650)) }, 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLedger(t, perMinute(700, 700), config.PerKey)
+			l.now = time.Minute
+			l.take(200)
+			l.now += tt.at
+			tt.forget(l)
+			l.now += time.Second
+			if got := l.Settle("a", time.Minute, 200, 80); got != tt.charged {
+				t.Errorf("%d charged, want %d", got, tt.charged)
+			}
+		})
+	}
+}
+
+func perMinute(n, burst int) config.Quota {
+	return config.Quota{Rate: config.Rate{Count: n, Period: time.Minute}, Burst: burst}
+}
+
+// flood takes tokens of many keys.
+func (l *ledger) flood() {
+	for i := range 2000 {
+		key := fmt.Sprint(i)
+		l.Take(key, l.Fingerprint(key), l.now, 1, 0, true)
+	}
+}
+
+// restart restores a snapshot.
+func (l *ledger) restart() {
+	var b bytes.Buffer
+	if err := errors.Join(l.Snapshot(&b), l.Restore(&b, l.now)); err != nil {
+		panic(err)
+	}
 }
