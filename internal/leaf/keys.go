@@ -128,7 +128,8 @@ func (k *Keys) byRule(now time.Duration, e *entry, n int, away bool) weir.Decisi
 // If n is less, the bucket is then as if only n tokens had been taken: it misses the refill that a
 // fuller bucket would have had no room for. If too little is known of its use since, it gets
 // less, and the cost charged is more than n. If n is more, the difference is taken even if there
-// are fewer tokens. The debt is bounded by the burst of the limit, and by 10 seconds' tokens.
+// are fewer tokens. The debt is bounded by the burst of the limit, and by 10 seconds' tokens. The
+// key is in use at that instant.
 func (k *Keys) Settle(now time.Duration, key string, at time.Duration, was, n int) (charged int) {
 	if n > was {
 		k.Charge(now, key, n-was)
@@ -142,7 +143,8 @@ func (k *Keys) Settle(now time.Duration, key string, at time.Duration, was, n in
 		k.use(e, n-was)
 		return n
 	}
-	l := e.refill(k.clock(now), k)
+	e.last = k.clock(now)
+	l := e.refill(e.last, k)
 	all, _ := e.shared()
 	back, cost := e.log.Settle(e.instant(), usage.Settlement{
 		Was: float64(was), N: float64(n), At: at, Missing: e.size - e.tokens, Rate: max(l.Rate, all.Rate) / 1e9,
