@@ -230,7 +230,7 @@ func (l *Limiter) ask(ctx context.Context, key string, take *redisscript.Take) (
 // call returns the call of the script for one key.
 func (l *Limiter) call(key string, take *redisscript.Take) *redislink.Call {
 	return &redislink.Call{
-		Script: buckets, Keys: []string{l.cfg.Prefix + key}, Args: l.quota.Args(make([]any, 0, 7), take),
+		Script: buckets, Keys: []string{l.cfg.Prefix + key}, Args: l.quota.Args(make([]any, 0, 6), take),
 		Look: func() []any { return l.quota.Args(nil, &redisscript.Take{Most: l.most}) },
 	}
 }

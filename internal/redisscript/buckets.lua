@@ -1,13 +1,14 @@
 -- Token buckets by GCRA and windows of time, all or nothing over KEYS, by the clock of the
 -- server. No key comes twice.
 --
--- ARGV holds seven numbers for each key. For a token bucket they are: the units that are
+-- ARGV holds six numbers for each key. For a token bucket they are: the units that are
 -- refilled in a microsecond, the units of a token, the most units that may be owed, the most
 -- that a state of this quota can owe, the tokens to take (less than zero gives back, zero only
--- looks), the least tokens to take if there are not enough, and the microseconds of a group of
--- takes. For a window they are: 0, the period in microseconds, the most events that may count, the
--- kind, the events to count, the least of them, and 0. To give back, the last two are the tokens or
--- events that remain, and the microsecond of the take, or 0 for now. The kinds are
+-- looks), and the least tokens to take if there are not enough. For a window they are: 0, the
+-- period in microseconds, the most events that may count, the kind, the events to count and
+-- the least of them. To give back, the third is the microsecond of the take, or 0 for now, and the
+-- last is how many tokens or events remain. If tokens can be given back later, "/" and the
+-- microseconds of a group of takes follow the least. The kinds are
 --
 --   1  a window begins with its first event
 --   2  windows are those of the clock; events that are denied count too
@@ -25,12 +26,12 @@
 --
 -- The key of a token bucket holds the microsecond in which the bucket is full again, and the
 -- units that are then still missing, if any: "1764000000000000" or "1764000000000000+5". After "|"
--- it can have a log of takes, as that of package usage: the units of a microsecond and of a token, the
--- last take that is in no group, and the groups with their first and last microsecond, the tokens
--- taken, the units that a bucket which was full before owed at last, and the tokens of the last
--- millisecond: "1764000000000000|1/600000;;1763999990000000,1763999990000000,100,60000000,100;". If
--- the number of microseconds of a group is negative, a take is added to a log, but begins none. What was taken
--- before an instant with "x" was under another quota, and is not given back. The key of a window holds its start or end, its events, and those of the window before:
+-- it can have a log of takes, as that of package usage: the units of a microsecond and of a token, and
+-- the microseconds of a group; the last take that is in no group; and the groups with their first
+-- and last microsecond, the tokens taken, the units that a bucket which was full before owed at
+-- last, and the tokens of the last millisecond:
+-- "1764000000000000|1/600000/3750000;;1763999990000000,1763999990000000,100,60000000,100;". What was
+-- taken before an instant with "x" was under another quota, and is not given back. The key of a window holds its start or end, its events, and those of the window before:
 -- "1764000000000000:5:0". Keys expire when their state makes no difference any more. A value
 -- that is no state counts as none.
 local call, format = redis.call, string.format
@@ -47,22 +48,23 @@ local function logging(now)
     return micros - micros % 1000
   end
 
-  -- split returns the last take that is in no group, and the groups of a log. A log under another quota
-  -- has no groups.
+  -- split returns the last take that is in no group, the groups of a log, and the microseconds of a
+  -- group. A log under another quota has no groups.
   local function split(log, tag)
-    local known, before, groups = string.match(log, '^([^;]*);([^;]*);(.*)$')
+    local known, span, before, groups = string.match(log, '^(%d+/%d+)/(%d+);([^;]*);(.*)$')
     if known ~= tag then
-      return format('x%d', now), ''
+      return format('x%d', now), '', span
     end
-    return before, groups
+    return before, groups, span
   end
 
   -- noted returns a log with n tokens more. Full says that the bucket was full before.
   local function noted(log, tag, span, n, full, rate, token)
-    local before, groups = full and '' or format('%d', now), ''
+    local before, groups, known = full and '' or format('%d', now), '', span
     if log then
-      before, groups = split(log, tag)
+      before, groups, known = split(log, tag)
     end
+    span = tonumber(span or known)
     local first, last, taken, owes, recent = now, now, n, 0, n
     local at, f, l, t, o, r = string.match(groups, '()(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);$')
     if full and not (at and grain(tonumber(l)) == grain(now)) then
@@ -79,15 +81,16 @@ local function logging(now)
       before, groups = string.match(groups, '^%d+,(%d+),[^;]*;(.*)$')
     end
     owes = owes + n * token
-    return format('%s;%s;%s%.0f,%.0f,%.0f,%.0f,%.0f;', tag, before, groups, first, last, taken, owes, recent)
+    local shape = '%s/%d;%s;%s%.0f,%.0f,%.0f,%.0f,%.0f;'
+    return format(shape, tag, span, before, groups, first, last, taken, owes, recent)
   end
 
   -- settled returns the units owed if tokens that were taken at an instant were not, of which some
   -- remain, the tokens given back, and the log then.
   local function settled(log, tag, owed, back, remain, at, rate, token)
-    local before, groups = owed > 0 and format('%d', now) or '', ''
+    local before, groups, span = owed > 0 and format('%d', now) or '', '', nil
     if log then
-      before, groups = split(log, tag)
+      before, groups, span = split(log, tag)
     end
     local list, from = {}, 0
     for f, l, t, o, r in string.gmatch(groups, '(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);') do
@@ -122,7 +125,7 @@ local function logging(now)
       for i = 1, #list do
         list[i] = format('%s,%.0f,%.0f,%.0f,%.0f;', unpack(list[i]))
       end
-      log = format('%s;%s;%s', tag, before, table.concat(list))
+      log = format('%s/%s;%s;%s', tag, span, before, table.concat(list))
     end
     return math.max(math.min(least, owed), 0), math.floor(units / token), log
   end
@@ -191,7 +194,7 @@ end
 
 local window, fading, store, noted, settled, grain
 for i = 1, #KEYS do
-  local a = 7 * i - 1
+  local a = 6 * i
   local rate, limit, n = ARGV[a - 5], tonumber(ARGV[a - 3]), tonumber(ARGV[a - 1])
   local room, w -- room is what fits if n does not
   if rate == '0' then
@@ -206,7 +209,7 @@ for i = 1, #KEYS do
       if not grain then
         noted, settled, grain = logging(now)
       end
-      local start, at = w.kind == '3' and w.at or w.at - w.period, tonumber(ARGV[a + 1])
+      local start, at = w.kind == '3' and w.at or w.at - w.period, limit
       if at == 0 or at >= grain(start) then
         n = math.max(n, -w.used)
       elseif w.kind == '3' and at >= grain(start - w.period) then
@@ -252,7 +255,7 @@ for i = 1, #KEYS do
   end
   if room then
     n = room
-    local least = tonumber(ARGV[a])
+    local least = tonumber(string.match(ARGV[a], '^[^/]*'))
     local soft = least < 0
     if soft then
       least = -1 - least
@@ -277,7 +280,7 @@ if not granted then
   end
 end
 for i = 1, #KEYS do
-  local a, n = 7 * i - 1, reply[2 * i + 2]
+  local a, n = 6 * i, reply[2 * i + 2]
   local w, take = windows and windows[i], granted and n ~= 0 and n ~= none
   if w then
     if take and not w.past then
@@ -290,16 +293,18 @@ for i = 1, #KEYS do
     reply[2 * i + 1] = w.used
   elseif take or stale and stale[i] then
     local rate, token, owed, log = ARGV[a - 5], ARGV[a - 4], reply[2 * i + 1], logs and logs[i]
-    local tag, more = rate .. '/' .. token, tonumber(ARGV[a + 1])
-    if take and not noted and (log or n < 0 or more > 0) then
+    local span = take and n > 0 and string.match(ARGV[a], '/(.*)$')
+    if take and not noted and (log or n < 0 or span) then
       noted, settled, grain = logging(now)
     end
+    local tag = (log or n < 0 or span) and rate .. '/' .. token
     if take and n < 0 then
-      owed, n, log = settled(log, tag, owed, -n, tonumber(ARGV[a]), more > 0 and more or now, rate, token)
+      local at = tonumber(ARGV[a - 3])
+      owed, n, log = settled(log, tag, owed, -n, tonumber(ARGV[a]), at > 0 and at or now, rate, token)
       reply[2 * i + 2] = -n
     elseif take then
-      if log or more > 0 then
-        log = noted(log, tag, math.abs(more), n, owed == 0, rate, token)
+      if log or span then
+        log = noted(log, tag, span, n, owed == 0, rate, token)
       end
       owed = owed + n * token
     end

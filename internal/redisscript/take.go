@@ -1,6 +1,9 @@
 package redisscript
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A Take asks for tokens of one bucket, or counts events in one window: what follows says
 // tokens for both. The zero Take looks.
@@ -45,37 +48,35 @@ func (q *Quota) Args(args []any, t *Take) []any {
 	if t.Soft {
 		least = -1 - least
 	}
-	more := q.span(t)
-	if t.N < 0 {
-		least, more = t.Remain, int64(t.Taken/time.Microsecond)
-	}
 	if q.kind != 0 {
 		if t.Ahead > 0 {
 			panic("redisscript: a reservation in a window")
 		}
-		return append(args, 0, q.period, q.events(t), int(q.kind), t.N, least, more)
+		limit := q.events(t)
+		if t.N < 0 {
+			limit, least = int64(t.Taken/time.Microsecond), t.Remain
+		}
+		return append(args, 0, q.period, limit, int(q.kind), t.N, least)
 	}
 	limit, most := q.most(t), int64(1<<60)
 	if t.Most >= 0 {
 		most = q.full*q.token + q.units(t.Most)
 	}
-	return append(args, q.rate, q.token, limit, max(limit, most), t.N, least, more)
+	most = max(limit, most)
+	switch {
+	case t.N < 0:
+		return append(args, q.rate, q.token, int64(t.Taken/time.Microsecond), most, t.N, t.Remain)
+	case t.Settled:
+		return append(args, q.rate, q.token, limit, most, t.N, fmt.Sprintf("%d/%d", least, q.span()))
+	}
+	return append(args, q.rate, q.token, limit, most, t.N, least)
 }
 
 // spans is how many groups of takes last for as long as a bucket takes to fill.
 const spans = 16
 
-// span returns the microseconds of a group of takes, less than zero if a Take is not Settled.
-func (q *Quota) span(t *Take) int64 {
-	if q.kind != 0 {
-		return 0
-	}
-	span := max(q.full*q.token/q.rate/spans, 1000)
-	if t.Settled {
-		return span
-	}
-	return -span
-}
+// span returns the microseconds of a group of takes.
+func (q *Quota) span() int64 { return max(q.full*q.token/q.rate/spans, 1000) }
 
 // most returns how many units a bucket may owe after the Take. A look does not ask for tokens,
 // so a separate limit does not matter.

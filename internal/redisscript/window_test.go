@@ -60,19 +60,19 @@ func TestArgs(t *testing.T) {
 		ask  redisscript.Take
 		want []any
 	}{
-		{"tokens", tokens, redisscript.Take{N: 2, Least: 1, Debt: 5, Most: time.Second}, []any{int64(1), int64(1000), int64(15_000), int64(1_010_000), 2, 1, int64(-1000)}},
-		{"a limit of its own", tokens.Within(4), redisscript.Take{N: 2, Least: 1, Most: time.Second}, []any{int64(1), int64(1000), int64(4000), int64(1_010_000), 2, 1, int64(-1000)}},
-		{"one above the burst", tokens.Within(11), redisscript.Take{N: 2}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 2, 0, int64(-1000)}},
-		{"a look under a limit of its own", tokens.Within(4), redisscript.Take{}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 0, 0, int64(-1000)}},
-		{"no limit of its own", tokens.Within(0), redisscript.Take{N: 1}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 1, 0, int64(-1000)}},
-		{"soft", tokens, redisscript.Take{N: 3, Least: 3, Soft: true}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 3, -4, int64(-1000)}},
-		{"a window", window, redisscript.Take{N: 2, Least: 2, Debt: 3}, []any{0, int64(1e6), int64(13), 3, 2, 2, int64(0)}},
-		{"another limit", window.Within(12), redisscript.Take{N: 2, Soft: true}, []any{0, int64(1e6), int64(12), 3, 2, -1, int64(0)}},
-		{"a huge limit", window.Within(math.MaxInt), redisscript.Take{Debt: math.MaxInt}, []any{0, int64(1e6), int64(2 * redisscript.MaxEvents), 3, 0, 0, int64(0)}},
-		{"tokens that may be settled", tokens, redisscript.Take{N: 2, Least: 2, Settled: true}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 2, 2, int64(1000)}},
-		{"groups of a bucket that fills in 16 s", slow, redisscript.Take{N: 2, Least: 2, Settled: true}, []any{int64(1), int64(1_000_000), int64(16_000_000), int64(16_000_000), 2, 2, int64(1_000_000)}},
-		{"back", tokens, redisscript.Take{N: -2, Taken: time.Second, Remain: 1}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), -2, 1, int64(1_000_000)}},
-		{"back to a window", window, redisscript.Take{N: -2, Taken: time.Second, Remain: 1}, []any{0, int64(1e6), int64(10), 3, -2, 1, int64(1_000_000)}},
+		{"tokens", tokens, redisscript.Take{N: 2, Least: 1, Debt: 5, Most: time.Second}, []any{int64(1), int64(1000), int64(15_000), int64(1_010_000), 2, 1}},
+		{"a limit of its own", tokens.Within(4), redisscript.Take{N: 2, Least: 1, Most: time.Second}, []any{int64(1), int64(1000), int64(4000), int64(1_010_000), 2, 1}},
+		{"one above the burst", tokens.Within(11), redisscript.Take{N: 2}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 2, 0}},
+		{"a look under a limit of its own", tokens.Within(4), redisscript.Take{}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 0, 0}},
+		{"no limit of its own", tokens.Within(0), redisscript.Take{N: 1}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 1, 0}},
+		{"soft", tokens, redisscript.Take{N: 3, Least: 3, Soft: true}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 3, -4}},
+		{"a window", window, redisscript.Take{N: 2, Least: 2, Debt: 3}, []any{0, int64(1e6), int64(13), 3, 2, 2}},
+		{"another limit", window.Within(12), redisscript.Take{N: 2, Soft: true}, []any{0, int64(1e6), int64(12), 3, 2, -1}},
+		{"a huge limit", window.Within(math.MaxInt), redisscript.Take{Debt: math.MaxInt}, []any{0, int64(1e6), int64(2 * redisscript.MaxEvents), 3, 0, 0}},
+		{"tokens that may be settled", tokens, redisscript.Take{N: 2, Least: 2, Settled: true}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 2, "2/1000"}},
+		{"groups of a bucket that fills in 16 s", slow, redisscript.Take{N: 2, Least: 2, Settled: true}, []any{int64(1), int64(1_000_000), int64(16_000_000), int64(16_000_000), 2, "2/1000000"}},
+		{"back", tokens, redisscript.Take{N: -2, Taken: time.Second, Remain: 1}, []any{int64(1), int64(1000), int64(1_000_000), int64(10_000), -2, 1}},
+		{"back to a window", window, redisscript.Take{N: -2, Taken: time.Second, Remain: 1}, []any{0, int64(1e6), int64(1_000_000), 3, -2, 1}},
 	} {
 		if got := tt.q.Args(nil, &tt.ask); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)

@@ -125,7 +125,7 @@ func (l Limiter) take(ctx context.Context, key string, limit Limit, t redisscrip
 	if err != nil {
 		return nil, fmt.Errorf("redis_rate: limit %v: %w", limit, err)
 	}
-	numbers, err := buckets.Run(ctx, l.rdb, []string{prefix + key}, q.Args(make([]any, 0, 7), &t)...).Int64Slice()
+	numbers, err := buckets.Run(ctx, l.rdb, []string{prefix + key}, q.Args(make([]any, 0, 6), &t)...).Int64Slice()
 	if err != nil {
 		return nil, err
 	}

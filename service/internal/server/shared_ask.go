@@ -220,7 +220,7 @@ func quotas(all []bucketAsk) []*redisscript.Quota {
 
 // callFor returns the call of the script for buckets.
 func (s *Shared) callFor(all []bucketAsk) *redislink.Call {
-	c := &redislink.Call{Script: bucketScript, Keys: make([]string, len(all)), Args: make([]any, 0, 7*len(all))}
+	c := &redislink.Call{Script: bucketScript, Keys: make([]string, len(all)), Args: make([]any, 0, 6*len(all))}
 	for i := range all {
 		b := &all[i]
 		c.Keys[i], c.Args = b.key, b.quota.Args(c.Args, &b.take)
