@@ -198,7 +198,7 @@ func (c *Client) closeLeaf() {
 
 // leafPermit returns the Permit for tokens that the leaf has taken.
 func (c *Client) leafPermit(key string, n int) weir.Permit {
-	g := &leafGrant{set: c.leaf.set, key: key, n: n}
+	g := &leafGrant{set: c.leaf.set, key: key, at: c.leaf.set.Now(), n: n}
 	g.owner = g
 	return weir.OwnedPermit(&g.owner, weir.Grant{N: n})
 }
@@ -208,6 +208,7 @@ type leafGrant struct {
 	owner weir.Owner // itself
 	set   *leafset.Set
 	key   string
+	at    time.Duration // on the clock of the set
 	n     int
 }
 
@@ -215,11 +216,8 @@ type leafGrant struct {
 func (g *leafGrant) Use(_ weir.Grant, n int) int { return n }
 
 func (g *leafGrant) Release(held weir.Grant, _ weir.Outcome) {
-	switch {
-	case held.N > g.n:
-		g.set.Charge(g.key, held.N-g.n)
-	case held.N < g.n:
-		g.set.Refund(g.key, g.n-held.N)
+	if held.N != g.n {
+		g.set.Settle(g.key, g.at, g.n, held.N)
 	}
 }
 

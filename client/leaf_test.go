@@ -178,3 +178,40 @@ func TestLeafConfig(t *testing.T) {
 		}
 	}
 }
+
+// A cost that a permit reports leaves the bucket of an assignment as one from which only that was taken
+// when the permit was granted.
+func TestLeafPartialSettlements(t *testing.T) {
+	for _, tt := range []struct {
+		calls, was, n int
+		after         time.Duration
+		left          int
+	}{
+		{1, 200, 80, 4 * time.Second, 666},
+		{1, 200, 80, 12 * time.Second, 700},
+		{7, 100, 20, 15 * time.Second, 700},
+	} {
+		bubble(t, client.Config{Leaf: &client.LeafConfig{}}, func(t *testing.T, f *fake, c *client.Client) {
+			f.rates["a"] = leaf.Assignment{Rate: 700. / 60, Burst: 700, LimitRate: 700. / 60, LimitBurst: 700, Leaves: 1}
+			for range 61 { // the bucket of the assignment fills
+				_, _ = c.Take(t.Context(), "a", 0)
+				time.Sleep(time.Second)
+			}
+			for range tt.calls {
+				p, err := c.For("a").Acquire(t.Context(), tt.was)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(tt.after, func() {
+					p.Use(tt.n)
+					p.Release(weir.Success)
+				})
+			}
+			time.Sleep(tt.after)
+			synctest.Wait()
+			if d, err := c.Take(t.Context(), "a", 0); err != nil || d.Remaining != tt.left {
+				t.Errorf("%d times %d after %v: %+v, %v: want %d left", tt.calls, tt.was, tt.after, d, err, tt.left)
+			}
+		})
+	}
+}

@@ -191,6 +191,18 @@ func (q *Quota) Refund(b Bucket, n int) Bucket {
 	return b - min(Bucket(q.units(n)), b)
 }
 
+// Return is Refund for a number of tokens that need not be whole. It panics if tokens < 0.
+func (q *Quota) Return(b Bucket, tokens float64) Bucket {
+	if !(tokens >= 0) {
+		panic("gcra: negative cost")
+	}
+	units := math.Ldexp(tokens*float64(q.unit()), -int(q.pack))
+	if units >= float64(b) {
+		return 0
+	}
+	return b - Bucket(units)
+}
+
 // Charge takes n tokens even if the bucket does not hold them, for work that cost more
 // than its estimate. It returns the number of tokens taken: it takes no tokens that
 // would bring the debt above maxDebt. Without a limit, it takes nothing. It panics if n

@@ -390,3 +390,29 @@ func ready(q *gcra.Quota, b gcra.Bucket, now time.Duration) time.Duration {
 	_, wait, _ := q.Reserve(b, now, 0, weir.Never)
 	return wait
 }
+
+// Return gives back what Refund does, and parts of tokens.
+func TestReturn(t *testing.T) {
+	for _, q := range []gcra.Quota{gcra.Per(10, time.Second, 5), gcra.Per(7, time.Minute, 300), gcra.Per(1e9, time.Second, 1e9), gcra.Per(0, 0, 4)} {
+		b, _ := q.Take(0, start, 4)
+		for n := range 6 {
+			if got, want := q.Return(b, float64(n)), q.Refund(b, n); got != want {
+				t.Errorf("%v: %d: %v: want %v", q, n, got, want)
+			}
+		}
+		if got, want := q.Tokens(q.Return(b, 1.5), start), q.Tokens(b, start)+1.5; math.Abs(got-want) > 1e-6 {
+			t.Errorf("%v: %v tokens: want %v", q, got, want)
+		}
+	}
+	for _, n := range []float64{-1, math.NaN()} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("Return of %v does not panic", n)
+				}
+			}()
+			q := gcra.Per(1, time.Second, 1)
+			q.Return(1, n)
+		}()
+	}
+}

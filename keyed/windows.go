@@ -165,10 +165,10 @@ func (windowOwner[K]) Release(weir.Grant, weir.Outcome) {}
 
 // Settle changes the cost of work of the key to n events; was is the number of events
 // that Take counted for it, and at is the time when Take had returned. A later time
-// than the present counts as the present. If n is less, the difference is given back,
-// but only if the window of that time has not ended. If n is more, the difference is
-// counted in the present window, beyond the limit by up to Config.MaxDebt; the rest is
-// not charged. Settle returns the cost charged: less than n if some was not charged,
+// than the present counts as the present. If n is less, the difference is given back to the
+// window of that time, unless it has ended or, if windows slide, has faded out. If n is more,
+// the difference is counted in the present window, beyond the limit by up to Config.MaxDebt; the
+// rest is not charged. Settle returns the cost charged: less than n if some was not charged,
 // more than n if some could not be given back. It panics if was or n is negative.
 func (l *Windows[K]) Settle(key K, at time.Time, was, n int) int {
 	return l.windows.SettleAt(key, at, was, n)

@@ -17,7 +17,11 @@ import (
 // callers do not move forward.
 //
 // Use of the Permit charges or gives back the difference in the background; Release does
-// nothing. It returns the errors of a weir.Limiter. If the server does not decide in time, the
+// nothing. If the cost is less than n, the bucket is then as one from which only the cost was
+// taken, at the same instant: it never has more tokens, and fewer by a 16th of the burst and the
+// refill of a millisecond at most. More is charged when Use is called.
+//
+// Acquire returns the errors of a weir.Limiter. If the server does not decide in time, the
 // Limiter does, also about a wait: by its share, or as Config.Away says; a denial is then
 // weir.Closed with the time of the next probe. Acquire panics if n < 0; for n = 0 it does
 // nothing.
@@ -48,7 +52,7 @@ func (k *keyLimiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if at, ok := ctx.Deadline(); ok && at.Sub(came) < patience {
 		patience, own = max(at.Sub(came), 0), false
 	}
-	take := redisscript.Take{N: n, Least: n, Ahead: patience, Most: l.most}
+	take := redisscript.Take{N: n, Least: n, Ahead: patience, Most: l.most, Settled: true}
 	reply, err := l.ask(ctx, k.key, &take)
 	switch {
 	case err == redislink.ErrAway:
@@ -70,16 +74,16 @@ func (k *keyLimiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 		ok := waitq.Sleep(ctx, wait)
 		l.count.waiting.Add(-1)
 		if !ok {
-			l.giveBack(k.key, n)
+			l.giveBack(k.key, n, 0, reply.Time)
 			return weir.Permit{}, ctx.Err()
 		}
 	}
-	return k.permit(n, Exact), nil
+	return k.permit(n, Exact, reply.Time), nil
 }
 
-// permit returns the Permit for n tokens of a decision.
-func (k *keyLimiter) permit(n int, step Step) weir.Permit {
-	return weir.OwnedPermit(&k.owner, weir.Grant{N: n, Note: uint64(step)})
+// permit returns the Permit for n tokens of a decision at an instant of the server's clock.
+func (k *keyLimiter) permit(n int, step Step, at time.Duration) weir.Permit {
+	return weir.OwnedPermit(&k.owner, weir.Grant{N: n, At: at, Note: uint64(step)})
 }
 
 // acquireLocally decides while the server is away. A call that came earlier has waited for
@@ -91,7 +95,7 @@ func (k *keyLimiter) acquireLocally(ctx context.Context, n int, came time.Time) 
 		if d := l.decide(k.key, n); !d.OK {
 			return weir.Permit{}, weir.Reject(weir.Closed, d.RetryAfter)
 		}
-		return k.permit(n, step), nil
+		return k.permit(n, step, 0), nil
 	}
 	l.count.steps[step].Add(1)
 	until, own := came.Add(l.cfg.MaxWait), true
@@ -105,7 +109,7 @@ func (k *keyLimiter) acquireLocally(ctx context.Context, n int, came time.Time) 
 	case err == nil:
 		p.Release(weir.Ignored)
 		l.owe(k.key, n)
-		return k.permit(n, step), nil
+		return k.permit(n, step, 0), nil
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case r == nil: // the deadline is not the caller's
@@ -127,7 +131,7 @@ func (k *keyLimiter) Use(g weir.Grant, n int) int {
 	case more > 0:
 		k.l.tell(k.key, &redisscript.Take{N: more, Debt: k.l.debt, Most: k.l.most})
 	case more < 0:
-		k.l.giveBack(k.key, -more)
+		k.l.giveBack(k.key, g.N, n, g.At)
 	}
 	return n
 }

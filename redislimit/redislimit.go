@@ -156,25 +156,32 @@ func (l *Limiter) Allow(ctx context.Context, key string) bool {
 // error of ctx if that ended first, a *weir.Rejection, weir.Closed, after Close, or says that
 // the key in the server has a value of another type. Take panics if n < 0.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
+	d, _, err := l.take(ctx, key, n, false)
+	return d, err
+}
+
+// take is Take. It also returns the instant by the server's clock, if that has decided. Tokens that
+// may be settled are remembered there.
+func (l *Limiter) take(ctx context.Context, key string, n int, settled bool) (Decision, time.Duration, error) {
 	check(n)
-	take := redisscript.Take{N: n, Least: n, Most: l.most}
+	take := redisscript.Take{N: n, Least: n, Most: l.most, Settled: settled}
 	reply, err := l.ask(ctx, key, &take)
 	switch {
 	case err == redislink.ErrAway:
-		return l.decide(key, n), nil
+		return l.decide(key, n), 0, nil
 	case err != nil:
-		return Decision{}, err
+		return Decision{}, 0, err
 	}
 	d := reply.Decision(0, &l.quota, &take)
 	l.learn(key, d.Remaining)
-	return Decision{Decision: d}, nil
+	return Decision{Decision: d}, reply.Time, nil
 }
 
 // Decide is Take with the Policy of the Quota, and with a Permit by which the cost is settled in
 // the background. It makes the Limiter a keyed.Decider, for rules of httplimit and grpclimit. The
 // Policy is unknown if Config.Away has decided.
 func (l *Limiter) Decide(ctx context.Context, key string, n int) (keyed.Verdict, error) {
-	d, err := l.Take(ctx, key, n)
+	d, at, err := l.take(ctx, key, n, true)
 	if err != nil {
 		return keyed.Verdict{}, err
 	}
@@ -187,7 +194,7 @@ func (l *Limiter) Decide(ctx context.Context, key string, n int) (keyed.Verdict,
 	}
 	k := &keyLimiter{l: l, key: key}
 	k.owner = k
-	return keyed.Verdict{Decision: d.Decision, Policy: policy, Permit: k.permit(n, d.Step)}, nil
+	return keyed.Verdict{Decision: d.Decision, Policy: policy, Permit: k.permit(n, d.Step, at)}, nil
 }
 
 func check(n int) {
@@ -208,7 +215,7 @@ func (l *Limiter) ask(ctx context.Context, key string, take *redisscript.Take) (
 	if take.N > 0 {
 		c.Undo = func(numbers []int64) {
 			if reply, err := redisscript.ReadReply(numbers, &l.quota); err == nil && reply.Granted {
-				l.giveBack(key, take.N)
+				l.giveBack(key, take.N, 0, reply.Time)
 			}
 		}
 	}
@@ -228,9 +235,10 @@ func (l *Limiter) call(key string, take *redisscript.Take) *redislink.Call {
 	}
 }
 
-// giveBack returns tokens to the bucket in the server.
-func (l *Limiter) giveBack(key string, n int) {
-	l.tell(key, &redisscript.Take{N: -n, Most: l.most})
+// giveBack returns all but n of the tokens that were taken, at an instant of the server's clock, from
+// the bucket there.
+func (l *Limiter) giveBack(key string, was, n int, at time.Duration) {
+	l.tell(key, &redisscript.Take{N: n - was, Taken: at, Remain: n, Most: l.most})
 }
 
 // tell runs the script for a key, without a caller.

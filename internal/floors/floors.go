@@ -36,7 +36,7 @@ const (
 // package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "internal/window": pure, "internal/leaf": pure, "internal/leafset": shells, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/shedder": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure, "internal/rendezvous": pure,
+	"gcra": pure, "internal/window": pure, "internal/usage": pure, "internal/leaf": pure, "internal/leafset": shells, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/shedder": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure, "internal/rendezvous": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure, "service/internal/lab/table": words,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/prefetch": words, "internal/heap": words, "internal/outcome": words, "internal/neterr": words, "internal/retrystep": words, "internal/classkey": words, "internal/waitq": shells, "internal/siphash": shells, "internal/slot": shells, "internal/sketch": pure, "internal/stripe": shells, "internal/topk": shells, "internal/pathshape": shells,
@@ -74,6 +74,7 @@ var sideways = map[string][]string{
 	"internal/redisscript":          {"gcra", "internal/window"},
 	"internal/redislink":            {"internal/circuit", "internal/waitq"},
 	"internal/leafset":              {"internal/waitq"},
+	"internal/leaf":                 {"internal/usage"},
 	"internal/pacing":               {"internal/ratelimitfield"},
 	"internal/rendezvous":           {"internal/siphash", "internal/slot"},
 	"internal/testrig":              {"internal/pipenet"},

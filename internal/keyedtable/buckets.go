@@ -198,6 +198,23 @@ func (l *Buckets[K]) SettleAt(print uint64, at time.Time, was, n int) int {
 	return s.settleLocked(t, print, at.Sub(t.epoch), was, n, l.cfg.MaxDebt)
 }
 
+// ReturnAt gives back tokens that were taken, at the time at, by fingerprint. They need not be
+// whole, unless the key has a quota of its own, or waiters.
+func (l *Buckets[K]) ReturnAt(print uint64, at time.Time, tokens float64) {
+	t := l.table.Load()
+	s, now := t.shard(print), at.Sub(t.epoch)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
+	switch {
+	case p.own != nil:
+		s.settleLocked(t, print, now, int(tokens), 0, 0)
+	case p.at != 0:
+		p.page[p.at] = uint64(p.quota.Return(p.bucket(), tokens))
+	}
+}
+
 // Stats returns the state and the counts.
 func (l *Buckets[K]) Stats() Stats {
 	st := l.common.Stats()

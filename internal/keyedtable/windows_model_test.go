@@ -49,9 +49,14 @@ func (a *alone) settle(key string, at, now time.Duration, was, n int) (took int)
 	switch {
 	case n > was:
 		a.counts[key], took = a.quota(now, a.q.Limit).Charge(c, now, n-was, a.debt)
-	case a.q.Sliding && at/p == now/p && c.At/p == now/p:
+	case a.q.Sliding && at/p+1 < now/p: // it has faded out
+	case a.q.Sliding && at/p == c.At/p:
 		took = -min(was-n, c.Used)
 		c.Used += took
+		a.counts[key] = c
+	case a.q.Sliding && at/p+1 == c.At/p:
+		took = -min(was-n, c.Last)
+		c.Last += took
 		a.counts[key] = c
 	case !a.q.Sliding && c.At-p <= at && now < c.At:
 		took = -min(was-n, c.Used)

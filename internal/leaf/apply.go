@@ -91,7 +91,8 @@ func (k *Keys) Assign(now time.Duration, a *Assignment) {
 	if uses {
 		had = e.refill(now, k).Rate
 	} else {
-		e.tokens, e.at = min(e.tokens, 0), now
+		e.drop()
+		e.at = now
 	}
 	if !live {
 		k.held++

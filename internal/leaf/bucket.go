@@ -1,6 +1,10 @@
 package leaf
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/usage"
+)
 
 // An entry is the state of one key. What a decision by an assignment reads and writes is in
 // its first two cache lines.
@@ -41,6 +45,10 @@ type entry struct {
 	ahead      float64 // tokens of all waiters that queued and have not given up
 	served     float64 // tokens that waiters have got
 	relay      *relayed
+
+	size float64 // tokens that the bucket has room for
+	came float64 // tokens refilled, also those for which it had no room
+	log  usage.Log
 }
 
 // share returns the part of the limit that each leaf may use without an assignment. It is
@@ -80,11 +88,52 @@ func (e *entry) fill(to time.Duration, l Limit) {
 			size = max(size, e.goal)
 		}
 	}
+	if size > e.size {
+		e.resize(size) // the bucket could not have more until now
+	}
 	if to > e.at {
-		e.tokens += l.Rate * (to - e.at).Seconds()
-		e.at = to
+		came := l.Rate * (to - e.at).Seconds()
+		e.tokens, e.came, e.at = e.tokens+came, e.came+came, to
 	}
 	e.tokens = min(e.tokens, size)
+	if size < e.size {
+		e.resize(size)
+	}
+}
+
+// drop takes away the tokens that a bucket has, until it is filled under another limit.
+func (e *entry) drop() {
+	e.tokens = min(e.tokens, 0)
+	e.resize(0)
+}
+
+// groupsPerFill is how many groups of takes last for as long as a bucket takes to fill.
+const groupsPerFill = 16
+
+// instant returns the present of the bucket, for its log.
+func (e *entry) instant() usage.Instant {
+	return usage.Instant{At: e.at, Came: e.came, Size: e.size}
+}
+
+// resize changes how many tokens the bucket has room for. At this instant, it can have no more than
+// the less.
+func (e *entry) resize(size float64) {
+	e.size = min(e.size, size)
+	e.log.Take(e.instant(), 0, false, e.groups())
+	e.size = size
+}
+
+func (e *entry) groups() usage.Groups {
+	l := Limit{e.rate, e.burst}
+	if !e.assigned {
+		l = e.share()
+	}
+	return usage.GroupsFor(duration(l.Burst, l.Rate), groupsPerFill)
+}
+
+// took notes that n tokens were taken from the bucket, which is refilled.
+func (e *entry) took(n float64) {
+	e.log.Take(e.instant(), n, e.tokens+n >= e.size, e.groups())
 }
 
 // refill refills the bucket until now, and returns the current rate and burst.
@@ -133,6 +182,9 @@ func (e *entry) take(now time.Duration, n float64, l Limit) bool {
 		return false
 	}
 	e.tokens -= n
+	if n > 0 {
+		e.took(n)
+	}
 	return true
 }
 

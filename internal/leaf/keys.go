@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/usage"
 )
 
 // Keys are keys of a leaf, with their buckets: all keys or, for an owner with several locks,
@@ -121,27 +122,62 @@ func (k *Keys) byRule(now time.Duration, e *entry, n int, away bool) weir.Decisi
 	return weir.Decision{RetryAfter: retryAfter}
 }
 
-// Refund gives back n tokens of a key that Take or Wait took.
-func (k *Keys) Refund(now time.Duration, key string, n int) { k.charge(now, key, -n) }
+// Settle changes the cost of work to n tokens; was is the number of tokens that Take or Wait took
+// for it at the instant at. It returns the cost charged.
+//
+// If n is less, the bucket is then as if only n tokens had been taken: it misses the refill that a
+// fuller bucket would have had no room for. If too little is known of its use since, it gets
+// less, and the cost charged is more than n. If n is more, the difference is taken even if there
+// are fewer tokens. The debt is bounded by the burst of the limit, and by 10 seconds' tokens. The
+// key is in use at that instant.
+func (k *Keys) Settle(now time.Duration, key string, at time.Duration, was, n int) (charged int) {
+	if n > was {
+		k.Charge(now, key, n-was)
+		return n
+	}
+	e := k.entries.find(key)
+	switch {
+	case e == nil:
+		return was
+	case e.unlimited:
+		k.use(e, n-was)
+		return n
+	}
+	e.last = k.clock(now)
+	l := e.refill(e.last, k)
+	all, _ := e.shared()
+	back, cost := e.log.Settle(e.instant(), usage.Settlement{
+		Was: float64(was), N: float64(n), At: at, Missing: e.size - e.tokens, Rate: max(l.Rate, all.Rate) / 1e9,
+	})
+	e.tokens += back
+	charged = int(math.Ceil(cost - rounding))
+	k.use(e, charged-was)
+	k.wake(e)
+	return charged
+}
+
+// rounding is the part of a token by which the arithmetic may err.
+const rounding = 1e-4
 
 // Charge takes n tokens of a key even if there are fewer, for work that cost more than its
-// estimate. The debt is bounded by the burst of the limit, and by 10 seconds' tokens.
-func (k *Keys) Charge(now time.Duration, key string, n int) { k.charge(now, key, n) }
-
-func (k *Keys) charge(now time.Duration, key string, n int) {
+// estimate.
+func (k *Keys) Charge(now time.Duration, key string, n int) {
 	e := k.entries.find(key)
 	if e == nil {
 		return
 	}
 	now = k.clock(now)
 	l := e.refill(now, k)
-	e.tokens = max(e.tokens-float64(n), min(e.tokens, -e.room(l)))
+	took := e.tokens - max(e.tokens-float64(n), min(e.tokens, -e.room(l)))
+	e.tokens -= took
+	e.took(took)
+	k.use(e, n)
+}
+
+// use adds tokens to the use that is reported.
+func (k *Keys) use(e *entry, n int) {
 	e.used += n
 	e.demand.tried = max(e.demand.tried+float64(n), 0)
-	e.fill(now, l)
-	if n < 0 {
-		k.wake(e)
-	}
 }
 
 // clock returns the instant now, which does not go back.
@@ -161,7 +197,8 @@ func (k *Keys) entry(now time.Duration, key string, p *Policy) *entry {
 	}
 	if !e.assigned && !e.sharing && p.Away.shares() && k.away(now) && e.share() != (Limit{}) {
 		// The bucket has what the share has brought in since the last request.
-		e.sharing, e.tokens, e.at = true, min(e.tokens, 0), e.last
+		e.drop()
+		e.sharing, e.at = true, e.last
 	}
 	e.policy = p
 	e.last = now
@@ -177,6 +214,7 @@ func (k *Keys) add(now time.Duration, key string, p *Policy) *entry {
 		k.over++
 	}
 	*e = entry{key: key, policy: p, at: now, demand: demand{since: now, at: now, cost: 1}, index: -1, reportedAt: -1}
+	e.log.Start(now)
 	if !room {
 		return e
 	}
@@ -230,7 +268,8 @@ func (k *Keys) step(now time.Duration, e *entry, away bool) Step {
 // has had no assignment starts empty.
 func (e *entry) startShare(now time.Duration) {
 	if !e.sharing && !e.assigned {
-		e.tokens, e.at = min(e.tokens, 0), now
+		e.drop()
+		e.at = now
 	}
 	e.sharing = true
 }

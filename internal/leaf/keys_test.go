@@ -25,8 +25,8 @@ func TestCostAboveTheBurst(t *testing.T) {
 	s.takes("k", 20, 5, leaf.Assigned)
 }
 
-// Charge leaves a debt, Refund gives back at most the burst, and a look takes nothing.
-func TestChargeAndRefund(t *testing.T) {
+// Charge leaves a debt, Settle gives back at most the burst, and a look takes nothing.
+func TestChargeAndSettle(t *testing.T) {
 	s := started(t, leaf.Config{}, leaf.Policy{})
 	s.now = time.Second
 	if d, _ := s.set.Take(s.now, "k", 0, s.policy); !d.OK || d.Remaining != 5 {
@@ -36,7 +36,7 @@ func TestChargeAndRefund(t *testing.T) {
 	if d, _ := s.set.Take(s.now, "k", 1, s.policy); d.OK || d.RetryAfter != 120*time.Millisecond {
 		t.Errorf("in debt: %+v", d)
 	}
-	s.set.Refund(s.now, "k", 99)
+	s.set.Settle(s.now, "k", s.now, 99, 0)
 	s.takes("k", 9, 5, leaf.Assigned)
 	if d, _ := s.set.Take(s.now, "k", 0, s.policy); d.OK {
 		t.Errorf("a look: %+v", d)
@@ -45,7 +45,9 @@ func TestChargeAndRefund(t *testing.T) {
 	if d, _ := s.set.Take(s.now, "k", 1, s.policy); d.RetryAfter != 10020*time.Millisecond {
 		t.Errorf("a debt of 10 seconds' tokens: %+v", d)
 	}
-	s.set.Refund(s.now, "unknown", 1)
+	if charged := s.set.Settle(s.now, "unknown", s.now, 1, 0); charged != 1 {
+		t.Errorf("%d charged of a key that is not known: want all", charged)
+	}
 }
 
 // Beyond MaxKeys a key is decided as one without an assignment.

@@ -114,12 +114,11 @@ func (k *Keys) sample(now time.Duration, e *entry) (has float64) {
 	return has
 }
 
-// rested reports whether the bucket is not in debt. A key in debt is not forgotten.
+// rested reports whether the bucket is full. Until then, a settlement can change what it has, so the
+// key is not forgotten.
 func (e *entry) rested(now time.Duration, k *Keys) bool {
-	if e.tokens < 0 {
-		e.refill(now, k)
-	}
-	return e.tokens >= 0
+	e.refill(now, k)
+	return e.tokens >= e.size
 }
 
 // end forgets an idle entry. If the upstream may count an assignment, it is given back

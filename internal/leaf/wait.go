@@ -18,7 +18,8 @@ type Waiter struct {
 	until   time.Duration
 	place   float64 // entry.ahead, with this waiter
 	granted bool
-	entry   *entry // nil if the waiter is not in a queue
+	at      time.Duration // when it was granted
+	entry   *entry        // nil if the waiter is not in a queue
 }
 
 // Wait takes n tokens of a key, or queues for them if they may come until an instant. There
@@ -87,7 +88,7 @@ func (k *Keys) serve(now time.Duration, e *entry, step Step) {
 			return
 		}
 		e.used += int(w.n)
-		w.granted, w.entry = true, nil
+		w.granted, w.at, w.entry = true, now, nil
 		e.served += w.n
 		e.queue[0] = nil
 		e.queue = e.queue[1:]
@@ -125,7 +126,7 @@ func (k *Keys) Cancel(now time.Duration, w *Waiter) {
 		k.wake(e)
 	case w.granted:
 		w.granted = false
-		k.Refund(now, w.key, int(w.n))
+		k.Settle(now, w.key, w.at, int(w.n), 0)
 	}
 }
 

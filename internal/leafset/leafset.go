@@ -175,9 +175,14 @@ func (s *Set) tell() {
 	}
 }
 
-// Refund gives back n tokens of a key that were taken. n must not be negative.
-func (s *Set) Refund(key string, n int) {
-	s.change(key, func(k *leaf.Keys) { k.Refund(s.now(), key, n) })
+// Now returns the instant on the clock of the Set.
+func (s *Set) Now() time.Duration { return s.now() }
+
+// Settle changes the cost of work from was to n tokens of a key, which were taken at the instant
+// at, and returns the cost charged: see leaf.Keys.Settle. Neither must be negative.
+func (s *Set) Settle(key string, at time.Duration, was, n int) (charged int) {
+	s.change(key, func(k *leaf.Keys) { charged = k.Settle(s.now(), key, at, was, n) })
+	return charged
 }
 
 // Charge takes n more tokens of a key, for work that cost more than its estimate: see

@@ -188,7 +188,7 @@ func TestConcurrency(t *testing.T) {
 					s.Take(key, 1, policy)
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(j)*time.Millisecond)
 					if step, err := s.Wait(ctx, key, 1, time.Second, policy); err == nil && step != leaf.Ask {
-						s.Refund(key, 1)
+						s.Settle(key, s.Now(), 1, 0)
 					}
 					cancel()
 					s.Charge(key, 1)

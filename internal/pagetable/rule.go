@@ -115,11 +115,16 @@ func (r *Rule) Charge(v Value, now time.Duration, n int) (Value, int) {
 }
 
 // Refund gives back up to n of the events that were counted at an instant, if
-// that is in the present window, and returns how many.
+// that is in the present window or, if windows slide, in the one before, and returns how many.
 func (r *Rule) Refund(v Value, at, now time.Duration, n int) (Value, int) {
 	was := r.count(v)
-	if r.Sliding && r.number(at) != r.number(now) || !r.Sliding && now >= was.At && was.At != weir.Never {
+	if r.Sliding && r.number(at)+1 < r.number(now) || !r.Sliding && now >= was.At && was.At != weir.Never {
 		return v, 0
+	}
+	if r.Sliding && time.Duration(r.number(at)+1)*r.Period == was.At {
+		c := was
+		c.Last -= min(n, c.Last)
+		return r.value(c), was.Last - c.Last
 	}
 	q := r.quota(v, was.At, r.Limit)
 	c := q.Refund(was, at, n)

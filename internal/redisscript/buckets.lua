@@ -6,7 +6,9 @@
 -- that a state of this quota can owe, the tokens to take (less than zero gives back, zero only
 -- looks), and the least tokens to take if there are not enough. For a window they are: 0, the
 -- period in microseconds, the most events that may count, the kind, the events to count and
--- the least of them. The kinds are
+-- the least of them. To give back, the third is the microsecond of the take, or 0 for now, and the
+-- last is how many tokens or events remain. If tokens can be given back later, "/" and the
+-- microseconds of a group of takes follow the least. The kinds are
 --
 --   1  a window begins with its first event
 --   2  windows are those of the clock; events that are denied count too
@@ -23,8 +25,13 @@
 -- numbers are whole, and below 2^53.
 --
 -- The key of a token bucket holds the microsecond in which the bucket is full again, and the
--- units that are then still missing, if any: "1764000000000000" or "1764000000000000+5". The
--- key of a window holds its start or end, its events, and those of the window before:
+-- units that are then still missing, if any: "1764000000000000" or "1764000000000000+5". After "|"
+-- it can have a log of takes, as that of package usage: the units of a microsecond and of a token, and
+-- the microseconds of a group; the last take that is in no group; and the groups with their first
+-- and last microsecond, the tokens taken, the units that a bucket which was full before owed at
+-- last, and the tokens of the last millisecond:
+-- "1764000000000000|1/600000/3750000;;1763999990000000,1763999990000000,100,60000000,100;". What was
+-- taken before an instant with "x" was under another quota, and is not given back. The key of a window holds its start or end, its events, and those of the window before:
 -- "1764000000000000:5:0". Keys expire when their state makes no difference any more. A value
 -- that is no state counts as none.
 local call, format = redis.call, string.format
@@ -32,7 +39,99 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local none = -4503599627370496
 local reply, granted = {now, 1}, true
-local windows, stale -- by the index of the key; nil if there are none
+local windows, stale, logs -- by the index of the key; nil if there are none
+
+-- logging returns the functions for logs, and that for milliseconds. Other calls do not pay for them.
+local function logging(now)
+  -- grain returns the millisecond of a microsecond. A grant states its millisecond.
+  local function grain(micros)
+    return micros - micros % 1000
+  end
+
+  -- split returns the last take that is in no group, the groups of a log, and the microseconds of a
+  -- group. A log under another quota has no groups.
+  local function split(log, tag)
+    local known, span, before, groups = string.match(log, '^(%d+/%d+)/(%d+);([^;]*);(.*)$')
+    if known ~= tag then
+      return format('x%d', now), '', span
+    end
+    return before, groups, span
+  end
+
+  -- noted returns a log with n tokens more. Full says that the bucket was full before.
+  local function noted(log, tag, span, n, full, rate, token)
+    local before, groups, known = full and '' or format('%d', now), '', span
+    if log then
+      before, groups, known = split(log, tag)
+    end
+    span = tonumber(span or known)
+    local first, last, taken, owes, recent = now, now, n, 0, n
+    local at, f, l, t, o, r = string.match(groups, '()(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);$')
+    if full and not (at and grain(tonumber(l)) == grain(now)) then
+      before, groups = '', ''
+    elseif at and (now - f <= span or grain(now) <= grain(tonumber(l))) then
+      groups = string.sub(groups, 1, at - 1)
+      first, last, taken = f, math.max(now, tonumber(l)), n + t
+      owes = math.max(o - (last - l) * rate, math.min(o, 0))
+      if grain(last) == grain(tonumber(l)) then
+        recent = n + r
+      end
+    end
+    if #groups > 1600 then
+      before, groups = string.match(groups, '^%d+,(%d+),[^;]*;(.*)$')
+    end
+    owes = owes + n * token
+    local shape = '%s/%d;%s;%s%.0f,%.0f,%.0f,%.0f,%.0f;'
+    return format(shape, tag, span, before, groups, first, last, taken, owes, recent)
+  end
+
+  -- settled returns the units owed if tokens that were taken at an instant were not, of which some
+  -- remain, the tokens given back, and the log then.
+  local function settled(log, tag, owed, back, remain, at, rate, token)
+    local before, groups, span = owed > 0 and format('%d', now) or '', '', nil
+    if log then
+      before, groups, span = split(log, tag)
+    end
+    local list, from = {}, 0
+    for f, l, t, o, r in string.gmatch(groups, '(%d+),(%d+),(%-?%d+),(%-?%d+),(%-?%d+);') do
+      list[#list + 1] = {f, tonumber(l), tonumber(t), tonumber(o), tonumber(r)}
+      if grain(tonumber(f)) <= grain(at) then
+        from = #list
+      end
+    end
+    local units = back * token
+    if from > 0 then
+      local group = list[from]
+      group[3] = group[3] - back
+      if grain(at) == grain(group[2]) then -- only takes of the same millisecond came after it
+        group[4] = math.min(group[4], math.max(group[4] - units, (group[5] - back - remain) * token))
+        group[5] = group[5] - back
+      end
+      group[4] = math.min(group[4], group[3] * token)
+    elseif string.sub(before, 1, 1) == 'x' then
+      if at < tonumber(string.sub(before, 2)) then
+        units = 0
+      end
+    elseif before ~= '' and tonumber(before) > at then
+      units = math.max(units - math.max((before - grain(at)) * rate - remain * token, 0), 0)
+    end
+    local taken, least = 0, owed - units
+    for i = #list, math.max(from, 1), -1 do
+      local group = list[i]
+      least = math.max(least, taken + group[4] - (now - group[2]) * rate)
+      taken = taken + group[3] * token
+    end
+    if log then
+      for i = 1, #list do
+        list[i] = format('%s,%.0f,%.0f,%.0f,%.0f;', unpack(list[i]))
+      end
+      log = format('%s/%s;%s;%s', tag, span, before, table.concat(list))
+    end
+    return math.max(math.min(least, owed), 0), math.floor(units / token), log
+  end
+
+  return noted, settled, grain
+end
 
 -- functions returns the functions for windows. Calls without windows do not pay for them.
 local function functions(now)
@@ -93,7 +192,7 @@ local function functions(now)
   return window, fading, store
 end
 
-local window, fading, store
+local window, fading, store, noted, settled, grain
 for i = 1, #KEYS do
   local a = 6 * i
   local rate, limit, n = ARGV[a - 5], tonumber(ARGV[a - 3]), tonumber(ARGV[a - 1])
@@ -107,7 +206,18 @@ for i = 1, #KEYS do
     windows[i], reply[2 * i + 1] = w, w.used
     local counts = w.used + (w.last > 0 and fading(w) or 0)
     if n < 0 then
-      n = math.max(n, -w.used)
+      if not grain then
+        noted, settled, grain = logging(now)
+      end
+      local start, at = w.kind == '3' and w.at or w.at - w.period, limit
+      if at == 0 or at >= grain(start) then
+        n = math.max(n, -w.used)
+      elseif w.kind == '3' and at >= grain(start - w.period) then
+        n = math.max(n, -w.last)
+        w.last, w.past = w.last + n, n
+      else
+        n = 0
+      end
     elseif counts + n > limit and (n > 0 or w.kind == '2') then
       room = limit - counts
     end
@@ -116,9 +226,17 @@ for i = 1, #KEYS do
     if state then
       local full, rest = tonumber(state), 0
       if not full then
-        full, rest = string.match(state, '^(%d+)%+(%d+)$')
+        local bar = string.find(state, '|', 1, true)
+        if bar then
+          logs = logs or {}
+          logs[i], state = string.sub(state, bar + 1), string.sub(state, 1, bar - 1)
+        end
+        full = tonumber(state)
         if not full then
-          full, rest = 0, 0
+          full, rest = string.match(state, '^(%d+)%+(%d+)$')
+          if not full then
+            full, rest = 0, 0
+          end
         end
       end
       local most = tonumber(ARGV[a - 2])
@@ -137,7 +255,7 @@ for i = 1, #KEYS do
   end
   if room then
     n = room
-    local least = tonumber(ARGV[a])
+    local least = tonumber(string.match(ARGV[a], '^[^/]*'))
     local soft = least < 0
     if soft then
       least = -1 - least
@@ -165,18 +283,30 @@ for i = 1, #KEYS do
   local a, n = 6 * i, reply[2 * i + 2]
   local w, take = windows and windows[i], granted and n ~= 0 and n ~= none
   if w then
-    if take then
+    if take and not w.past then
       w.add = n
     end
     w.used = w.used + w.add
-    if w.add ~= 0 or w.stale then
+    if w.add ~= 0 or w.past or w.stale then
       store(w)
     end
     reply[2 * i + 1] = w.used
   elseif take or stale and stale[i] then
-    local rate, owed = ARGV[a - 5], reply[2 * i + 1]
-    if take then
-      owed = math.max(owed + n * ARGV[a - 4], 0)
+    local rate, token, owed, log = ARGV[a - 5], ARGV[a - 4], reply[2 * i + 1], logs and logs[i]
+    local span = take and n > 0 and string.match(ARGV[a], '/(.*)$')
+    if take and not noted and (log or n < 0 or span) then
+      noted, settled, grain = logging(now)
+    end
+    local tag = (log or n < 0 or span) and rate .. '/' .. token
+    if take and n < 0 then
+      local at = tonumber(ARGV[a - 3])
+      owed, n, log = settled(log, tag, owed, -n, tonumber(ARGV[a]), at > 0 and at or now, rate, token)
+      reply[2 * i + 2] = -n
+    elseif take then
+      if log or span then
+        log = noted(log, tag, span, n, owed == 0, rate, token)
+      end
+      owed = owed + n * token
     end
     local rest = owed % rate
     local ahead = (owed - rest) / rate
@@ -184,7 +314,10 @@ for i = 1, #KEYS do
     if rest > 0 then
       state = format('%s+%d', state, rest)
     end
-    if owed > 0 then
+    if log then
+      state = state .. '|' .. log
+    end
+    if owed > 0 or log then -- a log lasts for the millisecond of its takes
       call('PSETEX', KEYS[i], format('%d', ahead / 1000 + 1), state)
     else
       call('DEL', KEYS[i])

@@ -49,6 +49,10 @@ func TestArgs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	slow, err := redisscript.NewQuota(gcra.Per(1, time.Second, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
 	window := newWindow(t, redisscript.SlidingWindow, 10, time.Second)
 	for _, tt := range []struct {
 		name string
@@ -65,6 +69,10 @@ func TestArgs(t *testing.T) {
 		{"a window", window, redisscript.Take{N: 2, Least: 2, Debt: 3}, []any{0, int64(1e6), int64(13), 3, 2, 2}},
 		{"another limit", window.Within(12), redisscript.Take{N: 2, Soft: true}, []any{0, int64(1e6), int64(12), 3, 2, -1}},
 		{"a huge limit", window.Within(math.MaxInt), redisscript.Take{Debt: math.MaxInt}, []any{0, int64(1e6), int64(2 * redisscript.MaxEvents), 3, 0, 0}},
+		{"tokens that may be settled", tokens, redisscript.Take{N: 2, Least: 2, Settled: true}, []any{int64(1), int64(1000), int64(10_000), int64(10_000), 2, "2/1000"}},
+		{"groups of a bucket that fills in 16 s", slow, redisscript.Take{N: 2, Least: 2, Settled: true}, []any{int64(1), int64(1_000_000), int64(16_000_000), int64(16_000_000), 2, "2/1000000"}},
+		{"back", tokens, redisscript.Take{N: -2, Taken: time.Second, Remain: 1}, []any{int64(1), int64(1000), int64(1_000_000), int64(10_000), -2, 1}},
+		{"back to a window", window, redisscript.Take{N: -2, Taken: time.Second, Remain: 1}, []any{0, int64(1e6), int64(1_000_000), 3, -2, 1}},
 	} {
 		if got := tt.q.Args(nil, &tt.ask); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)

@@ -274,7 +274,7 @@ func randomVerdict(r *rand.Rand, rules []*config.Rule) decider.Verdict {
 		v.Answers = append(v.Answers, a)
 	}
 	if r.IntN(2) == 0 {
-		v.Grant = decider.Grant{N: r.IntN(100), At: v.At - 5, Rules: r.Uint64(), Slack: some(), ID: strings.Repeat("i", r.IntN(50))}
+		v.Grant = decider.Grant{N: r.IntN(100), At: v.At - 5, Rules: r.Uint64(), ID: strings.Repeat("i", r.IntN(50))}
 	}
 	return v
 }

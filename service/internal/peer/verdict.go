@@ -151,7 +151,7 @@ func appendVerdict(b []byte, v *outgoing, rules *ruleNumbers) []byte {
 	if g := &v.Grant; flags&hasGrant != 0 {
 		b = binary.AppendUvarint(b, uint64(g.N))
 		b = binary.BigEndian.AppendUint64(appendSpan(b, v.At-g.At), g.Rules)
-		b = appendText(appendSpan(b, g.Slack), v.id)
+		b = appendText(appendSpan(b, 0), v.id) // older versions read a span
 	}
 	if flags&hasStep != 0 {
 		b = append(b, stepCode(v.Step))
@@ -199,7 +199,9 @@ func (d *decoder) verdict(v *decider.Verdict, now time.Duration, rules knownRule
 		v.Waited, v.Place = d.span(), d.count()
 	}
 	if flags&hasGrant != 0 {
-		v.Grant = decider.Grant{N: d.count(), At: v.At - d.span(), Rules: d.fixed(), Slack: d.span(), ID: string(d.bytes())}
+		v.Grant = decider.Grant{N: d.count(), At: v.At - d.span(), Rules: d.fixed()}
+		d.span()
+		v.Grant.ID = string(d.bytes())
 	}
 	if flags&hasStep != 0 {
 		v.Step = d.step()

@@ -50,7 +50,7 @@ func (c *carried) restore(all []kept, byName map[string]*rule) (continued int, s
 			skip(what, was.Rule, "it counts in another way now")
 			return false
 		}
-		if err := here.buckets.Restore(c.from.Section(was.Data)); err != nil {
+		if err := here.buckets.Restore(c.from.Section(was.Data), c.from.Clock); err != nil {
 			skip(what, was.Rule, err)
 			if errors.As(err, new(*fs.PathError)) {
 				failed = err

@@ -44,7 +44,7 @@ func (s *Server) decide(rs *rules, k found, req *decider.Request, v *decider.Ver
 		own := r.OwnLimit(asked)
 		d, why, redeemed := w.redeem(r)
 		if !redeemed {
-			d = r.take(req.Key, k.known.fingerprintOf(i, r, req.Key), v.At, req.N, own)
+			d = r.take(req.Key, k.known.fingerprintOf(i, r, req.Key), v.At, req.N, own, req.WantID)
 		}
 		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.stated, At: v.At})
 		switch {
@@ -275,6 +275,6 @@ func (s *Server) giveBack(m *match, req *decider.Request, answers []decider.Answ
 		if r.Algorithm.Resets() && now-at < a.ResetAfter {
 			at = now // the same window; it may have begun after the instant of the answer
 		}
-		r.settle(req.Key, at, now-a.At-slack(r, a, req.N), req.N, 0)
+		r.settle(req.Key, at, req.N, 0)
 	}
 }

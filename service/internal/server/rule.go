@@ -39,8 +39,6 @@ type state struct {
 	limits  *lease.Limits
 	counts  counts
 
-	raised atomic.Int64 // when the rate was last raised, on the node's clock; 0 if it never was
-
 	assigned shareBuckets
 
 	charging sync.Mutex // held while a debt is computed and charged
@@ -155,7 +153,9 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	s.own.SetMemory(s.ownMemory(share))
 	for _, r := range next.all {
 		if w := was[r.Name]; w != nil && w.state == r.state {
-			r.update(w, s.shareOf(r.Quota), s.clock.Now())
+			if r.buckets != nil {
+				r.buckets.SetQuota(s.shareOf(r.Quota))
+			}
 		}
 		if r.candidate != nil {
 			r.candidate.SetQuota(s.shareOf(*r.Candidate))
@@ -203,16 +203,6 @@ func (s *Server) newRule(set *ruleset.Set, c *ruleset.Rule, was *rule, memory in
 	}
 	r.queue.Init(s.clock, s.room, r.buckets)
 	return r, nil
-}
-
-// update changes the state to the rule r, from what it was; its buckets count the share.
-func (r *rule) update(was *rule, share config.Quota, now time.Duration) {
-	if r.buckets != nil {
-		r.buckets.SetQuota(share)
-	}
-	if r.Interval < was.Interval {
-		r.raised.Store(int64(now))
-	}
 }
 
 // find returns the rules that count for a key, in order.
@@ -271,14 +261,14 @@ func (rs *rules) states(yield func(*state) bool) {
 }
 
 // take takes n tokens of a key, if no request waits for them. ownLimit is as
-// Rule.OwnLimit returns it.
-func (r *rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimit int) weir.Decision {
+// Rule.OwnLimit returns it; settled is as in quota.Buckets.
+func (r *rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimit int, settled bool) weir.Decision {
 	bucket, limit := r.Bucket(key), r.limitFor(ownLimit)
 	if r.assigned.n.Load() > 0 {
 		r.chargeHeld(key, bucket, at)
 	}
 	if r.candidate != nil && n > 0 {
-		r.tryCandidate(bucket, at, n)
+		r.tryCandidate(bucket, at, n, settled)
 	}
 	if r.queue.Busy() {
 		if d, ok := r.queue.Behind(bucket, at, n, ownLimit, limit, r.Within(ownLimit)); ok {
@@ -286,7 +276,7 @@ func (r *rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimi
 		}
 	}
 	if n > 0 {
-		return r.buckets.Take(bucket, fingerprint, at, n, limit)
+		return r.buckets.Take(bucket, fingerprint, at, n, limit, settled)
 	}
 	return quota.Look(r.buckets, bucket, fingerprint, at, limit)
 }
@@ -300,22 +290,18 @@ func (r *rule) limitFor(ownLimit int) int {
 }
 
 // tryCandidate counts what the candidate decides.
-func (r *rule) tryCandidate(bucket string, at time.Duration, n int) {
-	if r.candidate.Take(bucket, r.candidate.Fingerprint(bucket), at, n, 0).OK {
+func (r *rule) tryCandidate(bucket string, at time.Duration, n int, settled bool) {
+	if r.candidate.Take(bucket, r.candidate.Fingerprint(bucket), at, n, 0, settled).OK {
 		r.counts.candidateGrant.Add(1)
 	} else {
 		r.counts.candidateDenied.Add(1)
 	}
 }
 
-// settle charges n tokens instead of the was tokens that were taken at an instant;
-// the bucket would have been full without them for the time after. Requests that
-// wait get what is returned. The candidate settles too, whatever it decided.
-func (r *rule) settle(key string, at, after time.Duration, was, n int) int {
+// settle charges n tokens instead of the was tokens that were taken at an instant. Requests
+// that wait get what is returned. The candidate settles too, whatever it decided.
+func (r *rule) settle(key string, at time.Duration, was, n int) int {
 	bucket := r.Bucket(key)
-	if n < was {
-		n = was - r.Owed(was-n, after)
-	}
 	charged := r.buckets.Settle(bucket, at, was, n)
 	if r.candidate != nil {
 		r.candidate.Settle(bucket, at, was, n)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/usage"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -15,7 +16,7 @@ func grantOf(m *match, n int, v *decider.Verdict) decider.Grant {
 	if n == 0 {
 		return decider.Grant{}
 	}
-	g := decider.Grant{N: n, At: v.At, Slack: decider.GrantLife}
+	g := decider.Grant{N: n, At: v.At}
 	shadows := 0
 	for i, r := range m.rated {
 		a := &v.Answers[i]
@@ -26,22 +27,11 @@ func grantOf(m *match, n int, v *decider.Verdict) decider.Grant {
 			continue
 		}
 		g.Rules += r.mark()
-		g.Slack = min(g.Slack, slack(r, a, n))
 		if r.Algorithm.Resets() && r.Algorithm != config.Calendar && a.ResetAfter != weir.Never { // the window may have begun after the instant
 			g.At = max(g.At, a.At+a.ResetAfter-r.Rate.Period)
 		}
 	}
 	return g
-}
-
-// slack returns for how long a token bucket would not have been full without the n
-// tokens of an answer: until then all of them can be returned. Windows decide that
-// themselves.
-func slack(r *rule, a *decider.Answer, n int) time.Duration {
-	if r.Interval == 0 || a.ResetAfter == weir.Never {
-		return decider.GrantLife
-	}
-	return max(a.ResetAfter-time.Duration(float64(n)*r.Interval), 0)
 }
 
 // maxShadows bounds the shadow rules of a key that hear of settlements. Each may have
@@ -95,30 +85,19 @@ func (s *Server) Settle(ctx context.Context, key, id string, n int) (decider.Set
 	}
 	done, charged := decider.Settled{Was: g.N, Charged: n}, false
 	for _, r := range m.rated {
-		after := now - r.fullBy(g.At, g.Slack)
 		if r.Mode == config.Shadow {
 			if gave&1 != 0 {
-				r.charge(key, g.At, after, g.N, n)
+				r.charge(key, g.At, g.N, n)
 			}
 			gave >>= 1
 			continue
 		}
-		c := r.charge(key, g.At, after, g.N, n)
+		c := r.charge(key, g.At, g.N, n)
 		if !charged || c > done.Charged {
 			done.Charged, charged = c, true
 		}
 	}
 	return done, nil
-}
-
-// fullBy returns by when a bucket would have been full without a grant: after its
-// slack, or sooner if the rate was raised since.
-func (r *rule) fullBy(at, slack time.Duration) time.Duration {
-	if raised := time.Duration(r.raised.Load()); raised > at && r.Interval > 0 {
-		fill := min(float64(r.Limit())*r.Interval, float64(slack)) // the product may exceed a Duration
-		return min(at+slack, raised+time.Duration(fill))
-	}
-	return at + slack
 }
 
 // maxDebt returns the tokens that a bucket may owe.
@@ -129,13 +108,17 @@ func (r *rule) maxDebt() int {
 	return r.Limit()
 }
 
-// charge settles under one rule, within the debt that it allows.
-func (r *rule) charge(key string, at, after time.Duration, was, n int) int {
+// charge settles under one rule, within the debt that it allows. The instant of the grant is
+// rounded down to whole milliseconds.
+func (r *rule) charge(key string, at time.Duration, was, n int) int {
 	if n > was {
 		r.charging.Lock()
 		defer r.charging.Unlock()
 		room := r.maxDebt() + r.Limit() - r.buckets.Used(r.Bucket(key))
 		n = min(n, was+max(room, 0))
 	}
-	return r.settle(key, at, after, was, n)
+	if r.Algorithm.Windows() {
+		at += usage.Grain // its window may have begun in the millisecond
+	}
+	return r.settle(key, at, was, n)
 }

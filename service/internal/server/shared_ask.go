@@ -62,7 +62,7 @@ func (s *Shared) prepare(rs *rules, k found, req *decider.Request, ahead func(*r
 		st, shadow := r.stored, r.Mode == config.Shadow
 		b := bucketAsk{
 			key: s.storedKey(r.Bucket(req.Key), st.name), quota: st.quota,
-			take:  redisscript.Take{N: req.N, Least: req.N, Most: st.most, Soft: shadow},
+			take:  redisscript.Take{N: req.N, Least: req.N, Most: st.most, Soft: shadow, Settled: req.WantID},
 			clock: r.Algorithm == config.FixedWindow,
 		}
 		if own := r.OwnLimit(asked); own > 0 && (r.Interval > 0 || r.Algorithm.Windows()) {
@@ -76,7 +76,7 @@ func (s *Shared) prepare(rs *rules, k found, req *decider.Request, ahead func(*r
 		}
 		a.buckets = append(a.buckets, b)
 		if r.candidate != nil && req.N > 0 {
-			r.tryCandidate(r.Bucket(req.Key), s.clock.Now(), req.N)
+			r.tryCandidate(r.Bucket(req.Key), s.clock.Now(), req.N, req.WantID)
 		}
 	}
 	if len(a.buckets) > 0 {
@@ -190,6 +190,7 @@ func merge(all []*asking) (merged []bucketAsk) {
 			if again {
 				merged[i].take.N += b.take.N
 				merged[i].take.Least += b.take.Least
+				merged[i].take.Settled = merged[i].take.Settled || b.take.Settled
 			} else {
 				i = len(merged)
 				at[b.key], merged = i, append(merged, b)
@@ -237,7 +238,7 @@ func (s *Shared) callFor(all []bucketAsk) *redislink.Call {
 func (s *Shared) giveBackStored(all []bucketAsk, reply *redisscript.Reply) {
 	for i := range all {
 		if n := reply.Taken(i); n > 0 {
-			s.tell(&all[i], redisscript.Take{N: -n, Most: all[i].take.Most})
+			s.tell(&all[i], redisscript.Take{N: -n, Taken: reply.Time, Most: all[i].take.Most})
 		}
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
@@ -70,6 +71,7 @@ func (s *Shared) judge(a *asking, v *decider.Verdict) {
 		return
 	}
 	v.OK, v.Grant = true, grantOf(m, a.req.N, v)
+	v.Grant.At = time.Unix(0, int64(a.reply.Time)).Sub(s.clock.Time(0)) // by the store's clock
 	s.count(a.k, a.req, v)
 }
 

@@ -12,7 +12,7 @@ import (
 
 // AppendGrantID appends the id of a grant, which every node can settle: see decider.Decider.
 func (s *Shared) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
-	return s.grants.AppendID(b, g, time.Now().Add(g.At-s.clock.Now()), key)
+	return s.grants.AppendID(b, g, s.clock.Time(g.At), key)
 }
 
 // Settle reports the true cost of a grant: see decider.Decider. It first marks the grant as
@@ -25,7 +25,7 @@ func (s *Shared) Settle(ctx context.Context, key, id string, n int) (decider.Set
 	rs := s.rules.Load()
 	k := s.keys.find(key, rs)
 	var sums [1 << maxShadows]uint64
-	g, gave, age, err := s.grants.Read(id, key, k.match.sums(sums[:0]), time.Now())
+	g, gave, at, err := s.grants.Read(id, key, k.match.sums(sums[:0]), time.Now())
 	if err != nil {
 		return decider.Settled{}, err
 	}
@@ -34,7 +34,7 @@ func (s *Shared) Settle(ctx context.Context, key, id string, n int) (decider.Set
 	} else if !first {
 		return decider.Settled{}, decider.ErrNoGrant
 	}
-	return s.settleUnder(ctx, k.match, key, g, gave, age, n)
+	return s.settleUnder(ctx, k.match, key, g, gave, at, n)
 }
 
 // markSettled notes in the store that a grant is settled, and reports whether it was not.
@@ -59,7 +59,7 @@ func (s *Shared) askFor(ctx context.Context, b bucketAsk) (*asking, error) {
 }
 
 // settleUnder settles under each rule, within the debt that it allows.
-func (s *Shared) settleUnder(ctx context.Context, m *match, key string, g decider.Grant, gave int, age time.Duration, n int) (decider.Settled, error) {
+func (s *Shared) settleUnder(ctx context.Context, m *match, key string, g decider.Grant, gave int, at time.Time, n int) (decider.Settled, error) {
 	done, charged := decider.Settled{Was: g.N, Charged: n}, false
 	for _, r := range m.rated {
 		shadow := r.Mode == config.Shadow
@@ -70,7 +70,7 @@ func (s *Shared) settleUnder(ctx context.Context, m *match, key string, g decide
 		if !took {
 			continue
 		}
-		c, err := s.settleOne(ctx, r, key, g, age, n)
+		c, err := s.settleOne(ctx, r, key, g, at, n)
 		if err != nil {
 			return done, err
 		}
@@ -82,18 +82,15 @@ func (s *Shared) settleUnder(ctx context.Context, m *match, key string, g decide
 }
 
 // settleOne settles under one rule, and returns what the grant has cost there.
-func (s *Shared) settleOne(ctx context.Context, r *rule, key string, g decider.Grant, age time.Duration, n int) (int, error) {
-	take := redisscript.Take{Most: r.stored.most}
+func (s *Shared) settleOne(ctx context.Context, r *rule, key string, g decider.Grant, at time.Time, n int) (int, error) {
+	take := redisscript.Take{N: n - g.N, Most: r.stored.most}
 	switch {
-	case n > g.N:
-		take.N = n - g.N
-		if take.Debt = r.Limit(); r.MaxDebt != nil {
-			take.Debt = *r.MaxDebt
-		}
-	case n < g.N && r.Algorithm.Windows() && age >= r.Rate.Period:
-		return g.N, nil // its window is over
 	case n < g.N:
-		take.N = -r.Owed(g.N-n, age-g.Slack)
+		take.Taken, take.Remain = time.Duration(at.UnixNano()), n
+	case r.MaxDebt != nil:
+		take.Debt = *r.MaxDebt
+	default:
+		take.Debt = r.Limit()
 	}
 	if take.N == 0 {
 		return g.N, nil

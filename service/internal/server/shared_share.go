@@ -47,8 +47,8 @@ func (s *Shared) learn(r *rule, key string, at time.Duration, remaining int) {
 	bucket := r.Bucket(key)
 	print := r.buckets.Fingerprint(bucket)
 	share := remaining / s.instances()
-	if has := r.buckets.Take(bucket, print, at, 0, r.baseLimit).Remaining; has > share {
-		r.buckets.Take(bucket, print, at, has-share, r.baseLimit)
+	if has := r.buckets.Take(bucket, print, at, 0, r.baseLimit, false).Remaining; has > share {
+		r.buckets.Take(bucket, print, at, has-share, r.baseLimit, false)
 	}
 }
 

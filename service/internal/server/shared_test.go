@@ -159,7 +159,7 @@ func explainBoth(t *testing.T, step int, memory, store decider.Decider, key stri
 // settleBoth takes tokens from both, and settles them at another cost.
 func settleBoth(t *testing.T, step int, memory, store decider.Decider, key string, n, cost int) {
 	t.Helper()
-	ctx, req := context.Background(), decider.Request{Key: key, N: n}
+	ctx, req := context.Background(), decider.Request{Key: key, N: n, WantID: true}
 	var done [2]decider.Settled
 	for i, d := range []decider.Decider{memory, store} {
 		var v decider.Verdict

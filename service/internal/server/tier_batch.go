@@ -133,6 +133,6 @@ func (t *Tier) takeBack(r *tierRequest, v *decider.Verdict) {
 	case r.way == byNode:
 		t.giveBack(r.k.match, r.req, v.Answers)
 	case r.way == byLeaf && r.req.N > 0:
-		t.leaf.Refund(r.terms.key(r.req.Key), r.req.N)
+		t.leaf.Settle(r.terms.key(r.req.Key), t.onLeaf(v.Grant.At), r.req.N, 0)
 	}
 }

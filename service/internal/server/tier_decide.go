@@ -2,11 +2,11 @@ package server
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/usage"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -131,7 +131,7 @@ func (t *Tier) conclude(r *tierRequest, d weir.Decision, step leaf.Step, v *deci
 	}
 	switch {
 	case d.OK:
-		v.OK, v.Grant = true, t.grantOf(r, v)
+		v.OK, v.Grant = true, t.grantOf(r)
 	case v.Step == decider.ByRule:
 		v.Deny(weir.Closed, d.RetryAfter)
 	default:
@@ -209,15 +209,11 @@ func (m *match) denying(v *decider.Verdict) *rule {
 const leafMark = 0x6c65_6166_6c65_6166
 
 // grantOf returns the grant of a request that the leaf has allowed.
-func (t *Tier) grantOf(r *tierRequest, v *decider.Verdict) decider.Grant {
+func (t *Tier) grantOf(r *tierRequest) decider.Grant {
 	n := r.req.N
 	if n == 0 {
 		return decider.Grant{}
 	}
-	g := decider.Grant{N: n, At: v.At, Rules: r.terms.rule.mark() + leafMark, Slack: decider.GrantLife}
-	if a := &v.Answers[0]; a.ResetAfter < math.MaxInt64 && r.terms.rule.Rate.Count > 0 {
-		perToken := float64(r.terms.rule.Rate.Period) / float64(r.terms.rule.Rate.Count)
-		g.Slack = min(max(a.ResetAfter-time.Duration(float64(n)*perToken), 0), g.Slack)
-	}
-	return g
+	at := t.leaf.Now().Truncate(usage.Grain) // so that the id, which rounds, tells it exactly
+	return decider.Grant{N: n, At: (at + t.leafAhead()).Round(usage.Grain), Rules: r.terms.rule.mark() + leafMark}
 }

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"time"
 
+	"github.com/weir-go/weir/internal/usage"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -43,23 +45,17 @@ func (t *Tier) Settle(ctx context.Context, key, id string, n int) (done decider.
 
 // settleLeaf settles a grant of the leaf, within the debt that the rule allows.
 func (t *Tier) settleLeaf(terms *tierTerms, key string, g decider.Grant, n int) decider.Settled {
-	r, age := terms.rule, t.clock.Now()-g.At
-	done := decider.Settled{Was: g.N, Charged: n}
-	switch {
-	case n > g.N:
-		debt := r.Limit()
-		if r.MaxDebt != nil {
-			debt = *r.MaxDebt
-		}
-		done.Charged = min(n, g.N+debt)
-		t.leaf.Charge(terms.key(key), done.Charged-g.N)
-	case n < g.N:
-		back := r.Owed(g.N-n, age-g.Slack)
-		if r.Algorithm.Windows() && age >= r.Rate.Period {
-			back = 0 // its window is over
-		}
-		done.Charged = g.N - back
-		t.leaf.Refund(terms.key(key), back)
+	r, done := terms.rule, decider.Settled{Was: g.N, Charged: n}
+	debt := r.Limit()
+	if r.MaxDebt != nil {
+		debt = *r.MaxDebt
 	}
+	done.Charged = t.leaf.Settle(terms.key(key), t.onLeaf(g.At), g.N, min(n, g.N+debt))
 	return done
 }
+
+// onLeaf returns the instant of a grant on the clock of the leaf.
+func (t *Tier) onLeaf(at time.Duration) time.Duration { return (at - t.leafAhead()).Round(usage.Grain) }
+
+// leafAhead returns by how much the node's clock is ahead of that of the leaf.
+func (t *Tier) leafAhead() time.Duration { return t.clock.Now() - t.leaf.Now() }

@@ -67,7 +67,7 @@ func (s *Server) queueRequest(rs *rules, c *caller, r *rule, ownLimit int) *quot
 	}
 	return &quota.Request{
 		Slot: r.route(r.Bucket(c.req.Key)), Bucket: r.Bucket(c.req.Key), N: c.req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.counts.queue,
-		MaxQueue: size, Rules: rs.id, Caller: *c,
+		MaxQueue: size, Rules: rs.id, Caller: *c, Settled: c.req.WantID,
 	}
 }
 

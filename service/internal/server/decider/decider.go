@@ -47,9 +47,9 @@ type Decider interface {
 	// followed by a hyphen and the cost if that is not 1. Call it once for each Grant,
 	// because each id can be settled once, and only if the Request had WantID.
 	AppendGrantID(b []byte, g Grant, key string) []byte
-	// Settle reports the true cost n of a grant, once and within GrantLife. Unused
-	// tokens return to their buckets, except tokens that the refill since the grant has
-	// already replaced. Additional tokens are charged, up to the debt that the rule
+	// Settle reports the true cost n of a grant, once and within GrantLife. If it is less
+	// than what was taken, the buckets are then as if only n had been taken at the instant of
+	// the grant. Additional tokens are charged, up to the debt that the rule
 	// allows. The error is ErrNoGrant if id is not a live grant of the key, or if other
 	// rules count for the key now. It panics if n < 0.
 	Settle(ctx context.Context, key, id string, n int) (Settled, error)
@@ -274,7 +274,6 @@ type Grant struct {
 	N     int
 	At    time.Duration // the instant of the decision
 	Rules uint64        // identifies the rules that gave
-	Slack time.Duration // how long all of it can be returned
 	// ID is the id, if another node gave and the Request had WantID. That node settles it.
 	ID string
 }

@@ -50,24 +50,25 @@ func NewFleet(secret siphash.Key, c *clock.Clock) *Fleet {
 
 // AppendID is as in Ledger.
 func (f *Fleet) AppendID(b []byte, g decider.Grant, key string) []byte {
-	ms, slack := uint64(time.Now().Add(g.At-f.clock.Now()).UnixMilli()), coarse(g.Slack)
+	at := g.At.Truncate(time.Millisecond)
+	ms := uint64(time.Now().Add(at - f.clock.Now()).Round(time.Millisecond).UnixMilli())
 	number := f.tag<<(numberBits-tagBits) | f.sealed.Add(1)&(1<<(numberBits-tagBits)-1)
 	stamp := ms&(1<<timeBits-1)<<numberBits | number
-	return appendID(b, stamp, seal(f.secret, ms, number, slack, g.N, g.Rules, key), slack, g.N)
+	return appendID(b, stamp, seal(f.secret, ms, number, g.N, g.Rules, key), g.N)
 }
 
 // Redeem is as in Ledger. The instant of a grant that is older than the process is negative.
 func (f *Fleet) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
 	wall := time.Now()
-	stamp, sealed, slack, n, ok := parseID(id)
+	stamp, sealed, n, ok := parseID(id)
 	ms, number := latest(uint64(wall.Add(clockSkew).UnixMilli()), stamp>>numberBits, timeBits), stamp&(1<<numberBits-1)
-	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed == seal(f.secret, ms, number, slack, n, sum, key) })
+	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed == seal(f.secret, ms, number, n, sum, key) })
 	age := max(wall.Sub(time.UnixMilli(int64(ms))), 0)
 	if !ok || which < 0 || age > decider.GrantLife || !f.settle(ms, number, wall) {
 		return decider.Grant{}, 0, decider.ErrNoGrant
 	}
-	at := now - age + time.Millisecond // the stamp is rounded down
-	return decider.Grant{N: n, At: min(at, now), Rules: rules[which], Slack: span(slack)}, which, nil
+	at := (now - age).Round(time.Millisecond) // whole milliseconds of wall time differ from those of the node
+	return decider.Grant{N: n, At: min(at, now), Rules: rules[which]}, which, nil
 }
 
 // settle remembers a grant, and reports whether it was not settled before.

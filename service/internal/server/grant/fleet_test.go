@@ -24,13 +24,13 @@ func newMember(t *testing.T, pages int) member {
 }
 
 func (m member) grant() string {
-	return string(m.AppendID(nil, decider.Grant{N: 2, At: m.clock.Now(), Rules: 5, Slack: time.Second}, "a"))
+	return string(m.AppendID(nil, decider.Grant{N: 2, At: m.clock.Now(), Rules: 5}, "a"))
 }
 
 func (m member) settles(what, id string, want bool) {
 	m.t.Helper()
 	g, which, err := m.Redeem(id, "a", []uint64{4, 5}, m.clock.Now())
-	if (err == nil) != want || want && (g.N != 2 || g.Rules != 5 || g.Slack != time.Second || which != 1) {
+	if (err == nil) != want || want && (g.N != 2 || g.Rules != 5 || which != 1) {
 		m.t.Errorf("%s: %+v, %v: want it to be settled: %t", what, g, err, want)
 	}
 }

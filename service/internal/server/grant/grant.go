@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"iter"
 	"maps"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +41,7 @@ type Mark struct {
 }
 
 // A Ledger seals and reads the ids of grants without remembering each grant: an
-// id states its instant, number, cost and slack under a seal that also covers the key and
+// id states its instant, number and cost under a seal that also covers the key and
 // the rules. For each page of grants of which one was settled, it remembers which were.
 type Ledger struct {
 	secret   siphash.Key
@@ -69,18 +68,17 @@ const (
 
 // AppendID appends a new id: see decider.Decider.
 func (l *Ledger) AppendID(b []byte, g decider.Grant, key string) []byte {
-	ms, number, slack := uint64(g.At/time.Millisecond), l.sealed.Add(1), coarse(g.Slack)
+	ms, number := uint64(g.At/time.Millisecond), l.sealed.Add(1)
 	stamp := ms&(1<<timeBits-1)<<numberBits | number&(1<<numberBits-1)
-	return appendID(b, stamp, seal(l.secret, ms, number, slack, g.N, g.Rules, key), slack, g.N)
+	return appendID(b, stamp, seal(l.secret, ms, number, g.N, g.Rules, key), g.N)
 }
 
 // latest returns the largest number up to most with the same low bits as part.
 func latest(most, part uint64, bits int) uint64 { return most - (most-part)&(1<<bits-1) }
 
-// appendID writes a UUID: 60 bits are the stamp, and 62 are the slack, in the
-// first slackBits, and the seal.
-func appendID(b []byte, stamp, seal, slack uint64, n int) []byte {
-	first, second := stamp<<4&^0xffff|8<<12|stamp&0xfff, 1<<63|slack<<sealBits|seal
+// appendID writes a UUID: 60 bits are the stamp, and 62 are the seal.
+func appendID(b []byte, stamp, seal uint64, n int) []byte {
+	first, second := stamp<<4&^0xffff|8<<12|stamp&0xfff, 1<<63|seal
 	b = binary.BigEndian.AppendUint64(b, hexadecimal(first>>32))
 	middle := hexadecimal(first)
 	b = binary.BigEndian.AppendUint32(append(b, '-'), uint32(middle>>32))
@@ -106,67 +104,41 @@ func hexadecimal(n uint64) uint64 {
 }
 
 // parseID reads what appendID writes, in either case.
-func parseID(id string) (stamp, seal, slack uint64, n int, ok bool) {
+func parseID(id string) (stamp, seal uint64, n int, ok bool) {
 	uuid, cost := id[:min(len(id), 36)], id[min(len(id), 37):]
 	if n = 1; cost != "" {
 		n, _ = strconv.Atoi(cost)
 	}
 	b, err := hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))
 	if err != nil || len(b) != 16 || n < 1 {
-		return 0, 0, 0, 0, false
+		return 0, 0, 0, false
 	}
 	first, second := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
-	stamp, seal, slack = first>>16<<12|first&0xfff, second&(1<<sealBits-1), second<<2>>(2+sealBits)
-	return stamp, seal, slack, n, strings.EqualFold(string(appendID(nil, stamp, seal, slack, n)), id)
+	stamp, seal = first>>16<<12|first&0xfff, second&(1<<sealBits-1)
+	return stamp, seal, n, strings.EqualFold(string(appendID(nil, stamp, seal, n)), id)
 }
 
-const (
-	slackBits = 12
-	sealBits  = 62 - slackBits
-)
-
-// coarse encodes a duration in slackBits, rounded down: a floating-point number of
-// milliseconds with an exponent of five bits and a mantissa of seven.
-func coarse(d time.Duration) uint64 {
-	ms := uint64(max(d, 0) / time.Millisecond)
-	if ms < 1<<7 {
-		return ms
-	}
-	e := bits.Len64(ms) - 8
-	if e >= 1<<5-1 {
-		return 1<<slackBits - 1
-	}
-	return uint64(e+1)<<7 | ms>>e&(1<<7-1)
-}
-
-// span decodes a duration.
-func span(c uint64) time.Duration {
-	ms := c & (1<<7 - 1)
-	if e := c >> 7; e > 0 {
-		ms = (ms | 1<<7) << (e - 1)
-	}
-	return time.Duration(ms) * time.Millisecond
-}
+const sealBits = 62
 
 // seal is the SipHash, under the secret, of all that an id states.
-func seal(secret siphash.Key, ms, number, slack uint64, n int, rules uint64, key string) uint64 {
-	return secret.Words([]uint64{ms<<slackBits | slack, number, uint64(n), rules}, key) >> (64 - sealBits)
+func seal(secret siphash.Key, ms, number uint64, n int, rules uint64, key string) uint64 {
+	return secret.Words([]uint64{ms, number, uint64(n), rules}, key) >> (64 - sealBits)
 }
 
 // Redeem reads an id of a grant of a key and remembers it as settled. Rules holds the
-// possible values of its Grant.Rules; which is the index of the actual one. The error is
-// decider.ErrNoGrant if the id is not valid, or was settled before.
+// possible values of its Grant.Rules; which is the index of the actual one. The instant of the
+// Grant is rounded down to whole milliseconds. The error is decider.ErrNoGrant if the id is not
+// valid, or was settled before.
 func (l *Ledger) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
-	stamp, sealed, slack, n, ok := parseID(id)
+	stamp, sealed, n, ok := parseID(id)
 	ms := latest(uint64(now/time.Millisecond), stamp>>numberBits, timeBits)
 	number := latest(l.sealed.Load(), stamp, numberBits)
-	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed == seal(l.secret, ms, number, slack, n, sum, key) })
+	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed == seal(l.secret, ms, number, n, sum, key) })
 	at := time.Duration(ms) * time.Millisecond
 	if !ok || which < 0 || now-at > decider.GrantLife || !l.settle(number, now) {
 		return decider.Grant{}, 0, decider.ErrNoGrant
 	}
-	at += time.Millisecond // the stamp is rounded down
-	return decider.Grant{N: n, At: at, Rules: rules[which], Slack: span(slack)}, which, nil
+	return decider.Grant{N: n, At: at, Rules: rules[which]}, which, nil
 }
 
 // settle remembers a grant, and reports whether it was not settled before.

@@ -123,14 +123,14 @@ func TestLedgerIsRestored(t *testing.T) {
 func BenchmarkAppendID(b *testing.B) {
 	l, buf := NewLedger(), make([]byte, 0, 64)
 	for b.Loop() {
-		l.AppendID(buf, decider.Grant{N: 1, At: time.Hour, Rules: 5, Slack: time.Second}, "user:123456")
+		l.AppendID(buf, decider.Grant{N: 1, At: time.Hour, Rules: 5}, "user:123456")
 	}
 }
 
 func BenchmarkRedeem(b *testing.B) {
 	l := NewLedger()
 	for b.Loop() {
-		id := l.AppendID(nil, decider.Grant{N: 1, At: time.Hour, Rules: 5, Slack: time.Second}, "user:123456")
+		id := l.AppendID(nil, decider.Grant{N: 1, At: time.Hour, Rules: 5}, "user:123456")
 		if _, _, err := l.Redeem(string(id), "user:123456", []uint64{5}, time.Hour); err != nil {
 			b.Fatal(err)
 		}

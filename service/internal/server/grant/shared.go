@@ -37,26 +37,26 @@ func (s *Shared) SetSecret(secret siphash.Key) {
 
 // AppendID appends a new id of a grant that was given at an instant: see decider.Decider.
 func (s *Shared) AppendID(b []byte, g decider.Grant, at time.Time, key string) []byte {
-	ms, number, slack := uint64(at.UnixMilli()), rand.Uint64()&(1<<numberBits-1), coarse(g.Slack)
+	ms, number := uint64(at.UnixMilli()), rand.Uint64()&(1<<numberBits-1)
 	stamp := ms&(1<<timeBits-1)<<numberBits | number
-	return appendID(b, stamp, seal(s.Secret(), ms, number, slack, g.N, g.Rules, key), slack, g.N)
+	return appendID(b, stamp, seal(s.Secret(), ms, number, g.N, g.Rules, key), g.N)
 }
 
 // clockSkew bounds the time by which the clocks of other nodes are ahead.
 const clockSkew = time.Minute
 
 // Read reads an id of a grant of a key. Rules holds the possible values of its Grant.Rules;
-// which is the index of the actual one. Age is the time since the grant. The error is
-// decider.ErrNoGrant if the id is not valid.
-func (s *Shared) Read(id, key string, rules []uint64, now time.Time) (g decider.Grant, which int, age time.Duration, err error) {
-	stamp, sealed, slack, n, ok := parseID(id)
+// which is the index of the actual one. At is the instant of the grant, rounded down to whole
+// milliseconds. The error is decider.ErrNoGrant if the id is not valid.
+func (s *Shared) Read(id, key string, rules []uint64, now time.Time) (g decider.Grant, which int, at time.Time, err error) {
+	stamp, sealed, n, ok := parseID(id)
 	ms, number := latest(uint64(now.Add(clockSkew).UnixMilli()), stamp>>numberBits, timeBits), stamp&(1<<numberBits-1)
-	age = max(now.Sub(time.UnixMilli(int64(ms))), 0)
+	at = time.UnixMilli(int64(ms))
 	secret := s.Secret()
 	for which, sum := range rules {
-		if ok && age <= decider.GrantLife && sealed == seal(secret, ms, number, slack, n, sum, key) {
-			return decider.Grant{N: n, Rules: sum, Slack: span(slack)}, which, age, nil
+		if ok && now.Sub(at) <= decider.GrantLife && sealed == seal(secret, ms, number, n, sum, key) {
+			return decider.Grant{N: n, Rules: sum}, which, at, nil
 		}
 	}
-	return decider.Grant{}, 0, 0, decider.ErrNoGrant
+	return decider.Grant{}, 0, time.Time{}, decider.ErrNoGrant
 }

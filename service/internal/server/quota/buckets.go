@@ -25,8 +25,9 @@ import (
 type Buckets interface {
 	// Fingerprint identifies the bucket of a key until Restore.
 	Fingerprint(key string) uint64
-	// Take takes n tokens, or reports why it cannot. The instant must be recent.
-	Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision
+	// Take takes n tokens, or reports why it cannot. The instant must be recent. If settled, a
+	// token bucket remembers the take for Settle, which otherwise may return fewer tokens.
+	Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision
 	// Settle charges n tokens instead of the was tokens that were taken at an
 	// instant. It returns the number charged.
 	Settle(key string, at time.Duration, was, n int) int
@@ -50,10 +51,10 @@ type Buckets interface {
 
 	// Kind names what Snapshot holds: Restore needs the same Kind.
 	Kind() string
-	// Snapshot writes all counts, and Restore reads them: the time between the two
-	// counts.
+	// Snapshot writes all counts, and Restore reads what was written at an instant: the time
+	// between the two counts.
 	Snapshot(w io.Writer) error
-	Restore(r io.Reader) error
+	Restore(r io.Reader, written time.Duration) error
 	// Share gives fingerprints the seed of a fleet, before any other use: see keyedtable.
 	Share(seed siphash.Key)
 	// Extract takes the counts of the keys of some slots out, and passes them to emit in parts
@@ -83,10 +84,10 @@ func New(c *clock.Clock, q config.Quota, per config.Per, memory int) (Buckets, e
 		return newWindows(c, windowsOf(q), string(q.Algorithm), memory)
 	}
 	if per == config.PerRule {
-		return &tokens{newSingle(bucketOf(q)), c, string(per)}, nil
+		return &tokens{newSingle(bucketOf(q)), c, string(per), newUsages(bucketOf(q), memory)}, nil
 	}
 	l, err := keyedtable.NewBuckets[string](bucketOf(q), keyedtable.Config{Memory: memory, MaxDebt: maxDebt})
-	return &tokens{l, c, string(config.PerKey)}, err
+	return &tokens{l, c, string(config.PerKey), newUsages(bucketOf(q), memory)}, err
 }
 
 // SharedWindows returns windows of one length. Every call passes its limit.
@@ -116,8 +117,9 @@ func windowsOf(q config.Quota) keyedtable.Window {
 // tokens are token buckets: one for each key, or one for all.
 type tokens struct {
 	tokenBuckets
-	clock *clock.Clock
-	kind  string
+	clock  *clock.Clock
+	kind   string
+	usages *usages
 }
 
 // tokenBuckets is the common interface of keyedtable.Buckets and single.
@@ -125,6 +127,7 @@ type tokenBuckets interface {
 	Fingerprint(key string) uint64
 	TakeAt(fingerprint uint64, at time.Time, n int) weir.Decision
 	SettleAt(fingerprint uint64, at time.Time, was, n int) int
+	ReturnAt(fingerprint uint64, at time.Time, tokens float64)
 	TokensAt(key string, at time.Time) float64
 	QuotaFor(key string) gcra.Quota
 	SetQuota(q gcra.Quota)
@@ -140,7 +143,21 @@ type tokenBuckets interface {
 
 func (t *tokens) Kind() string { return t.kind }
 
-func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
+func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision {
+	if n == 0 {
+		return t.take(key, fingerprint, at, n, limit)
+	}
+	s := t.usages.shard(fingerprint)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := t.take(key, fingerprint, at, n, limit)
+	if d.OK {
+		s.note(t.usages.pace.Load(), fingerprint, at, n, d.ResetAfter, settled)
+	}
+	return d
+}
+
+func (t *tokens) take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
 	when := t.clock.Time(at)
 	d := t.TakeAt(fingerprint, when, n)
 	if limit <= 0 {
@@ -163,8 +180,27 @@ func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit
 	return d
 }
 
-func (t *tokens) Settle(key string, _ time.Duration, was, n int) int {
-	return t.SettleAt(t.Fingerprint(key), t.clock.Time(t.clock.Now()), was, n)
+func (t *tokens) Settle(key string, at time.Duration, was, n int) int {
+	q, fingerprint := t.QuotaFor(key), t.Fingerprint(key)
+	if q == gcra.Unlimited() {
+		return n
+	}
+	s, p := t.usages.shard(fingerprint), t.usages.pace.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := t.clock.Now()
+	when := t.clock.Time(now)
+	missing := float64(q.Burst()) - t.TokensAt(key, when)
+	if n < was {
+		back, charged := s.settle(p, fingerprint, at, now, missing, was, n)
+		t.ReturnAt(fingerprint, when, back)
+		return charged
+	}
+	charged := t.SettleAt(fingerprint, when, was, n)
+	if charged > was {
+		s.note(p, fingerprint, now, charged-was, weir.Never, false)
+	}
+	return charged
 }
 
 func (t *tokens) Ahead(key string, n, limit int) time.Duration {
@@ -201,7 +237,27 @@ func (t *tokens) Reset(key string) int {
 	return used
 }
 
-func (t *tokens) SetQuota(q config.Quota) { t.tokenBuckets.SetQuota(bucketOf(q)) }
+func (t *tokens) SetQuota(q config.Quota) {
+	t.tokenBuckets.SetQuota(bucketOf(q))
+	t.usages.setQuota(bucketOf(q), t.clock.Now())
+}
+
+func (t *tokens) SetMemory(most int) int {
+	t.usages.setMemory(most)
+	return t.tokenBuckets.SetMemory(most)
+}
+
+func (t *tokens) Restore(r io.Reader, written time.Duration) error {
+	err := t.tokenBuckets.Restore(r)
+	t.usages.forget(written)
+	return err
+}
+
+func (t *tokens) Absorb(part []byte, maxDebt int) error {
+	err := t.tokenBuckets.Absorb(part, maxDebt)
+	t.usages.forget(t.clock.Now())
+	return err
+}
 
 func (t *tokens) Memory() (bytes, most int, dropped uint64) {
 	st := t.Stats()
@@ -231,7 +287,7 @@ func newWindows(c *clock.Clock, q keyedtable.Window, kind string, memory int) (*
 
 func (w *windows) Kind() string { return w.kind }
 
-func (w *windows) Take(_ string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
+func (w *windows) Take(_ string, fingerprint uint64, at time.Duration, n, limit int, _ bool) weir.Decision {
 	return w.TakeAt(fingerprint, w.clock.Time(at), n, limit)
 }
 
@@ -243,6 +299,8 @@ func (w *windows) Used(key string) int {
 	n, _ := w.Windows.Used(key)
 	return n
 }
+
+func (w *windows) Restore(r io.Reader, _ time.Duration) error { return w.Windows.Restore(r) }
 
 // Absorb ignores the bound on debts: a count does not outlast its window.
 func (w *windows) Absorb(part []byte, _ int) error { return w.Windows.Absorb(part) }
@@ -269,8 +327,8 @@ func (w *clockWindows) SetQuota(q config.Quota) {
 
 // Take counts a denied request after the denial. A request between the two is as one
 // before both.
-func (w *clockWindows) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
-	d := w.windows.Take(key, fingerprint, at, n, limit)
+func (w *clockWindows) Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision {
+	d := w.windows.Take(key, fingerprint, at, n, limit, settled)
 	if n > 0 && !d.OK {
 		w.Settle(key, at, 0, n)
 		d.Remaining = 0
@@ -280,7 +338,7 @@ func (w *clockWindows) Take(key string, fingerprint uint64, at time.Duration, n,
 
 // look reports whether no more than the limit is counted, without counting anything.
 func (w *clockWindows) look(key string, fingerprint uint64, at time.Duration, limit int) weir.Decision {
-	d := w.until(w.windows.Take(key, fingerprint, at, 0, limit), at)
+	d := w.until(w.windows.Take(key, fingerprint, at, 0, limit, false), at)
 	if limit <= 0 {
 		limit = w.quota.Load().Rate.Count
 	}

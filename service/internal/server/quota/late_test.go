@@ -32,7 +32,7 @@ func newRig(t *testing.T, q config.Quota, per config.Per) *rig {
 }
 
 func (r *rig) take(n int) {
-	r.Take("a", r.Fingerprint("a"), r.clock.Now(), n, 0)
+	r.Take("a", r.Fingerprint("a"), r.clock.Now(), n, 0, false)
 }
 
 func (r *rig) wait(ctx context.Context, limit int) error {

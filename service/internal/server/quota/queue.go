@@ -50,8 +50,9 @@ type Request struct {
 	Slot     uint16 // of the key
 	Bucket   string
 	N        int
-	OwnLimit int // if > 0, it replaces the limit of the rule
-	Limit    int // what the methods of Buckets take: OwnLimit, or that of shared windows
+	OwnLimit int  // if > 0, it replaces the limit of the rule
+	Limit    int  // what the methods of Buckets take: OwnLimit, or that of shared windows
+	Settled  bool // as in Buckets
 	Stats    *Stats
 
 	// For Wait:
@@ -123,7 +124,7 @@ func Look(b Buckets, bucket string, fingerprint uint64, at time.Duration, limit 
 	if w, ok := b.(*clockWindows); ok {
 		return w.look(bucket, fingerprint, at, limit)
 	}
-	d := b.Take(bucket, fingerprint, at, 0, limit)
+	d := b.Take(bucket, fingerprint, at, 0, limit, false)
 	if d.OK = d.Remaining > 0; !d.OK {
 		d.RetryAfter = b.Ahead(bucket, 1, limit)
 	}
@@ -346,7 +347,7 @@ func (q *Queue) advance(l *line) {
 	fingerprint := q.buckets.Fingerprint(l.bucket)
 	for l.order.Len() > 0 {
 		w := l.first()
-		d := q.buckets.Take(l.bucket, fingerprint, at, w.N, w.Limit)
+		d := q.buckets.Take(l.bucket, fingerprint, at, w.N, w.Limit, w.Settled)
 		switch {
 		case d.OK:
 			q.answer(w, answer{Decision: d})

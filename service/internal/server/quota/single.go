@@ -90,6 +90,10 @@ func (s *single) SettleAt(_ uint64, at time.Time, was, n int) (charged int) {
 	return charged
 }
 
+func (s *single) ReturnAt(_ uint64, _ time.Time, tokens float64) {
+	s.change(func(q *gcra.Quota, b gcra.Bucket) gcra.Bucket { return q.Return(b, tokens) })
+}
+
 func (s *single) TokensAt(_ string, at time.Time) float64 {
 	st, b := s.load()
 	return st.quota.Tokens(b, at.Sub(s.epoch))

@@ -12,7 +12,7 @@ func TakeWithin(b Buckets, bucket string, at time.Duration, n, limit int) weir.D
 	print := b.Fingerprint(bucket)
 	switch {
 	case limit > 0 && n > 0:
-		return b.Take(bucket, print, at, n, limit)
+		return b.Take(bucket, print, at, n, limit, false)
 	case limit > 0:
 		return Look(b, bucket, print, at, limit)
 	}

@@ -82,17 +82,6 @@ func (r *Rule) Within(own int) int {
 	return r.Limit()
 }
 
-// Owed returns how many of n tokens can still be returned to the bucket when it
-// would have been full without them for the time after. Tokens that came in since
-// then were lost to the full bucket. A token is lost once it has come in wholly.
-func (r *Rule) Owed(n int, after time.Duration) int {
-	if after <= 0 || r.Interval == 0 {
-		return n
-	}
-	lost := math.Floor(float64(after) / r.Interval)
-	return n - int(min(lost, float64(n)))
-}
-
 // MaxSpan bounds instants and durations, so that sums of a few of them do not
 // overflow.
 const MaxSpan = math.MaxInt64 / 8
