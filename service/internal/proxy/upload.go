@@ -16,16 +16,22 @@ import (
 const MinBodyRate = 1024
 
 // An upload is a request's body on its way to the origin. It bounds the time of the
-// client, which sends, and stops the time of the origin meanwhile.
+// client, which sends, and stops the time of the origin meanwhile. It ends only where the
+// body ends: net/http may read the rest of a body, after which a Read of it looks like one at its end.
 type upload struct {
 	body     io.ReadCloser
 	client   *http.ResponseController
+	http1    bool          // the client's protocol
 	limit    time.Duration // ClientTimeout; negative: none
 	exchange *exchange     // nil if the request has no unit yet
 	waits    atomic.Bool   // for the client to send more
 	began    time.Time     // of the first Read
 	sent     int64
+	duplex   bool         // the client's protocol allows an answer before the end of the body
 	failed   atomic.Int32 // the HTTP status for a failure of the client; 0 without one
+	ended    atomic.Bool  // Read has returned the end of the body
+	closed   atomic.Bool  // Read returns an error
+	trailers func()       // takes the trailers that follow the body; nil: there are none
 
 	mu       sync.Mutex // guards the fields below
 	detached bool       // the connection is no longer this request's
@@ -34,6 +40,9 @@ type upload struct {
 
 // Read reads from the client.
 func (u *upload) Read(p []byte) (int, error) {
+	if u.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	if u.exchange != nil {
 		u.exchange.pause()
 		defer u.exchange.resume()
@@ -54,8 +63,14 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.failed.Store(http.StatusRequestTimeout)
 		return n, err
 	}
-	if err == io.EOF && u.exchange != nil {
-		u.exchange.rejoin()
+	if err == io.EOF {
+		u.ended.Store(true)
+		if u.trailers != nil {
+			u.trailers()
+		}
+		if u.exchange != nil {
+			u.exchange.rejoin()
+		}
 	}
 	u.returned()
 	switch {
@@ -68,8 +83,34 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the body.
-func (u *upload) Close() error { return u.body.Close() }
+// Close ends the upload. It leaves the rest of the body to net/http, because it must not wait for the client. If an
+// answer of 300 or more comes over HTTP/2, http.Transport calls it and sends no more of the body, nor an end of it. An
+// origin that waits for that gets an error after the Timeout.
+func (u *upload) Close() error {
+	u.closed.Store(true)
+	if x := u.exchange; x != nil && u.unended() && x.class.timeout > 0 {
+		time.AfterFunc(x.class.timeout, x.release)
+	}
+	return nil
+}
+
+// unended reports whether the client has not sent all of the body, as far as is known.
+func (u *upload) unended() bool { return u != nil && !u.ended.Load() }
+
+// answerBegins precedes the header of an answer. If the upload goes on then, the connection of the
+// client ends with the answer: net/http cannot tell where a further request begins. Duplex means
+// that net/http leaves the body alone meanwhile.
+func (u *upload) answerBegins(h http.Header) {
+	if !u.unended() {
+		return
+	}
+	if !u.duplex {
+		u.closed.Store(true)
+	}
+	if u.http1 {
+		h.Set("Connection", "close")
+	}
+}
 
 // deadline sets the deadline of the next Read; net/http removes it at the end of the
 // body. Test writers without a connection do not support it.
@@ -101,11 +142,15 @@ func (u *upload) clientGone() {
 	}
 }
 
-// detach stops setting deadlines. A transport may read after the handler has
-// returned. It gets an error from net/http, and must not set a deadline on the
-// connection of the next request.
+// detach ends the upload when its handler returns. A transport may read later. It must not take what
+// the client sends, nor set a deadline on the connection of the next request. If there is no
+// such request, because the upload has not ended, net/http reads some of the rest, without a deadline.
 func (u *upload) detach() {
+	u.closed.Store(true)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.detached = true
+	if u.http1 && u.unended() && u.limit > 0 {
+		time.AfterFunc(u.limit, func() { _ = u.client.SetReadDeadline(time.Now()) })
+	}
 }
