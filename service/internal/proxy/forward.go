@@ -40,6 +40,11 @@ func (x *exchange) forward(w http.ResponseWriter, in *http.Request) {
 	answerHeader(w.Header(), resp)
 	x.upload.answerBegins(w.Header())
 	announced := len(resp.Trailer)
+	if x.class.cache != nil {
+		w.Header()[statusField] = []string{resp.Status}
+	} else {
+		passReason(in, resp.Status)
+	}
 	w.WriteHeader(resp.StatusCode)
 	err = copyBody(w, resp, x.upload.unended())
 	if resp.ProtoMajor == 2 && x.upload.unended() {

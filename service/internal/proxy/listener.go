@@ -35,10 +35,11 @@ const timeoutSlack = 1. / 32
 
 type conn struct {
 	net.Conn
-	proxy *Proxy
-	once  sync.Once    // counts the first Close
-	until atomic.Int64 // the instant of the deadline that Write has set; 0 if another one has replaced it
-	reads readDeadline
+	proxy  *Proxy
+	once   sync.Once    // counts the first Close
+	until  atomic.Int64 // the instant of the deadline that Write has set; 0 if another one has replaced it
+	reads  readDeadline
+	reason atomic.Pointer[reason] // of the next answer; nil: that of net/http
 }
 
 // slack returns how much later than asked for a deadline may be.
@@ -56,6 +57,15 @@ func (c *conn) Write(b []byte) (int, error) {
 			if err := c.Conn.SetWriteDeadline(c.proxy.epoch.Add(until)); err != nil {
 				return 0, err
 			}
+		}
+	}
+	if r := c.reason.Load(); r != nil {
+		if with, ok := r.put(b); ok {
+			c.reason.Store(nil)
+			if _, err := c.Conn.Write(with); err != nil {
+				return 0, err
+			}
+			return len(b), nil
 		}
 	}
 	return c.Conn.Write(b)

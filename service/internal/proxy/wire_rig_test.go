@@ -45,6 +45,8 @@ type setting struct {
 	tls         *tls.Config // towards clients; nil: none
 	http2Origin bool
 	origin      http.Handler // if not nil, in place of the scripts
+	script      string       // if not empty, for all paths
+	rules       string       // of this proxy
 }
 
 // newWeir returns this proxy, served as weir proxy does.
@@ -54,13 +56,19 @@ func newWeir(t testing.TB, s setting) *front {
 	if s.http2Origin {
 		cfg.Origins = []string{"h2c://origin.test"}
 	}
+	if s.rules != "" {
+		cfg.LoadRules = (&file{text: s.rules}).load
+	}
 	p := newProxy(t, cfg)
 	conns := connlimit.New(f.network, 100)
 	conns.TLS = s.tls
 	srv := httpserve.New(p, slog.New(slog.DiscardHandler))
 	srv.DisableGeneralOptionsHandler = true
 	httpserve.SpeakHTTP2(srv, 30*time.Second)
-	srv.ConnState, srv.ConnContext = conns.ConnState, conns.ConnContext
+	srv.ConnState = conns.ConnState
+	srv.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		return p.ConnContext(conns.ConnContext(ctx, nc), nc)
+	}
 	go func() { _ = srv.Serve(p.Listener(conns)) }()
 	f.stop = func() { srv.Close(); f.origin.stop() }
 	return f
