@@ -97,7 +97,8 @@ type Config struct {
 	AbandonedHold time.Duration
 	// ClientTimeout bounds the wait until a client sends more of its body, which
 	// must also keep up MinBodyRate, or reads more of the answer (see Listener), by a
-	// 32nd more. If zero, DefaultClientTimeout; if negative, unbounded.
+	// 32nd more. While the origin answers, the rest of a body may take any time. If zero,
+	// DefaultClientTimeout; if negative, unbounded.
 	ClientTimeout time.Duration
 	// MaxBody bounds the body of a request, in bytes. A larger one gets 413. The rules of a
 	// class may say otherwise. If zero, it is not bounded.

@@ -35,6 +35,7 @@ type upload struct {
 
 	mu       sync.Mutex // guards the fields below
 	detached bool       // the connection is no longer this request's
+	free     bool       // the answer has begun: the client has all the time
 	until    time.Time  // the deadline of the Read under way; zero if there is none
 }
 
@@ -104,7 +105,9 @@ func (u *upload) answerBegins(h http.Header) {
 	if !u.unended() {
 		return
 	}
-	if !u.duplex {
+	if u.duplex {
+		u.unbind()
+	} else {
 		u.closed.Store(true)
 	}
 	if u.http1 {
@@ -117,9 +120,23 @@ func (u *upload) answerBegins(h http.Header) {
 func (u *upload) deadline(at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if !u.free {
+		u.setLocked(at)
+	}
+}
+
+func (u *upload) setLocked(at time.Time) {
 	if u.until = at; !u.detached {
 		_ = u.client.SetReadDeadline(at)
 	}
+}
+
+// unbind removes the bound of the time of the client. A stream in both directions may be silent.
+func (u *upload) unbind() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.free = true
+	u.setLocked(time.Time{})
 }
 
 // cut ends the Read under way as if the client had been too slow.

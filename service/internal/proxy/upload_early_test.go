@@ -142,7 +142,6 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 					defer f.stop()
 					c := f.dial()
 					defer c.Close()
-					began := time.Now()
 					r := bufio.NewReader(c)
 					send := func(text string) {
 						if strings.HasPrefix(length, "T") {
@@ -157,6 +156,8 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 					if err != nil || resp.StatusCode != 200 || !resp.Close {
 						t.Fatalf("%+v, %v", resp, err)
 					}
+					time.Sleep(time.Hour) // a silent stream is no slow upload
+					began := time.Now()
 					send("ping")
 					part := make([]byte, 4)
 					if _, err := io.ReadFull(resp.Body, part); err != nil || string(part) != "ping" {
