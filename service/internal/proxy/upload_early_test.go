@@ -181,3 +181,38 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A client that waits for 100 Continue gets a refusal of the origin instead, and does not keep its connection.
+func TestRefusedExpectation(t *testing.T) {
+	for _, http2Origin := range []bool{false, true} {
+		for _, length := range []string{"Transfer-Encoding: chunked", "Content-Length: 100000"} {
+			t.Run(fmt.Sprintf("origin HTTP/2 %v, %s", http2Origin, length), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newWeir(t, setting{http2Origin: http2Origin, origin: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						w.WriteHeader(http.StatusExpectationFailed)
+						fmt.Fprint(w, "no")
+					})})
+					defer f.stop()
+					c := f.dial()
+					defer c.Close()
+					began := time.Now()
+					fmt.Fprintf(c, "POST / HTTP/1.1\r\n%sExpect: 100-continue\r\n%s\r\n\r\n", host, length)
+					r := bufio.NewReader(c)
+					resp, err := http.ReadResponse(r, nil)
+					if err != nil || resp.StatusCode != 417 || !resp.Close {
+						t.Fatalf("%+v, %v", resp, err)
+					}
+					if text, err := io.ReadAll(resp.Body); string(text) != "no" || err != nil {
+						t.Errorf("%q, %v", text, err)
+					}
+					if d := time.Since(began); d > s {
+						t.Errorf("it took %v", d)
+					}
+					if n, err := r.Read(make([]byte, 1)); n > 0 || err != io.EOF || time.Since(began) > time.Minute {
+						t.Errorf("%d bytes, %v after %v: want the end of the connection", n, err, time.Since(began))
+					}
+				})
+			})
+		}
+	}
+}
