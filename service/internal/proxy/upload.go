@@ -33,10 +33,11 @@ type upload struct {
 	closed   atomic.Bool  // Read returns an error
 	trailers func()       // takes the trailers that follow the body; nil: there are none
 
-	mu       sync.Mutex // guards the fields below
-	detached bool       // the connection is no longer this request's
-	free     bool       // the answer has begun: the client has all the time
-	until    time.Time  // the deadline of the Read under way; zero if there is none
+	mu       sync.Mutex  // guards the fields below
+	detached bool        // the connection is no longer this request's
+	free     bool        // the answer has begun: the client has all the time
+	giveUp   *time.Timer // ends the request to the origin after Close; nil before
+	until    time.Time   // the deadline of the Read under way; zero if there is none
 }
 
 // Read reads from the client.
@@ -89,8 +90,10 @@ func (u *upload) Read(p []byte) (int, error) {
 // origin that waits for that gets an error after the Timeout.
 func (u *upload) Close() error {
 	u.closed.Store(true)
-	if x := u.exchange; x != nil && u.unended() && x.class.timeout > 0 {
-		time.AfterFunc(x.class.timeout, x.release)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if x := u.exchange; x != nil && u.unended() && !u.detached && u.giveUp == nil && x.class.timeout > 0 {
+		u.giveUp = time.AfterFunc(x.class.timeout, x.release)
 	}
 	return nil
 }
@@ -167,7 +170,10 @@ func (u *upload) detach() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.detached = true
-	if u.http1 && u.unended() && u.limit > 0 {
-		time.AfterFunc(u.limit, func() { _ = u.client.SetReadDeadline(time.Now()) })
+	if u.giveUp != nil {
+		u.giveUp.Stop()
+	}
+	if client := u.client; u.http1 && u.unended() && u.limit > 0 {
+		time.AfterFunc(u.limit, func() { _ = client.SetReadDeadline(time.Now()) })
 	}
 }
