@@ -59,6 +59,7 @@ func (x *exchange) forward(w http.ResponseWriter, in *http.Request) {
 		return
 	}
 	answerTrailer(w, resp.Trailer, announced)
+	x.upload.answerEnds(in)
 }
 
 // uploads lets the origin read the body of a request that was not received first, and the trailers that

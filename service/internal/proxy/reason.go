@@ -14,7 +14,7 @@ import (
 type connKey struct{}
 
 // ConnContext is the ConnContext hook of an http.Server of Listener. It lets clients of HTTP/1 get the reason
-// phrases of the origin. net/http replaces them.
+// phrases of the origin, which net/http replaces, and send the rest of a request that was answered early.
 func (p *Proxy) ConnContext(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, nc)
 }

@@ -118,6 +118,17 @@ func (u *upload) answerBegins(h http.Header) {
 	}
 }
 
+// answerEnds follows a whole answer. If the upload goes on, the connection of the client lingers, unless only its end
+// tells where the answer ends, as in HTTP/1.0.
+func (u *upload) answerEnds(client *http.Request) {
+	if !u.unended() || !client.ProtoAtLeast(1, 1) || client.ProtoMajor != 1 {
+		return
+	}
+	if c, ok := client.Context().Value(connKey{}).(*conn); ok {
+		c.lingers.Store(true)
+	}
+}
+
 // deadline sets the deadline of the next Read; net/http removes it at the end of the
 // body. Test writers without a connection do not support it.
 func (u *upload) deadline(at time.Time) {

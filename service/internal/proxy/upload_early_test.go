@@ -216,3 +216,35 @@ func TestRefusedExpectation(t *testing.T) {
 		}
 	}
 }
+
+// A client that sends all of its request before it reads gets an answer that came early: the connection is not
+// closed meanwhile, but for a client that does not end.
+func TestClientThatSendsAllFirst(t *testing.T) {
+	for _, seconds := range []int{10, 3600} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newWeir(t, setting{origin: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusRequestEntityTooLarge) })})
+			defer f.stop()
+			c := f.dial()
+			defer c.Close()
+			fmt.Fprintf(c, "POST / HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n", host)
+			go func() { // what a kernel does
+				resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+				if err != nil || resp.StatusCode != 413 {
+					t.Errorf("%+v, %v", resp, err)
+				}
+			}()
+			began := time.Now()
+			part := fmt.Sprintf("%x\r\n%s\r\n", 200_000, make([]byte, 200_000))
+			var err error
+			for range seconds {
+				if _, err = io.WriteString(c, part); err != nil {
+					break
+				}
+				time.Sleep(s)
+			}
+			if d := time.Since(began); (err != nil) != (seconds > 60) || d > 2*time.Minute {
+				t.Errorf("%d s of sending: %v after %v", seconds, err, d)
+			}
+		})
+	}
+}
