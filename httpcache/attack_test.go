@@ -151,8 +151,12 @@ func TestHeaderNamesAreCanonical(t *testing.T) {
 	}
 }
 
-func TestAnUnbalancedQuoteIsNotShared(t *testing.T) {
-	for _, lines := range [][]string{{`x="a, max-age=9`}, {`max-age=9, x="a`, "public"}, {`max-age=9, x="a\"`}, {`"`}} {
+func TestAMalformedCacheControlIsNotShared(t *testing.T) {
+	for _, lines := range [][]string{
+		{`x="a, max-age=9`}, {`max-age=9, x="a`, "public"}, {`max-age=9, x="a\"`}, {`"`}, {"private; max-age=9"}, {"no-store max-age=9"},
+		{"max-age=9 private"}, {"max-age=9; private"}, {"max-age = 9"}, {"max-age="}, {"=9"}, {"max-age=9, (private)"}, {"max-age=9", "x=a b"},
+		{`max-age="9"private`}, {`max-age=9, x="a"b"c"`}, {"max-age=9, priv\xe9"}, {"max-age: 9"},
+	} {
 		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header()["Cache-Control"] = lines
 		})

@@ -21,9 +21,9 @@ import (
 // A Cache keeps complete responses to GET and HEAD. It is safe for concurrent
 // use.
 //
-// A request is answered by a kept response, or by the response of another
-// request for the same resource that is being made, or by the handler, if the
-// limiters admit it. So a limiter never rejects what is kept, and the handler
+// A request is answered by a kept response (HEAD also by a fresh one to GET), or by
+// the response of another request for the same resource that is being made, or by
+// the handler, if the limiters admit it. So a limiter never rejects what is kept, and the handler
 // runs once for all requests that wait for the same response.
 //
 // # What the handler sees
@@ -61,7 +61,7 @@ import (
 //   - its status is none of 200 203 204 300 301 308 404 405 410 414 501,
 //   - it has Set-Cookie, Trailer or trailers, or Vary: *,
 //   - its Cache-Control has private, no-store or no-cache, also for single
-//     headers, or a quote that does not end,
+//     headers, or is malformed,
 //   - its request has credentials (Authorization, Cookie, a TLS client
 //     certificate), and the response has neither public nor s-maxage, or is not fresh.
 //     Requests with credentials have separate keys, so that they cannot keep

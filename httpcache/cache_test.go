@@ -211,7 +211,7 @@ func TestWhatIsPartOfTheKey(t *testing.T) {
 		fmt.Fprint(w, r.Method, r.URL, r.Header.Get("Accept-Language"), r.TLS != nil)
 	})
 	requests := []*http.Request{
-		testrig.Request("GET", "/"), testrig.Request("HEAD", "/"), testrig.Request("GET", "/?"+strings.Repeat("q", 10_000)),
+		testrig.Request("HEAD", "/"), testrig.Request("GET", "/"), testrig.Request("GET", "/?"+strings.Repeat("q", 10_000)),
 		testrig.Request("GET", "/a%2fb"), testrig.Request("GET", "/a/b"), testrig.Request("GET", "http://other/"), testrig.Request("GET", "https://example.com/"),
 		testrig.Request("GET", "/", "Accept-Language: de"), testrig.Request("GET", "/", "Accept-Language: en"), testrig.Request("GET", "/", "Accept-Language: "),
 		testrig.Request("GET", "/", "Cookie: a=b"),
@@ -227,6 +227,33 @@ func TestWhatIsPartOfTheKey(t *testing.T) {
 	g.ran(int64(len(requests))+1, "another with credentials, and none for a client's wishes")
 }
 
+// A fresh response to GET answers HEAD, with its length and without its body.
+func TestHeadIsAnsweredByGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Vary", "Accept")
+			w.Header().Set("ETag", `"v"`)
+			fmt.Fprint(w, r.Method)
+		})
+		head := func(runs int64, code int, length string, headers ...string) {
+			t.Helper()
+			w := g.do(testrig.Request("HEAD", "/", headers...))
+			g.ran(runs, strings.Join(headers, ", "))
+			if w.Code != code || w.Header().Get("Content-Length") != length || w.Body.Len() > 0 {
+				t.Errorf("%v: %d %v %q: want %d and the length %q", headers, w.Code, w.Header(), w.Body, code, length)
+			}
+		}
+		head(1, 200, "4")
+		g.get("/")
+		head(2, 200, "3")
+		head(2, 200, "3", "Cache-Control: no-store")
+		head(2, 304, "", `If-None-Match: "v"`)
+		head(3, 200, "4", "Accept: other")
+		time.Sleep(time.Hour)
+		head(4, 200, "4")
+	})
+}
+
 func TestDeleteAndPurge(t *testing.T) {
 	g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "X")
@@ -235,7 +262,7 @@ func TestDeleteAndPurge(t *testing.T) {
 	})
 	all := func() {
 		for _, r := range []*http.Request{
-			testrig.Request("GET", "/", "X: 1"), testrig.Request("GET", "/", "X: 2"), testrig.Request("HEAD", "/", "X: 1"),
+			testrig.Request("HEAD", "/", "X: 1"), testrig.Request("GET", "/", "X: 1"), testrig.Request("GET", "/", "X: 2"),
 			testrig.Request("GET", "/", "X: 1", "Cookie: c"), testrig.Request("GET", "https://example.com/", "X: 1"),
 		} {
 			if w := g.do(r); w.Body.String() != r.Header.Get("X") && r.Method == "GET" {

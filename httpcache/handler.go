@@ -43,7 +43,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.pass(w, r, n, bypass)
 		return
 	}
-	base := c.key(r, n, h.id, r.Method, c.traits(r))
+	t := c.traits(r)
+	if r.Method == http.MethodHead {
+		if resp := c.fresh(r, c.key(r, n, h.id, http.MethodGet, t)); resp != nil {
+			c.answer(w, r, resp, cache.Hit)
+			return
+		}
+	}
+	base := c.key(r, n, h.id, r.Method, t)
 	if cc := r.Header["Cache-Control"]; len(cc) == 0 || !parseDirectives(cc).noStore {
 		h.lookup(w, r, n, base, nil, maxSteps)
 	} else if resp := c.fresh(r, base); resp != nil {

@@ -221,19 +221,22 @@ type directives struct {
 // 4.2.4). For a shared cache, s-maxage says so too, unless another directive allows it.
 func (d directives) strict() bool { return d.revalidate || d.sMaxAge >= 0 && !d.stale }
 
-// parseDirectives parses the lines of a Cache-Control. A quote that does not end is
-// ambiguous, and counts as no-store.
+// parseDirectives parses the lines of a Cache-Control. What is malformed, as in "private; max-age=9", counts
+// as no-store.
 func parseDirectives(lines []string) directives {
 	d := directives{maxAge: -1, sMaxAge: -1}
 	for _, rest := range lines {
 		for rest != "" {
 			var one string
-			var ok bool
-			if one, rest, ok = httpheader.Cut(rest, ','); !ok {
+			one, rest, _ = httpheader.Cut(rest, ',')
+			if one = textproto.TrimString(one); one == "" {
+				continue
+			}
+			name, value, valued := strings.Cut(one, "=")
+			if !httpheader.ValidName(name) || valued && !httpheader.ValidName(value) && !quoted(value) {
 				d.noStore = true
 			}
-			name, value, _ := strings.Cut(one, "=")
-			switch strings.ToLower(strings.TrimSpace(name)) {
+			switch strings.ToLower(name) {
 			case "private", "no-cache":
 				d.private = true
 			case "no-store":
@@ -253,6 +256,19 @@ func parseDirectives(lines []string) directives {
 		}
 	}
 	return d
+}
+
+// quoted reports whether a text is a quoted string (RFC 9110, section 5.6.4).
+func quoted(text string) bool {
+	for i := 1; i < len(text) && text[0] == '"'; i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i == len(text)-1
+		}
+	}
+	return false
 }
 
 // least returns the shorter of a time in seconds and the one before.

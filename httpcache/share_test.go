@@ -30,6 +30,7 @@ func TestWhatIsShared(t *testing.T) {
 		{"no-store", false, 200, []string{"Cache-Control: max-age=9", "Cache-Control: no-store"}, nil},
 		{"no-cache header", false, 200, []string{`Cache-Control: no-cache="Set-Cookie"`}, nil},
 		{"quoted", true, 200, []string{`Cache-Control: x="a, private, \", no-store, b"`}, nil},
+		{"empty directives", true, 200, []string{"Cache-Control: , max-age=9,,\t, ", "Cache-Control: "}, nil},
 		{"Vary *", false, 200, []string{"Vary: Accept, *"}, nil},
 		{"203", true, 203, nil, nil},
 		{"204", true, 204, nil, nil},

@@ -122,6 +122,10 @@ func TestAnswersAreAsThoseOfNetHTTP(t *testing.T) {
 					}
 					want := do(method, "/bare/"+name, headers...)
 					wantBody := body(t, want)
+					if method == "HEAD" && name == "nothing" { // the kept response to GET says so
+						want.Header.Set("Content-Length", "0")
+						want.ContentLength = 0
+					}
 					for range 2 {
 						got := do(method, "/kept/"+name, headers...)
 						gotBody := body(t, got)

@@ -131,7 +131,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	srv := wire.server(limited, p.Draining, c.ClientTimeout)
 	defer httpserve.CatchLog(log)()
 	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, 64, log), srv)
-	wire.attach(srv, conns)
+	wire.attach(srv, conns, p)
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
 		return err
 	}

@@ -164,13 +164,13 @@ func (w *wire) outdated(r *http.Request) bool {
 }
 
 // attach connects a server with its connections.
-func (w *wire) attach(srv *http.Server, conns *connlimit.Listener) {
+func (w *wire) attach(srv *http.Server, conns *connlimit.Listener, p *proxy.Proxy) {
 	srv.ConnState = conns.ConnState
 	srv.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
 		if w.clients != nil {
 			ctx = context.WithValue(ctx, authoritiesKey{}, w.clients.Changes())
 		}
-		return conns.ConnContext(ctx, nc)
+		return p.ConnContext(conns.ConnContext(ctx, nc), nc)
 	}
 }
 

@@ -13,9 +13,3 @@ var buffers = sync.Pool{New: func() any { return new(buffer) }}
 var largeBuffers = sync.Pool{New: func() any { return new(largeBuffer) }}
 
 type largeBuffer [2 * len(buffer{})]byte
-
-// bufferPool is buffers for httputil.ReverseProxy.
-type bufferPool struct{}
-
-func (bufferPool) Get() []byte  { return buffers.Get().(*buffer)[:] }
-func (bufferPool) Put(b []byte) { buffers.Put((*buffer)(b)) }

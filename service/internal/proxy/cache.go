@@ -45,7 +45,7 @@ func (b *builder) cache(rule *proxyrule.Cache, before *class) (*cached, error) {
 // serve answers from the cache. A request that the limit has rejected gets its tokens back,
 // also if another request for the same resource was rejected in its place.
 func (c *cached) serve(w http.ResponseWriter, r *http.Request) {
-	c.handler.ServeHTTP(w, r)
+	c.handler.ServeHTTP(&reasonWriter{w, r}, r)
 	if limitReasons[w.Header().Get(ReasonHeader)] {
 		httplimit.Use(w, 0)
 	}

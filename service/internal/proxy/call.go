@@ -7,9 +7,9 @@ import (
 	"github.com/weir-go/weir/service/internal/http1client"
 )
 
-// takeIdle takes an idle connection to the origin for a simple request, if there is one.
+// takeIdle takes an idle connection to the origin for a brief request, if there is one.
 func (x *exchange) takeIdle(req *http.Request, to *originServer) {
-	if x.inform == nil || to.client == nil || !brief(req) {
+	if to.client == nil || !brief(req) {
 		return
 	}
 	if call := to.client.Start(req, x.inform.pass); call != nil {

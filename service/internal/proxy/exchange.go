@@ -23,8 +23,8 @@ type exchange struct {
 	client    context.Context // of the client's request
 	outcome   weir.Outcome
 	upload    *upload           // the request's body, unless it was received first
-	inform    *informer         // of a simple request
-	calling   *http1client.Call // of such a request on an idle connection
+	inform    *informer         // passes 1xx answers on
+	calling   *http1client.Call // of a brief request on an idle connection
 	release   func()            // cancels the request to the origin; nil before it is sent
 	wake      chan struct{}     // lets await look at what has happened
 	abandoned bool              // a hold has the exchange, and ends it
@@ -53,11 +53,6 @@ type exchange struct {
 
 	links recentLinks // Proxy.recent guards it
 }
-
-type exchangeKey struct{}
-
-// exchangeOf returns the exchange of a request that httputil.ReverseProxy serves.
-func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
 
 // begin moves the permits into a new exchange.
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *permits, now time.Duration) *exchange {

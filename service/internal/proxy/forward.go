@@ -7,47 +7,88 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/net/http/httpguts"
 )
 
-// simple reports whether forward can serve a request: it has no body, or one that was received
-// first, and asks for no upgrade. httputil.ReverseProxy serves the others.
-func simple(r *http.Request) bool {
-	return len(r.Header["Upgrade"]) == 0 && (r.ContentLength == 0 || r.GetBody != nil)
-}
-
-// forward serves a simple request. It does what httputil.ReverseProxy does for that, at about half
-// of its processor time: it copies the request once, and each header in one pass.
+// forward serves a request. It does what httputil.ReverseProxy does, at about half of its
+// processor time: it copies the request once, and each header in one pass.
 func (x *exchange) forward(w http.ResponseWriter, in *http.Request) {
-	x.inform = &informer{to: w}
+	x.inform = &informer{to: w, ended: !in.ProtoAtLeast(1, 1)} // HTTP/1.0 has no 1xx answers
+	if strings.ContainsFunc(upgradeOf(in.Header), func(r rune) bool { return r < ' ' || r > '~' }) {
+		x.fail(w, in, errProtocol)
+		return
+	}
 	out := in.WithContext(in.Context())
 	x.outgoing(out, in)
+	x.uploads(out, in)
 	resp, err := x.roundTrip(out)
 	x.inform.end()
-	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols { // not asked for
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		if err = x.switchProtocols(w, out, resp); err == nil {
+			return
+		}
 		_ = resp.Body.Close()
-		err = errUpgrade
 	}
 	if err != nil {
 		x.fail(w, in, err)
 		return
 	}
 	answerHeader(w.Header(), resp)
+	x.upload.answerBegins(w.Header())
 	announced := len(resp.Trailer)
+	if x.class.cache != nil {
+		w.Header()[statusField] = []string{resp.Status}
+	} else {
+		passReason(in, resp.Status)
+	}
 	w.WriteHeader(resp.StatusCode)
-	if err := copyBody(w, resp); err != nil {
-		_ = resp.Body.Close()
+	err = copyBody(w, resp, x.upload.unended())
+	if resp.ProtoMajor == 2 && x.upload.unended() {
+		x.release() // otherwise Close waits for the end of the upload
+	}
+	_ = resp.Body.Close()
+	if err != nil {
 		x.proxy.log.Debug("the answer broke off", "error", err)
 		if in.Context().Value(http.ServerContextKey) != nil { // a server recovers it
 			panic(http.ErrAbortHandler)
 		}
 		return
 	}
-	_ = resp.Body.Close() // fills resp.Trailer
 	answerTrailer(w, resp.Trailer, announced)
+	x.upload.answerEnds(in)
+}
+
+// uploads lets the origin read the body of a request that was not received first, and the trailers that
+// the client has announced.
+func (x *exchange) uploads(out, in *http.Request) {
+	out.Trailer = nil
+	if out.Body == nil || out.GetBody != nil {
+		return
+	}
+	client := http.NewResponseController(x.writer)
+	x.upload = &upload{
+		body: in.Body, client: client, http1: in.ProtoMajor == 1, duplex: client.EnableFullDuplex() == nil,
+		limit: x.proxy.cfg.ClientTimeout, exchange: x,
+	}
+	out.Body = x.upload
+	if len(in.Trailer) == 0 {
+		return
+	}
+	out.Trailer = make(http.Header, len(in.Trailer))
+	for name := range in.Trailer {
+		if !hopByHop(name) && name != x.proxy.trust.header && !slices.Contains(forwardedHeaders[:], name) {
+			out.Trailer[name] = nil // until the end of the body
+		}
+	}
+	x.upload.trailers = func() {
+		for name := range out.Trailer {
+			out.Trailer[name] = in.Trailer[name]
+		}
+	}
 }
 
 // outgoing turns the copy of a request into the one for the origin.
@@ -64,6 +105,12 @@ func (x *exchange) outgoing(out, in *http.Request) {
 		}
 	}
 	removeListed(out.Header, in.Header["Connection"])
+	switch to := upgradeOf(in.Header); {
+	case httpguts.HeaderValuesContainsToken([]string{to}, "h2c"): // its requests would be one exchange for the limit
+		delete(out.Header, "Http2-Settings")
+	case to != "":
+		out.Header["Connection"], out.Header["Upgrade"] = []string{"Upgrade"}, []string{to}
+	}
 	if httpguts.HeaderValuesContainsToken(in.Header["Te"], "trailers") {
 		out.Header["Te"] = []string{"trailers"}
 	}
@@ -110,6 +157,9 @@ func answerHeader(h http.Header, resp *http.Response) {
 		default:
 			h[name] = append(have[:len(have):len(have)], values...)
 		}
+	}
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // otherwise net/http guesses one
 	}
 	if len(resp.Trailer) > 0 {
 		names := make([]string, 0, len(resp.Trailer))
@@ -173,11 +223,11 @@ func (i *informer) end() {
 	i.ended = true
 }
 
-// copyBody sends the body of an answer to the client. Bodies of unknown length, and event streams,
-// are flushed as they come.
-func copyBody(w http.ResponseWriter, resp *http.Response) error {
+// copyBody sends the body of an answer to the client. Bodies of unknown length, event streams, and
+// answers to a request that goes on (duplex), are flushed as they come.
+func copyBody(w http.ResponseWriter, resp *http.Response, duplex bool) error {
 	var to io.Writer = w
-	if resp.ContentLength == -1 || kindOf(resp) == stream {
+	if duplex || resp.ContentLength == -1 || kindOf(resp) == stream {
 		p := &promptWriter{to: w, flush: http.NewResponseController(w).Flush}
 		go p.flushHeader()
 		defer p.stop()

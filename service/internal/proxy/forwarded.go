@@ -77,8 +77,8 @@ func (t *trust) source(r *http.Request) (from source) {
 var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"}
 
 // setForwarded tells the origin about the client: by the headers of a trusted proxy, to
-// which it appends the address of that proxy, or else by its own. The caller, or
-// httputil.ReverseProxy, has removed the headers of the client.
+// which it appends the address of that proxy, or else by its own. The caller has removed the
+// headers of the client.
 func (t *trust) setForwarded(out, in *http.Request, from source) {
 	if !from.proxy.IsValid() {
 		setOwn(out, in, in.RemoteAddr)
@@ -168,16 +168,4 @@ func element(a netip.Addr, scheme string) string {
 		return `for="[` + a.String() + `]";proto=` + scheme
 	}
 	return "for=" + a.String() + ";proto=" + scheme
-}
-
-// keepHTTP1 removes an upgrade to HTTP/2: its requests would be one exchange for the limit.
-func keepHTTP1(h http.Header) {
-	for protocol := range strings.SplitSeq(h.Get("Upgrade"), ",") {
-		if strings.EqualFold(strings.TrimSpace(protocol), "h2c") {
-			h.Del("Connection")
-			h.Del("Upgrade")
-			h.Del("HTTP2-Settings")
-			return
-		}
-	}
 }

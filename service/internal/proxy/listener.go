@@ -35,10 +35,12 @@ const timeoutSlack = 1. / 32
 
 type conn struct {
 	net.Conn
-	proxy *Proxy
-	once  sync.Once    // counts the first Close
-	until atomic.Int64 // the instant of the deadline that Write has set; 0 if another one has replaced it
-	reads readDeadline
+	proxy   *Proxy
+	once    sync.Once    // counts the first Close
+	until   atomic.Int64 // the instant of the deadline that Write has set; 0 if another one has replaced it
+	reads   readDeadline
+	lingers atomic.Bool            // Close waits for the rest of a request
+	reason  atomic.Pointer[reason] // of the next answer; nil: that of net/http
 }
 
 // slack returns how much later than asked for a deadline may be.
@@ -56,6 +58,15 @@ func (c *conn) Write(b []byte) (int, error) {
 			if err := c.Conn.SetWriteDeadline(c.proxy.epoch.Add(until)); err != nil {
 				return 0, err
 			}
+		}
+	}
+	if r := c.reason.Load(); r != nil {
+		if with, ok := r.put(b); ok {
+			c.reason.Store(nil)
+			if _, err := c.Conn.Write(with); err != nil {
+				return 0, err
+			}
+			return len(b), nil
 		}
 	}
 	return c.Conn.Write(b)
@@ -90,7 +101,32 @@ func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.Set(c.Conn, t
 // NetConn returns the connection within.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
+// Close closes the connection, at once or after it has lingered.
 func (c *conn) Close() error {
 	c.once.Do(func() { c.proxy.connections.Add(-1) })
+	if c.lingers.Swap(false) {
+		go c.linger()
+		return nil
+	}
 	return c.Conn.Close()
+}
+
+// The time for which a connection lingers, and the silence that ends it earlier.
+const (
+	lingerTime    = 30 * time.Second
+	lingerSilence = 2 * time.Second
+)
+
+// linger reads what the client still sends of a request whose answer is complete, and then closes the connection. If
+// the kernel reset it meanwhile, a client that sends all first would miss the answer (RFC 9112, section 9.6).
+func (c *conn) linger() {
+	defer c.Conn.Close()
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
+	for began := time.Now(); time.Since(began) < lingerTime; {
+		_ = c.Conn.SetReadDeadline(time.Now().Add(lingerSilence))
+		if _, err := c.Conn.Read(buf[:]); err != nil {
+			return
+		}
+	}
 }

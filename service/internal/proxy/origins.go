@@ -48,7 +48,7 @@ type originServer struct {
 	name      string // its URL
 	url       *url.URL
 	transport http.RoundTripper
-	client    *http1client.Client           // for simple requests; nil: they use the transport
+	client    *http1client.Client           // for brief requests; nil: they use the transport
 	signs     [loadsign.Count]atomic.Uint64 // of its answers, and missing ones
 	retried   atomic.Uint64                 // requests that went to another origin
 }
@@ -106,7 +106,7 @@ const (
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newClient returns a client for simple requests to an http origin.
+// newClient returns a client for brief requests to an http origin.
 func newClient(dial dialFunc, origin *url.URL) *http1client.Client {
 	host := origin.Hostname()
 	if name, err := idna.Lookup.ToASCII(host); err == nil { // as http.Transport does
@@ -212,16 +212,19 @@ func (s *origins) judge(now time.Duration, t balance.Ticket, sign loadsign.Sign,
 var errStatus = errors.New("the origin answered with an invalid status")
 
 // ask sends a request to the origin.
-func (o *originServer) ask(req *http.Request, simple bool) answer {
-	if simple && o.client != nil && brief(req) {
+func (o *originServer) ask(req *http.Request) answer {
+	if o.client != nil && brief(req) {
 		return answerOf(o.client.RoundTrip(req))
 	}
 	return answerOf(o.transport.RoundTrip(req))
 }
 
-// brief reports whether the kernel takes a whole simple request, even if the origin does not
-// read it.
+// brief reports whether package http1client can carry a request: it asks for no upgrade, has no body or
+// one in memory, and the kernel takes all of it, even if the origin does not read it.
 func brief(req *http.Request) bool {
+	if len(req.Header["Upgrade"]) > 0 || req.Body != nil && req.GetBody == nil {
+		return false
+	}
 	size := req.ContentLength + int64(len(req.URL.Path)+len(req.URL.RawQuery))
 	for name, values := range req.Header {
 		for _, value := range values {

@@ -104,5 +104,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p.log.Debug("the origin failed", "reason", answer.Reason, "error", err)
 		p.metrics.originErrors.WithLabelValues(answer.Reason).Inc()
 	}
+	x.upload.answerBegins(w.Header())
 	answer.Write(w, r, retryAfter)
+	x.upload.answerEnds(r)
 }

@@ -34,7 +34,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,7 +92,8 @@ type Config struct {
 	AbandonedHold time.Duration
 	// ClientTimeout bounds the wait until a client sends more of its body, which
 	// must also keep up MinBodyRate, or reads more of the answer (see Listener), by a
-	// 32nd more. If zero, DefaultClientTimeout; if negative, unbounded.
+	// 32nd more. While the origin answers, the rest of a body may take any time. If zero,
+	// DefaultClientTimeout; if negative, unbounded.
 	ClientTimeout time.Duration
 	// MaxBody bounds the body of a request, in bytes. A larger one gets 413. The rules of a
 	// class may say otherwise. If zero, it is not bounded.
@@ -114,7 +114,7 @@ type Config struct {
 	// from a cache, whatever the rules say.
 	Shadow bool
 	// Transport sends requests to the origins. If nil, one with enough keep-alive
-	// connections for any limit, and package http1client for simple requests to http
+	// connections for any limit, and package http1client for brief requests to http
 	// origins. It must be safe for concurrent use.
 	Transport http.RoundTripper
 	// Dial opens connections to the origins. If nil, a net.Dialer does, within 5 s. It must be
@@ -136,7 +136,6 @@ type Proxy struct {
 	trust   trust
 	origins *origins
 	given   proxyrule.Concurrency // of the Config, for what a file leaves out
-	reverse *httputil.ReverseProxy
 	metrics *metrics
 	log     *slog.Logger
 
@@ -193,18 +192,6 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	if _, err := p.load(); err != nil {
 		return nil, err
-	}
-	p.reverse = &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what url.ParseQuery refuses
-			r.Out.Host = r.In.Host
-			p.trust.setForwarded(r.Out, r.In, exchangeOf(r.In).from)
-			keepHTTP1(r.Out.Header)
-		},
-		Transport:    carrier{},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { exchangeOf(r).fail(w, r, err) },
-		BufferPool:   bufferPool{},
-		ErrorLog:     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
 	p.metrics.watch(p)
 	for _, c := range cfg.Collectors {

@@ -28,7 +28,7 @@ func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) (size int64, err
 		p.bodies.Add(-size)
 		return 0, nil
 	}
-	u := &upload{body: r.Body, client: http.NewResponseController(w), limit: p.cfg.ClientTimeout}
+	u := &upload{body: r.Body, client: http.NewResponseController(w), http1: r.ProtoMajor == 1, limit: p.cfg.ClientTimeout}
 	defer u.detach()
 	var whole bytes.Buffer
 	if _, err := whole.ReadFrom(u); err != nil {

@@ -165,11 +165,7 @@ func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class, route 
 	waited := now - arrived
 	p.all.admit(waited)
 	c.counts.admit(waited)
-	if simple(r) {
-		x.forward(w, r)
-	} else {
-		p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
-	}
+	x.forward(w, r)
 	x.whole = true
 }
 

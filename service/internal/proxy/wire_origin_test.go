@@ -137,7 +137,10 @@ func (o *scripted) serve(c net.Conn) {
 			}
 		}
 		script, ok := scripts[req.URL.Path]
-		if !ok {
+		switch {
+		case o.script != "":
+			script = o.script
+		case !ok:
 			script = scripts["/"]
 		}
 		if req.Method == http.MethodHead {

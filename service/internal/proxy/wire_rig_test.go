@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -44,6 +45,8 @@ type setting struct {
 	tls         *tls.Config // towards clients; nil: none
 	http2Origin bool
 	origin      http.Handler // if not nil, in place of the scripts
+	script      string       // if not empty, for all paths
+	rules       string       // of this proxy
 }
 
 // newWeir returns this proxy, served as weir proxy does.
@@ -53,13 +56,19 @@ func newWeir(t testing.TB, s setting) *front {
 	if s.http2Origin {
 		cfg.Origins = []string{"h2c://origin.test"}
 	}
+	if s.rules != "" {
+		cfg.LoadRules = (&file{text: s.rules}).load
+	}
 	p := newProxy(t, cfg)
 	conns := connlimit.New(f.network, 100)
 	conns.TLS = s.tls
 	srv := httpserve.New(p, slog.New(slog.DiscardHandler))
 	srv.DisableGeneralOptionsHandler = true
 	httpserve.SpeakHTTP2(srv, 30*time.Second)
-	srv.ConnState, srv.ConnContext = conns.ConnState, conns.ConnContext
+	srv.ConnState = conns.ConnState
+	srv.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		return p.ConnContext(conns.ConnContext(ctx, nc), nc)
+	}
 	go func() { _ = srv.Serve(p.Listener(conns)) }()
 	f.stop = func() { srv.Close(); f.origin.stop() }
 	return f
@@ -75,6 +84,7 @@ func newBare(t testing.TB, s setting) *front {
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
+			r.Out.Trailer = r.In.Trailer // a clone, which gets no values
 			r.SetXForwarded()
 		},
 		ModifyResponse: func(r *http.Response) error {
@@ -86,7 +96,9 @@ func newBare(t testing.TB, s setting) *front {
 		Transport: f.origin.transport(s),
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
-	srv := httpserve.New(rp, slog.New(slog.DiscardHandler))
+	srv := httpserve.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rp.ServeHTTP(faithful{w, r}, r)
+	}), slog.New(slog.DiscardHandler))
 	httpserve.SpeakHTTP2(srv, 30*time.Second)
 	if s.tls != nil {
 		srv.TLSConfig, srv.Protocols = s.tls.Clone(), nil
@@ -97,6 +109,42 @@ func newBare(t testing.TB, s setting) *front {
 	f.stop = func() { srv.Close(); f.origin.stop() }
 	return f
 }
+
+// A faithful is a writer for the proxy of net/http, which otherwise adds a Content-Type, sends 1xx
+// answers to clients of HTTP/1.0, and loses what comes right behind a request for an upgrade.
+type faithful struct {
+	http.ResponseWriter
+	asked *http.Request
+}
+
+func (w faithful) WriteHeader(code int) {
+	h := w.Header()
+	switch _, ok := h["Content-Type"]; {
+	case code < 200 && code != http.StatusSwitchingProtocols && !w.asked.ProtoAtLeast(1, 1):
+		return
+	case code >= 200 && !ok:
+		h["Content-Type"] = nil
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w faithful) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	behind, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
+	return prefixed{c, io.MultiReader(bytes.NewReader(behind), c)}, buffered, nil
+}
+
+type prefixed struct {
+	net.Conn
+	all io.Reader
+}
+
+func (c prefixed) Read(b []byte) (int, error) { return c.all.Read(b) }
+
+func (w faithful) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // dial opens a connection of a client.
 func (f *front) dial() net.Conn { return f.network.DialFrom(f.t, "192.0.2.1:4711") }

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -17,12 +16,7 @@ import (
 var (
 	errTimeout    = errors.New("the origin did not answer in time")
 	errClientGone = errors.New("the client left")
-	errUpgrade    = errors.New("the origin switched to another protocol without being asked")
 )
-
-// A carrier is the http.RoundTripper of the ReverseProxy. The request to the origin
-// can outlive its client, and its end is an outcome for the limit.
-type carrier struct{}
 
 type answer struct {
 	resp     *http.Response
@@ -30,19 +24,9 @@ type answer struct {
 	panicked any
 }
 
-// RoundTrip sends the request to the origin. It returns when the client leaves, or
-// the Timeout is over.
-func (carrier) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := exchangeOf(req)
-	own := maps.Clone(x.writer.Header())
-	resp, err := x.roundTrip(req)
-	if err == nil {
-		maps.Copy(x.writer.Header(), own) // the ReverseProxy clears the header after a 1xx answer
-	}
-	return resp, err
-}
-
-// roundTrip is RoundTrip. It changes the URL of the request.
+// roundTrip sends the request to the origin. It returns when the client leaves, or the Timeout
+// is over. The request can outlive its client, and its end is an outcome for the limit. It
+// changes the URL of the request.
 func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	p := x.proxy
 	ticket, err := p.origins.pick(x.admitted, -1)
@@ -51,12 +35,6 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x.place(ticket)
 	x.wake = make(chan struct{}, 1)
-	switch {
-	case req.Body == nil, req.GetBody != nil:
-	default:
-		x.upload = &upload{body: req.Body, client: http.NewResponseController(x.writer), limit: p.cfg.ClientTimeout, exchange: x}
-		req.Body = x.upload
-	}
 	var whole *url.URL
 	if len(p.origins.list) > 1 {
 		u := *req.URL
@@ -133,10 +111,7 @@ func (x *exchange) happened() (a answer, e event, ok bool) {
 // start sends the request on another goroutine, with a context that ends by release, and not
 // with the client's request. The URL whole is that for another origin; nil if there is none.
 func (x *exchange) start(req *http.Request, whole *url.URL) {
-	ctx := req.Context()
-	if x.inform != nil {
-		ctx = x.inform.watch(ctx)
-	}
+	ctx := x.inform.watch(req.Context())
 	ctx, x.release = context.WithCancel(context.WithoutCancel(ctx))
 	req = req.WithContext(ctx)
 	go func() { x.hear(x.ask(req, whole)) }()
@@ -159,11 +134,11 @@ func (x *exchange) ask(req *http.Request, whole *url.URL) (a answer) {
 			a = answer{panicked: v}
 		}
 	}()
-	s, simple := x.proxy.origins, x.inform != nil
-	a = s.list[x.ticketNow().Origin].ask(req, simple)
+	s := x.proxy.origins
+	a = s.list[x.ticketNow().Origin].ask(req)
 	if a.err != nil && whole != nil && notSent(a.err) && replayable(req) && req.Context().Err() == nil {
 		if again, ok := x.elsewhere(req, a.err, whole); ok {
-			a = s.list[again.Origin].ask(req, simple)
+			a = s.list[again.Origin].ask(req)
 		}
 	}
 	return a
