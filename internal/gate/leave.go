@@ -87,7 +87,7 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 // unwanted returns what the algorithm learns from work whose caller left at an age: it was
 // late, unless callers usually stay for longer.
 func unwanted(p *servicetime.Patience, age time.Duration, lateness weir.Outcome) weir.Outcome {
-	if most := p.Most(); most == 0 || age < most-most/3 {
+	if most := p.Proven(); most == 0 || age < most-most/3 {
 		return weir.Ignored
 	}
 	return lateness

@@ -12,11 +12,12 @@ import "time"
 // there. Recent callers count more. An estimate that is too short refutes itself, because
 // work that is admitted at once succeeds at any age.
 type Patience struct {
-	most  time.Duration
-	stale bool    // most is to be found again
-	some  bool    // a caller has left
-	first int     // no caller has left in a bucket below it
-	all   float32 // callers, in all buckets
+	most   time.Duration
+	stale  bool    // most is to be found again
+	proven bool    // several have left by then
+	some   bool    // a caller has left
+	first  int     // no caller has left in a bucket below it
+	all    float32 // callers, in all buckets
 
 	buckets *[bucketCount]patienceBucket // nil until a caller leaves
 }
@@ -30,6 +31,7 @@ type patienceBucket struct {
 
 const (
 	enough     = 3  // callers that have left, without which nothing is known
+	several    = 8  // such callers, without which nothing is Proven
 	nearly     = 13 // callers that have left for each that is there
 	patienceOf = 64 // callers at which all counts are halved
 )
@@ -102,12 +104,27 @@ func (p *Patience) added() {
 }
 
 // Most returns the age by which 13 of 14 callers have left; 0 if that is not known. It is
-// the mean age of those in its bucket: if all leave at one age, it is exact.
+// the mean age of those in its bucket: if all leave at one age, it is exact. A few callers
+// that have left are enough for it.
 func (p *Patience) Most() time.Duration {
-	if !p.stale {
-		return p.most
+	if p.stale {
+		p.find()
 	}
-	p.stale, p.most = false, 0
+	return p.most
+}
+
+// Proven is Most if several callers have left by that age, so that it is hardly an accident; 0
+// if not. What is learnt about load from callers that leave needs more of them than the
+// refusal of a request.
+func (p *Patience) Proven() time.Duration {
+	if most := p.Most(); p.proven {
+		return most
+	}
+	return 0
+}
+
+func (p *Patience) find() {
+	p.stale, p.most, p.proven = false, 0, false
 	var there, gone float32 // callers that were there at the bucket's age or later, and that had left by then
 	for i := p.first; i < bucketCount && p.some; i++ {
 		there += p.buckets[i].stayed + p.buckets[i].left
@@ -115,11 +132,12 @@ func (p *Patience) Most() time.Duration {
 	for i := p.first; i < bucketCount && p.some; i++ {
 		b := &p.buckets[i]
 		there -= b.left
-		if gone += b.left + b.gone; b.aged > 0 && gone >= enough && gone >= nearly*there {
+		gone += b.left + b.gone
+		if b.aged > 0 && gone >= enough && gone >= nearly*there {
 			p.most = time.Duration(b.sum / b.aged)
-			break
+			p.proven = gone >= several
+			return
 		}
 		there -= b.stayed
 	}
-	return p.most
 }
