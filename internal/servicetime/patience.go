@@ -14,7 +14,7 @@ import "time"
 type Patience struct {
 	most   time.Duration
 	stale  bool    // most is to be found again
-	proven bool    // several have left by then
+	proven bool    // several had left by most since it was last 0
 	some   bool    // a caller has left
 	first  int     // no caller has left in a bucket below it
 	all    float32 // callers, in all buckets
@@ -113,9 +113,9 @@ func (p *Patience) Most() time.Duration {
 	return p.most
 }
 
-// Proven is Most if several callers have left by that age, so that it is hardly an accident; 0
-// if not. What is learnt about load from callers that leave needs more of them than the
-// refusal of a request.
+// Proven is Most if it was hardly an accident once since it was last unknown: several callers had
+// left by that age. Otherwise it is 0. What is learnt about load from callers that leave needs
+// more of them than the refusal of a request.
 func (p *Patience) Proven() time.Duration {
 	if most := p.Most(); p.proven {
 		return most
@@ -124,7 +124,7 @@ func (p *Patience) Proven() time.Duration {
 }
 
 func (p *Patience) find() {
-	p.stale, p.most, p.proven = false, 0, false
+	p.stale, p.most = false, 0
 	var there, gone float32 // callers that were there at the bucket's age or later, and that had left by then
 	for i := p.first; i < bucketCount && p.some; i++ {
 		there += p.buckets[i].stayed + p.buckets[i].left
@@ -135,9 +135,10 @@ func (p *Patience) find() {
 		gone += b.left + b.gone
 		if b.aged > 0 && gone >= enough && gone >= nearly*there {
 			p.most = time.Duration(b.sum / b.aged)
-			p.proven = gone >= several
+			p.proven = p.proven || gone >= several
 			return
 		}
 		there -= b.stayed
 	}
+	p.proven = false
 }
