@@ -80,6 +80,50 @@ func (l *Buckets[K]) TakeAt(print uint64, at time.Time, n int) weir.Decision {
 	return d
 }
 
+// TakeLoose is TakeAt, unless the keys near the fingerprint are watched: then it decides nothing,
+// and returns false.
+func (l *Buckets[K]) TakeLoose(print uint64, at time.Time, n int) (d weir.Decision, loose bool) {
+	checkCost(n)
+	t := l.table.Load()
+	s, now := t.shard(print), at.Sub(t.epoch)
+	s.mu.Lock()
+	if s.loose < 0 {
+		s.mu.Unlock()
+		return d, false
+	}
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
+	b, d := p.quota.Take(p.bucket(), now, n)
+	switch {
+	case n == 0:
+	case d.OK:
+		s.storeBucket(t, &p, b)
+		s.loose = max(s.loose, looseTakes(now))
+	default:
+		s.deny(print, nil)
+	}
+	s.mu.Unlock()
+	return d, true
+}
+
+// LastLoose returns the time of the last TakeLoose near the fingerprint, or 1970. If watch, the keys
+// near it are watched from then on, until Restore.
+func (l *Buckets[K]) LastLoose(print uint64, watch bool) time.Time {
+	t := l.table.Load()
+	s := t.shard(print)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := max(s.loose, ^s.loose)
+	if watch {
+		s.loose = ^last
+	}
+	return t.epoch.Add(time.Duration(last))
+}
+
+// looseTakes is the instant of the last TakeLoose in a shard or, once its keys are watched, the
+// complement of that.
+type looseTakes time.Duration
+
 // TakeUnder is TakeAt under a Quota of the call, which must have the rate of all keys and
 // at most their burst, so that both count in the same units.
 //

@@ -32,14 +32,15 @@ type shard[K comparable] struct {
 	mu    sync.Mutex // guards all that follows
 	dir   pagetable.Directory
 	quota *gcra.Quota     // of buckets; nil in a table of windows
-	rule  *pagetable.Rule // of windows; nil in a table of buckets
 	own   map[uint64]*own // buckets that have more than a slot holds; nil if there are none
+	loose looseTakes      // the last field that a take from a bucket needs: they are one cache line
 
+	rule      *pagetable.Rule // of windows; nil in a table of buckets
 	denied    uint64
 	forgotten uint64
 	top       *topk.Sketch[K] // nil until a key is denied
 
-	_ [shardBytes - 88]byte // so that neighbours share no cache line
+	_ [shardBytes - 96]byte // so that neighbours share no cache line
 }
 
 const (

@@ -126,6 +126,8 @@ type tokens struct {
 type tokenBuckets interface {
 	Fingerprint(key string) uint64
 	TakeAt(fingerprint uint64, at time.Time, n int) weir.Decision
+	TakeLoose(fingerprint uint64, at time.Time, n int) (d weir.Decision, loose bool)
+	LastLoose(fingerprint uint64, watch bool) time.Time
 	SettleAt(fingerprint uint64, at time.Time, was, n int) int
 	ReturnAt(fingerprint uint64, at time.Time, tokens float64)
 	TokensAt(key string, at time.Time) float64
@@ -144,25 +146,40 @@ type tokenBuckets interface {
 func (t *tokens) Kind() string { return t.kind }
 
 func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision {
-	if n == 0 {
-		return t.take(key, fingerprint, at, n, limit)
+	when := t.clock.Time(at)
+	if !settled {
+		if d, loose := t.TakeLoose(fingerprint, when, n); loose {
+			if limit > 0 {
+				d = t.within(d, key, fingerprint, when, n, limit)
+			}
+			return d
+		}
 	}
 	s := t.usages.shard(fingerprint)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := t.take(key, fingerprint, at, n, limit)
-	if d.OK {
+	if settled && s.find(fingerprint) == nil {
+		t.recall(s, fingerprint, true)
+	}
+	d := t.TakeAt(fingerprint, when, n)
+	if limit > 0 {
+		d = t.within(d, key, fingerprint, when, n, limit)
+	}
+	if d.OK && n > 0 {
 		s.note(t.usages.pace.Load(), fingerprint, at, n, d.ResetAfter, settled)
 	}
 	return d
 }
 
-func (t *tokens) take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
-	when := t.clock.Time(at)
-	d := t.TakeAt(fingerprint, when, n)
-	if limit <= 0 {
-		return d
-	}
+// recall tells a shard when tokens were last taken from a bucket without a log. If watch, the
+// shard is told of later ones as they are made.
+func (t *tokens) recall(s *usageShard, fingerprint uint64, watch bool) {
+	s.before = max(s.before, t.LastLoose(fingerprint, watch).Sub(t.clock.Time(0)))
+}
+
+// within returns what was decided as a decision under the limit of the request. If that denies,
+// it gives back what was taken.
+func (t *tokens) within(d weir.Decision, key string, fingerprint uint64, when time.Time, n, limit int) weir.Decision {
 	q := t.QuotaFor(key)
 	leave := reserve(q, limit)
 	enough := d.OK && d.Remaining >= leave || n == 0
@@ -192,6 +209,9 @@ func (t *tokens) Settle(key string, at time.Duration, was, n int) int {
 	when := t.clock.Time(now)
 	missing := float64(q.Burst()) - t.TokensAt(key, when)
 	if n < was {
+		if s.find(fingerprint) == nil {
+			t.recall(s, fingerprint, false)
+		}
 		back, charged := s.settle(p, fingerprint, at, now, missing, was, n)
 		t.ReturnAt(fingerprint, when, back)
 		return charged

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/usage"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/clock"
@@ -46,6 +48,13 @@ func newLedger(t *testing.T, q config.Quota, per config.Per) *ledger {
 func (l *ledger) take(n int) {
 	if l.Take("a", l.Fingerprint("a"), l.now, n, 0, true).OK {
 		l.open = append(l.open, len(l.takes))
+		l.takes = append(l.takes, taken{l.now, n, n})
+	}
+}
+
+// takeLoose takes tokens that are not settled.
+func (l *ledger) takeLoose(n int) {
+	if l.Take("a", l.Fingerprint("a"), l.now, n, 0, false).OK {
 		l.takes = append(l.takes, taken{l.now, n, n})
 	}
 }
@@ -87,7 +96,11 @@ func TestSettlementsAreExact(t *testing.T) {
 			for range 2 + chance.IntN(30) {
 				l.now += time.Duration(chance.ExpFloat64() * pause * float64(chance.IntN(2)))
 				if len(l.open) == 0 || chance.IntN(3) > 0 {
-					l.take(1 + chance.IntN(largest))
+					if n := 1 + chance.IntN(largest); chance.IntN(3) > 0 {
+						l.take(n)
+					} else {
+						l.takeLoose(n)
+					}
 					continue
 				}
 				if charged, n := l.settle(chance); charged != n {
@@ -190,6 +203,71 @@ func (l *ledger) fading(period time.Duration) int {
 		}
 	}
 	return used + int((time.Duration(last)*(period-into)+period-1)/period)
+}
+
+// A take that is given back without a log gets less by what was refilled until the last take
+// without one.
+func TestLooseTakes(t *testing.T) {
+	for _, per := range []config.Per{config.PerKey, config.PerRule} {
+		for again, want := range map[bool]int{false: 80, true: 129} {
+			l := newLedger(t, perMinute(700, 700), per)
+			l.now = time.Minute
+			l.takeLoose(200)
+			l.now += 11 * time.Second
+			if again {
+				l.takeLoose(1)
+			}
+			l.now += time.Second
+			if got := l.Settle("a", time.Minute, 200, 80); got != want {
+				t.Errorf("%s, taken again: %t: %d charged, want %d", per, again, got, want)
+			}
+		}
+	}
+}
+
+// No loose take is made once the bucket is watched, and none that was made is unknown then.
+func TestWatch(t *testing.T) {
+	for _, per := range []config.Per{config.PerKey, config.PerRule} {
+		for range 5 {
+			b, err := New(clock.New(), perMinute(1e9, 1e9), per, MinMemory)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tokens := b.(*tokens)
+			print := tokens.Fingerprint("a")
+			var last [2]time.Time
+			var some, all sync.WaitGroup
+			some.Add(len(last))
+			for i := range last {
+				all.Go(func() {
+					for n := range 1 << 20 {
+						now := time.Now()
+						if _, loose := tokens.TakeLoose(print, now, 1); !loose {
+							return
+						}
+						if last[i] = now; n == 10 {
+							some.Done()
+						}
+					}
+				})
+			}
+			some.Wait()
+			known := tokens.LastLoose(print, true)
+			all.Wait()
+			for _, at := range last {
+				if at.After(known) {
+					t.Errorf("%s: a take at %v: the last known is at %v", per, at, known)
+				}
+			}
+			tokens.tokenBuckets.SetQuota(gcra.Per(1, time.Second, 1))
+			if _, loose := tokens.TakeLoose(print, time.Now(), 1); loose {
+				t.Errorf("%s: a loose take under another quota", per)
+			}
+			if again := tokens.LastLoose(print, false); !again.Equal(known) {
+				t.Errorf("%s: the last take is at %v, then at %v", per, known, again)
+			}
+		}
+	}
 }
 
 // If memory is full, or after a restart, a grant gets less back by what was refilled from the

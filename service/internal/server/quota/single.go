@@ -29,8 +29,10 @@ type single struct {
 
 // A singleState is the bucket under one quota.
 type singleState struct {
-	quota  gcra.Quota
-	bucket atomic.Uint64 // a gcra.Bucket, or moved
+	quota   gcra.Quota
+	watched bool
+	bucket  atomic.Uint64 // a gcra.Bucket, or moved
+	loose   atomic.Int64  // the instant of the last TakeLoose
 }
 
 // moved is the bucket of a state that another one has replaced.
@@ -77,6 +79,33 @@ func (s *single) TakeAt(_ uint64, at time.Time, n int) weir.Decision {
 	}
 }
 
+func (s *single) TakeLoose(_ uint64, at time.Time, n int) (d weir.Decision, loose bool) {
+	for now := at.Sub(s.epoch); ; {
+		st, b := s.load()
+		if st.watched {
+			return d, false
+		}
+		next, d := st.quota.Take(b, now, n)
+		if next == b || n == 0 {
+			return d, true
+		}
+		// It is told before it is made, so that LastLoose misses none.
+		for last := st.loose.Load(); last < int64(now) && !st.loose.CompareAndSwap(last, int64(now)); {
+			last = st.loose.Load()
+		}
+		if st.bucket.CompareAndSwap(uint64(b), uint64(next)) {
+			return d, true
+		}
+	}
+}
+
+func (s *single) LastLoose(_ uint64, watch bool) time.Time {
+	if watch {
+		s.watch()
+	}
+	return s.epoch.Add(time.Duration(s.state.Load().loose.Load()))
+}
+
 func (s *single) SettleAt(_ uint64, at time.Time, was, n int) (charged int) {
 	now := at.Sub(s.epoch)
 	s.change(func(q *gcra.Quota, b gcra.Bucket) gcra.Bucket {
@@ -105,10 +134,26 @@ func (s *single) SetQuota(q gcra.Quota) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, st := s.state.Load(), &singleState{quota: q}
+	st.watched = old.watched
+	s.replace(st, func(b gcra.Bucket) gcra.Bucket { return old.quota.Move(b, time.Since(s.epoch), &q) })
+}
+
+// watch ends loose takes.
+func (s *single) watch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.state.Load(); !old.watched {
+		s.replace(&singleState{quota: old.quota, watched: true}, func(b gcra.Bucket) gcra.Bucket { return b })
+	}
+}
+
+// replace replaces the state, under the lock; move returns the new bucket.
+func (s *single) replace(st *singleState, move func(gcra.Bucket) gcra.Bucket) {
+	old := s.state.Load()
 	// A request that swaps the bucket before this is counted in the new state. A later
 	// one finds that the bucket has moved.
-	b := gcra.Bucket(old.bucket.Swap(moved))
-	st.bucket.Store(uint64(old.quota.Move(b, time.Since(s.epoch), &q)))
+	st.bucket.Store(uint64(move(gcra.Bucket(old.bucket.Swap(moved)))))
+	st.loose.Store(old.loose.Load())
 	s.state.Store(st)
 }
 

@@ -19,7 +19,7 @@ type usages struct {
 	shards []usageShard
 }
 
-// A usageShard has a part of the logs. A bucket changes only while its shard is locked.
+// A usageShard has a part of the logs. A bucket that is watched changes only while its shard is locked.
 type usageShard struct {
 	mu     sync.Mutex    // guards what follows
 	sets   []logSet      // nil until a token is taken
