@@ -169,7 +169,7 @@ func (l *Limiter) ask(ctx context.Context, word uint64, n int) (weir.Permit, err
 
 func (l *Limiter) await(ctx context.Context, word uint64, n int) (weir.Permit, error) {
 	r := l.request(ctx, n)
-	if word&full != 0 && n == 1 && r.Priority <= 0 { // no more than the limit, whatever that is
+	if word&full != 0 && n == 1 && r.Priority <= 0 && r.Route == 0 { // no more than the limit, whatever that is
 		l.credit.queueFull.Add(1)
 		return weir.Permit{}, rejections[weir.QueueFull]
 	}

@@ -70,6 +70,44 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// A route whose work is much shorter than the mean takes the place of another request in a full
+// queue, also where tenants do not matter.
+func TestCheapRouteInAFullQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(1), Queue: 2, FairQueues: 1, Discipline: inflight.FIFO})
+		ask := func(route string) error {
+			p, err := l.Acquire(weir.WithClass(t.Context(), weir.Class{Route: route}), 1)
+			if err == nil {
+				if route == "dear" {
+					time.Sleep(100 * time.Millisecond)
+				}
+				p.Release(weir.Success)
+			}
+			return err
+		}
+		for range 10 {
+			_, _ = ask("dear"), ask("cheap")
+		}
+		refused := make(chan error, 4)
+		for range 4 {
+			go func() { refused <- ask("dear") }()
+			synctest.Wait()
+		}
+		if err := ask("cheap"); err != nil {
+			t.Errorf("a cheap request: %v: want it admitted", err)
+		}
+		n := 0
+		for range cap(refused) {
+			if <-refused != nil {
+				n++
+			}
+		}
+		if n != 2 {
+			t.Errorf("%d of 4 dear requests refused: want the last one, and the one whose place was taken", n)
+		}
+	})
+}
+
 // Hundreds of routes have a number each, also if they come at the same time. Later ones share them.
 func TestRoutesAreApart(t *testing.T) {
 	l := newLimiter(t, inflight.Config{})

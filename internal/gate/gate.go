@@ -151,7 +151,7 @@ func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
 }
 
 // Full reports whether the queue has no room for ordinary work: that of
-// priority zero or less, of no tenant and no partition.
+// priority zero or less, of no tenant, no partition and no route.
 func (g *Gate[W]) Full() bool {
 	return g.cfg.Queue > 0 && g.taken() && g.victim(&Request{}) == nil
 }
