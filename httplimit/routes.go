@@ -94,8 +94,9 @@ func (rs *routing) learn(pattern, class string, r *http.Request, status int, log
 		if log == nil {
 			log = slog.Default()
 		}
-		log.Warn("httplimit: the routes of requests are not known, so they share a limit: use httplimit.Routes around the http.ServeMux, httplimit.Route in another router with a"+
-			" pattern that an http.ServeMux would find the request by, or Config.Class", "pattern", pattern, "path", r.URL.Path)
+		log.Warn("httplimit: the routes of requests are not known, so they share a limit: use httplimit.Routes"+
+			" around the http.ServeMux, httplimit.Route in another router with a pattern that an http.ServeMux would find"+
+			" the request by, or Config.Class", "pattern", pattern, "path", r.URL.Path)
 	})
 	return false
 }

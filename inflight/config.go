@@ -63,8 +63,9 @@ var _ [0]struct{} = [MaxFairQueues - gate.MaxQueues]struct{}{} // they are equal
 // then the higher priority; then, among routes of one priority (weir.Class),
 // those whose work takes less than a quarter of the mean; then, among tenants,
 // the tenant that has had the least; and among the requests of one tenant the
-// Discipline decides. When the queue is full, a request that goes before the last one by
-// these rules takes its place, and the last one is rejected as QueueFull.
+// Discipline decides. When the queue is full, a request that goes before the
+// last one by these rules takes its place, and the last one is rejected as
+// QueueFull.
 type Config struct {
 	// Algorithm sets the limit. The Limiter owns it from then on. If nil,
 	// limit.NewAuto. limit.NewSlowStart makes the limit begin low after an idle

@@ -20,7 +20,7 @@ const (
 	costEnough = 3       // work of a route, of which its cost is known
 	costMemory = 1 << 12 // work after which all earlier work counts for half
 	costMost   = 32      // times the mean
-	costLeast  = 1e-3    // times the mean
+	costLeast  = 1e-3    // times the mean; it keeps work without a measurable duration from costing nothing
 )
 
 // Ended learns that work of a route took d.
