@@ -118,7 +118,8 @@ type Auto struct {
 	since   time.Duration // when the limit last moved
 	settle  time.Duration // how long after that work from before has mostly ended
 	typical time.Duration // how long a success takes, smoothed; 0 = none was seen
-	seen    int           // successes, up to smooth
+	trip    time.Duration // how long a unit is in flight, smoothed: longer than typical, as dear work has more units
+	seen    float64       // costs of successes, up to smooth
 
 	window   elasticity.Window   // what has ended since then
 	ref      elasticity.Window   // what ended under from
@@ -257,8 +258,10 @@ func (a *Auto) clipped(s *Sample) time.Duration {
 		took = max(min(took, clip*a.typical), 1)
 	}
 	if s.Outcome == weir.Success {
-		a.seen = min(a.seen+1, smooth)
-		a.typical += (took - a.typical) / time.Duration(a.seen)
+		a.seen = min(a.seen+s.cost(), smooth)
+		part := min(s.cost()/a.seen, 1)
+		a.typical += time.Duration(float64(took-a.typical) * part)
+		a.trip += time.Duration((float64(took)*s.cost() - float64(a.trip)) * part)
 	}
 	return took
 }

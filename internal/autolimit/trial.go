@@ -90,6 +90,9 @@ func (a *Auto) trims(stride float64) bool {
 
 // judgeRaise asks what became of a raise.
 func (a *Auto) judgeRaise(now time.Duration) Cause {
+	if a.starting && now-a.since < a.trip { // only the fast have ended
+		return Kept
+	}
 	v, ok := a.compare()
 	if !ok {
 		return a.pending(now)

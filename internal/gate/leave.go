@@ -44,6 +44,9 @@ func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 	case weir.Success:
 		if p := g.callers[g.kindOf(&r)]; p != nil && r.Deadline == 0 {
 			p.Stayed(s.Waited + d)
+			if g.nearlyLate(p, s.Waited+d) {
+				s.Outcome = outcome.Late
+			}
 		}
 		g.work.Ended(d)
 		g.work.Took.Add(d)
@@ -91,6 +94,14 @@ func unwanted(p *servicetime.Patience, age time.Duration, lateness weir.Outcome)
 		return weir.Ignored
 	}
 	return lateness
+}
+
+// nearlyLate reports whether work ended at an age at which its caller would soon have left. To the
+// algorithm it is late: with as much in flight, part of such work is late already. It is not where
+// even quick work takes nearly as long as callers stay: a lower limit would not help there.
+func (g *Gate[W]) nearlyLate(p *servicetime.Patience, age time.Duration) bool {
+	most := p.Proven()
+	return most > 0 && age > most-most/10 && g.work.Took.Quick() < most*17/20
 }
 
 // Adjust changes what an admitted request holds from r.N units to m, which may

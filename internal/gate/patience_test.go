@@ -151,6 +151,33 @@ func TestLateWork(t *testing.T) {
 	}
 }
 
+// Work that succeeds just before its caller would have left counts as late, but not where all work
+// takes so long.
+func TestNearlyLateWork(t *testing.T) {
+	for _, tt := range []struct {
+		usual, last int
+		want        weir.Outcome
+	}{{4, 9, weir.Success}, {4, 10, outcome.Late}, {9, 10, outcome.Late}, {10, 10, weir.Success}} {
+		alg := &recorder{}
+		g := gate.New[int](alg, gate.Config{Queue: 9})
+		work := func(seconds int, o weir.Outcome) {
+			g.Enter(gate.Request{N: 1})
+			g.Leave(limit.Sample{End: time.Duration(seconds) * time.Second, Outcome: o}, gate.Request{N: 1})
+		}
+		for range 20 {
+			work(11, outcome.Gone)
+			work(tt.usual, weir.Success)
+		}
+		work(tt.last, weir.Success)
+		if alg.last != tt.want {
+			t.Errorf("callers stay for 11 s, work takes %d s: the algorithm learns that %d s are %v, want %v", tt.usual, tt.last, alg.last, tt.want)
+		}
+		if s := g.Stats(); s.Dropped != 0 || s.Success != 21 {
+			t.Errorf("%+v: want what the caller said", s)
+		}
+	}
+}
+
 // A recorder is a limit of one that keeps the last outcome.
 type recorder struct{ last weir.Outcome }
 

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -186,4 +187,28 @@ func TestAQueueThatClientsLeaveDoesNotKeepUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// In a surge no more wait than keep the limit used: six, if it is sixteen. Those are the newest. Where
+// tenants wait, each keeps its queue.
+func TestASurgeKeepsAShortQueue(t *testing.T) {
+	cfg := gate.Config{Queue: 99, Discipline: gate.AdaptiveLIFO, Target: 9 * time.Second, Interval: 10 * time.Second}
+	surge := func(t *testing.T) *script {
+		s := play(t, 16, cfg)
+		for range 16 {
+			s.arrive("first", 1, "admit")
+		}
+		s.arrive("old", 1, "wait").at(9)
+		for range 10 {
+			s.ask("b", gate.Request{N: 1, Tenant: 1}, "wait")
+		}
+		for range 10 {
+			s.ask("c", gate.Request{N: 1, Tenant: 2}, "wait")
+		}
+		return s.at(10)
+	}
+	want := append([]string{"old overdue"}, slices.Repeat([]string{"b overdue"}, 10)...)
+	surge(t).answers(append(want, slices.Repeat([]string{"c overdue"}, 4)...)...).leave(1, "c")
+	cfg.FairQueues = 64
+	surge(t).answers()
 }

@@ -85,6 +85,27 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
+func TestQuickWork(t *testing.T) {
+	var h Histogram
+	if h.Quick() != 0 {
+		t.Error("want nothing known")
+	}
+	for range 80 {
+		h.Add(100 * ms)
+	}
+	for range 19 {
+		h.Add(ms)
+	}
+	if h.Quick().Round(ms) != 100*ms {
+		t.Errorf("%v: want that less than a fifth does not count", h.Quick())
+	}
+	h.Add(ms)
+	h.Add(ms)
+	if h.Quick().Round(ms) != ms {
+		t.Errorf("%v: want a millisecond", h.Quick())
+	}
+}
+
 // The two longest of a few successes say nothing about the others.
 func TestOutliersOfAFew(t *testing.T) {
 	for _, tt := range []struct {
