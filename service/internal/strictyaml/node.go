@@ -46,13 +46,78 @@ func (f *File) undefined(alias *ast.AliasNode, path string) *Error {
 	return f.Errorf(alias.GetToken(), path, `*%s: there is no &%[1]s before it; if it is a text, quote it`, alias.Value)
 }
 
-// Fields returns the entries of a mapping. Null has none; any other value is an
-// error.
+// Fields returns the entries of a mapping, and in place of a merge key, <<, the entries of
+// the mappings that it names. Null has none; any other value is an error.
+//
+// The mapping itself has precedence over what is merged, and of several merged mappings the
+// first one. With YAML11, the result has all entries, so that later ones have precedence: the
+// mapping's own ones have it only behind the merge key.
 func (f *File) Fields(n ast.Node, path string) []*ast.MappingValueNode {
 	n = f.Plain(n)
 	entries, ok := entriesOf(n)
-	if !ok && !isNull(n) {
+	if alias, unknown := n.(*ast.AliasNode); unknown {
+		f.add(f.undefined(alias, path))
+	} else if !ok && !isNull(n) {
 		f.Report(n.GetToken(), path, ": want fields, as in name: value; got %s", show(n))
+	}
+	if !slices.ContainsFunc(entries, isMerge) {
+		return entries
+	}
+	given := map[string]bool{}
+	for _, e := range entries {
+		if !isMerge(e) {
+			given[f.name(e)] = true
+		}
+	}
+	var all []*ast.MappingValueNode
+	for _, e := range entries {
+		if !isMerge(e) {
+			all = append(all, e)
+			continue
+		}
+		for _, e := range f.merged(e.Value, Join(path, "<<")) {
+			switch name := f.name(e); {
+			case f.YAML11:
+				all = append(all, e)
+			case !given[name]:
+				given[name] = true
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+// name returns the name of a field.
+func (f *File) name(e *ast.MappingValueNode) string { return Scalar(f.Plain(e.Key)) }
+
+func isMerge(e *ast.MappingValueNode) bool {
+	_, ok := e.Key.(*ast.MergeKeyNode)
+	return ok
+}
+
+// merged returns the entries of the value of a merge key, a mapping or a list of mappings.
+func (f *File) merged(n ast.Node, path string) (entries []*ast.MappingValueNode) {
+	sources := []ast.Node{n}
+	if list, ok := f.Plain(n).(*ast.SequenceNode); ok {
+		sources = slices.Clone(list.Values)
+		if f.YAML11 {
+			slices.Reverse(sources)
+		}
+	}
+	for _, source := range sources {
+		if !f.count(source, path) {
+			return nil
+		}
+		if isNull(f.Plain(source)) {
+			f.Report(source.GetToken(), path, ": want fields, as in name: value; got nothing")
+		}
+		for _, e := range f.Fields(source, path) {
+			if !f.count(source, path) {
+				return nil
+			}
+			entries = append(entries, e)
+		}
 	}
 	return entries
 }
@@ -110,8 +175,8 @@ func isNull(n ast.Node) bool {
 	return n == nil || ok
 }
 
-// isNumber reports whether a scalar may be a number. One in quotes is text.
-func isNumber(n ast.Node) bool {
+// isPlain reports whether a scalar may be a number or a boolean. One in quotes is text.
+func isPlain(n ast.Node) bool {
 	if _, block := n.(*ast.LiteralNode); block || !isScalar(n) {
 		return false
 	}
@@ -138,7 +203,7 @@ func show(n ast.Node) string {
 		return "nothing"
 	}
 	text := Short(Scalar(n))
-	if isScalar(n) && !isNumber(n) {
+	if isScalar(n) && !isPlain(n) {
 		return `"` + text + `"`
 	}
 	return text

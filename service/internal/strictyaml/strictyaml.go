@@ -54,9 +54,13 @@ const maxDepth = 100
 type File struct {
 	Name string   // for errors
 	Body ast.Node // nil if there is no document in the file
-	// Null accepts null for every field and leaves the field unchanged, like
-	// encoding/json. If false, null is only accepted for pointers and structs.
+	// Null accepts null for every field, as its zero value. If false, null is only accepted
+	// for pointers and structs.
 	Null bool
+	// YAML11 reads values as programs do that use gopkg.in/yaml.v2: 010 is 8, 0x10 is 16, yes
+	// is true, and a field that follows a merge key is added to the merged one if both are
+	// structs; see also Fields.
+	YAML11 bool
 	// Special has a decoder for each type with a syntax that Decode does not know.
 	// It reports mistakes by Report.
 	Special map[reflect.Type]func(n ast.Node, v reflect.Value, path string)
@@ -89,6 +93,11 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 	tokens := lexer.Tokenize(string(text))
 	if t := tooDeep(tokens); t != nil {
 		return nil, f.Errorf(t, "", "more than %d levels deep", maxDepth)
+	}
+	for _, t := range tokens {
+		if t.Type == token.TagType && strings.HasSuffix(t.Value, "!binary") {
+			return nil, f.Errorf(t, "", "%s: is not supported: write the text itself", t.Value)
+		}
 	}
 	tree, err := parser.Parse(tokens, 0)
 	if err != nil {
