@@ -55,6 +55,9 @@ type Config struct {
 	// BodyTimeout bounds the time for reading a request behind Handler, and the time of a call
 	// of a server of NewServer, except streams. If zero, they are not bounded.
 	BodyTimeout time.Duration `kong:"-"`
+	// MaxConnectionAge is how long a connection of a server of NewServer lives, give or take a
+	// tenth. Then the client is asked to leave, and calls in progress finish. If zero, for ever.
+	MaxConnectionAge time.Duration `kong:"-"`
 	// Bodies bounds the bytes of JSON, and of messages behind Handler of more than 4 KiB, that
 	// are being read or answered, by client. If nil, they are not bounded.
 	Bodies *connlimit.Limit `kong:"-"`
