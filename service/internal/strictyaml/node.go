@@ -7,24 +7,60 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// link finds the node of each alias in a node, in the order of the text. Anchors are the nodes
+// by the names that the text so far has given to them; open has those whose end has not come. It
+// returns the first alias inside of its own node, or nil.
+func (f *File) link(n ast.Node, anchors map[string]ast.Node, open map[ast.Node]bool) (loop *ast.AliasNode) {
+	var inside []ast.Node
+	switch t := n.(type) {
+	case *ast.AnchorNode:
+		anchors[t.Name.String()] = t.Value
+		open[t.Value] = true
+		loop = f.link(t.Value, anchors, open)
+		delete(open, t.Value)
+		return loop
+	case *ast.AliasNode:
+		if to, ok := anchors[t.Value.String()]; ok && open[to] {
+			return t
+		} else if ok {
+			f.aliases[t] = to
+		}
+	case *ast.TagNode:
+		inside = []ast.Node{t.Value}
+	case *ast.MappingKeyNode:
+		inside = []ast.Node{t.Value}
+	case *ast.SequenceNode:
+		inside = t.Values
+	default:
+		entries, _ := entriesOf(n)
+		for _, e := range entries {
+			inside = append(inside, e.Key, e.Value)
+		}
+	}
+	for _, n := range inside {
+		if loop := f.link(n, anchors, open); loop != nil {
+			return loop
+		}
+	}
+	return nil
+}
+
 // Plain resolves the anchors, aliases and tags of a node. The result is an alias
 // only if no anchor of its name precedes it.
 func (f *File) Plain(n ast.Node) ast.Node {
 	for {
 		switch t := n.(type) {
 		case *ast.AnchorNode:
-			// The name is defined after its value: an anchor cannot contain its own alias.
-			n = f.Plain(t.Value)
-			f.anchors[t.Name.String()] = n
+			n = t.Value
 		case *ast.AliasNode:
-			to, ok := f.anchors[t.Value.String()]
+			to, ok := f.aliases[t]
 			if !ok {
 				if f.unknown == nil {
 					f.unknown = t
 				}
 				return n
 			}
-			return to
+			n = to
 		case *ast.TagNode:
 			n = t.Value
 		default:

@@ -67,7 +67,7 @@ type File struct {
 
 	bounds  Bounds
 	at      map[string]*token.Token // by path
-	anchors map[string]ast.Node
+	aliases map[*ast.AliasNode]ast.Node
 	unknown *ast.AliasNode // the first alias without an anchor before it
 	values  int            // since the last Reset
 	errs    []*Error
@@ -78,7 +78,7 @@ type File struct {
 // Parse parses the content of a file. The name is for errors. The error is an
 // *Error if it has a position.
 func Parse(name string, text []byte, b Bounds) (*File, error) {
-	f := &File{Name: name, bounds: b, anchors: map[string]ast.Node{}, fields: map[reflect.Type]map[string][]int{}}
+	f := &File{Name: name, bounds: b, aliases: map[*ast.AliasNode]ast.Node{}, fields: map[reflect.Type]map[string][]int{}}
 	f.Reset()
 	if len(text) > b.Bytes {
 		return nil, f.Errorf(nil, "", "the file is larger than %d bytes", b.Bytes)
@@ -121,6 +121,9 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 		f.Body = docs[0].Body
 	default:
 		return nil, f.Errorf(docs[1].Start, "", "a second document begins here: want one")
+	}
+	if loop := f.link(f.Body, map[string]ast.Node{}, map[ast.Node]bool{}); loop != nil {
+		return nil, f.Errorf(loop.GetToken(), "", "*%s: is inside of &%[1]s", loop.Value)
 	}
 	return f, nil
 }

@@ -71,6 +71,7 @@ func TestDecode(t *testing.T) {
 		"a number as a text is unchanged":                  {"text: 1.10\n", outer{Text: "1.10"}},
 		"an alias of an earlier value":                     {"list: [&a {count: 1}]\nmaybe: *a\n", outer{Maybe: &inner{Count: 1}, List: []inner{{Count: 1}}}},
 		"tags mean nothing":                                {"text: !!str a\n", outer{Text: "a"}},
+		"an alias is what its name meant when it came":     {"map: {a: &x {count: 1}, b: &y {<<: *x}, c: &x {<<: *y, size: 2}, d: *y}", outer{Map: map[string]inner{"a": {Count: 1}, "b": {Count: 1}, "c": {1, 2}, "d": {Count: 1}}}},
 		"a block of text":                                  {"text: |\n  a\n  b\n", outer{Text: "a\nb\n"}},
 		"a text that looks like octal":                     {"text: 010\n", outer{Text: "010"}},
 		"a merge, below the own fields":                    {"map: {a: &a {count: 1, size: 2}, b: {count: 3, <<: *a}}\n", outer{Map: map[string]inner{"a": {1, 2}, "b": {3, 2}}}},
@@ -112,6 +113,8 @@ func TestErrors(t *testing.T) {
 		"a merge of a text":                {"<<: a", "a.yaml:1:5: <<: want fields, as in name: value; got a"},
 		"a merge of nothing":               {"<<:\nsize: 1", "a.yaml:1:4: <<: want fields, as in name: value; got nothing"},
 		"a merge of an unknown alias":      {"<<: *a", "a.yaml:1:5: *a: there is no &a before it; if it is a text, quote it"},
+		"an alias inside of its node":      {"list: [&a {count: *a}]", "a.yaml:1:19: *a: is inside of &a"},
+		"a merge of itself":                {"map: {a: &a {}, b: &a {<<: *a}}", "a.yaml:1:28: *a: is inside of &a"},
 		"too many by merges":               {"map: {a: &a {}, b: &b {<<: [*a, *a, *a]}}", "a.yaml:1:33: map.b.<<: more than 5 values, counting values that aliases repeat"},
 		"an alias of nothing, among other": {"text: *b\nsmall: c", "a.yaml:1:7: *b: there is no &b before it; if it is a text, quote it\na.yaml:2:8: small = c: want a whole number"},
 	} {
