@@ -323,7 +323,7 @@ func TestHits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, grpcapi.Config{NearLimit: 0.5}, fixed, rules)
 		for range 6 {
-			r.mustAsk(1, of("a", "1"), of("trial", "1"), of("none", ""), limited(4, envoytype.RateLimitUnit_MINUTE, of("b", "1")))
+			r.mustAsk(1, of("a", "1"), of("trial", "1"), of("none", ""), limited(4, envoytype.RateLimitUnit_MINUTE, of("b", "1")), of("quota2", "1"))
 		}
 		got := map[string]grpcapi.Hits{}
 		r.api.Hits(func(rule string, h grpcapi.Hits) { got[rule] = h })
@@ -335,9 +335,12 @@ func TestHits(t *testing.T) {
 		if want := (grpcapi.Hits{Total: 6, Over: 6, Shadow: 6}); got["edge.trial"] != want {
 			t.Errorf("%+v: want %+v", got["edge.trial"], want)
 		}
+		if want := (grpcapi.Hits{Total: 6, Within: 2, Near: 1, Over: 4}); got["edge.quota2"] != want {
+			t.Errorf("of a quota: %+v: want %+v", got["edge.quota2"], want)
+		}
 		var answers bytes.Buffer
 		r.api.Answers(func(code string, n uint64) { fmt.Fprintf(&answers, "%s %d ", code, n) })
-		if answers.String() != "OVER_LIMIT 2 OK 4 " {
+		if answers.String() != "OVER_LIMIT 4 OK 2 " {
 			t.Errorf("%s", &answers)
 		}
 	})
