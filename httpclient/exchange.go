@@ -80,8 +80,8 @@ func (x *exchange) hear(resp *http.Response) {
 		Overload: turnedAway(resp.StatusCode),
 		Busy:     resp.StatusCode == http.StatusServiceUnavailable && !shed(resp.Header),
 		Refused:  resp.StatusCode == http.StatusTooManyRequests,
-		Limits:   ratelimitfield.ParseLimits(resp.Header["Ratelimit"]),
-		Policy:   resp.Header["Ratelimit-Policy"],
+		Limits:   ratelimitfield.Limits(resp.Header, func() time.Time { return httpheader.Date(resp.Header, time.Now()) }),
+		Policy:   ratelimitfield.PolicyLines(resp.Header),
 	}
 	if a.Busy || a.Refused {
 		a.After, a.Waits = httpheader.RetryAfter(resp.Header, time.Now())

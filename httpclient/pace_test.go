@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,6 +67,13 @@ func TestWhenRequestsAreSent(t *testing.T) {
 			[]func() *http.Response{says(429, `Age: 3`, `RateLimit: "a";r=0;t=3`, `Retry-After: 5`)}, []time.Duration{0, 0, 0}},
 		{"Retry-After of 429", []func() *http.Response{says(429, `Retry-After: 5`), says(200)}, []time.Duration{0, 5 * s, 5*s + 50*ms}},
 		{"Retry-After of 503", []func() *http.Response{says(503, `Retry-After: 5`), says(200)}, []time.Duration{0, 5 * s}},
+		{"Retry-After with a fraction", []func() *http.Response{says(429, `Retry-After: 1.5`), says(200)}, []time.Duration{0, 1500 * ms}},
+		{"several Retry-After", []func() *http.Response{says(503, `Retry-After: 2`, `Retry-After: 5`), says(200)}, []time.Duration{0, 5 * s}},
+		{"the names of a later draft", []func() *http.Response{says(200, `RateLimit: "a";a=0;w=3`), says(200)}, []time.Duration{0, 3 * s}},
+		{"draft-07", []func() *http.Response{says(200, `RateLimit: limit=9, remaining=1, reset=3`), says(200)}, []time.Duration{0, 0, 3 * s}},
+		{"draft-03", []func() *http.Response{says(200, `RateLimit-Limit: 9`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 3`), says(200)}, []time.Duration{0, 3 * s}},
+		{"draft-04 with its policy, one each w/q", []func() *http.Response{says(200, `RateLimit-Policy: 10;w=1, 100;w=60`, `RateLimit-Limit: 10`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 1`), says(200)}, []time.Duration{0, 100 * ms}},
+		{"a reset since 1970", []func() *http.Response{says(200, `Date: `+date(0), `RateLimit-Remaining: 0`, `RateLimit-Reset: `+strconv.FormatInt(time.Date(2000, 1, 1, 1, 0, 3, 0, time.UTC).Unix(), 10)), says(200)}, []time.Duration{0, 3 * s}},
 		{"Retry-After as a date", []func() *http.Response{says(429, `Retry-After: `+date(-time.Hour+4*s)), says(200)}, []time.Duration{0, 4 * s}},
 		{"Retry-After as a date, beside the server's clock",
 			[]func() *http.Response{says(503, `Date: `+date(0), `Retry-After: `+date(4*s)), says(200)}, []time.Duration{0, 4 * s}},
@@ -124,7 +132,7 @@ func TestWhenRequestsAreSent(t *testing.T) {
 func TestMalformedRateLimitNeverPaces(t *testing.T) {
 	for _, m := range []struct{ rule, line string }{
 		{"nothing", ``},
-		{"the form of draft 7", `limit=100, remaining=0, reset=50`},
+		{"the form of draft-07, with a text", `limit=100, remaining="0", reset=50`},
 		{"a token for a name", `default;r=0;t=30`},
 		{"a fraction remaining", `"default";r=0.5;t=30`},
 		{"an inner list", `("default");r=0;t=30`},

@@ -21,7 +21,7 @@ import (
 //
 //   - It paces: requests wait, first come, first served, until the Retry-After
 //     of a 429 or 503 is over, and until the quota that a RateLimit field reports
-//     as used up has returned (draft-ietf-httpapi-ratelimit-headers-10).
+//     as used up has returned (draft-ietf-httpapi-ratelimit-headers, any version).
 //   - It throttles: it refuses at random what a host that refuses most requests
 //     would refuse anyway (package throttle).
 //   - It limits the requests in flight, if there is a PerHost. A request is in
@@ -62,7 +62,15 @@ import (
 // waiting ones.
 //
 // What a response to one path says applies to the whole host. If paths have
-// separate quotas, use Key. The Transport ignores rate limit fields of responses from
+// separate quotas, use Key.
+//
+// The fields of earlier drafts count as RateLimit does: limit, remaining and reset in RateLimit
+// (draft-07), and RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset (until draft-06). A
+// RateLimit-Reset of 10 years or more is a time since 1970. In RateLimit, a and w mean the same
+// as r and t, which a later draft may call so. Retry-After may have a fraction of a second; of
+// several, the longest counts.
+//
+// The Transport ignores rate limit fields of responses from
 // a cache (Age > 0), fields that are malformed or longer than 4 kB, and
 // X-RateLimit-Reset, which some servers send in seconds and others as a date.
 //

@@ -19,7 +19,7 @@ type Fields uint8
 
 const (
 	// FieldsDraft is RateLimit-Policy and RateLimit, after
-	// draft-ietf-httpapi-ratelimit-headers-10.
+	// draft-ietf-httpapi-ratelimit-headers-11.
 	FieldsDraft Fields = 1 << iota
 	// FieldsDelta is X-RateLimit-Limit, -Remaining and -Reset, for the rule with
 	// the least left. X-RateLimit-Reset is a number of seconds from now.
@@ -28,15 +28,18 @@ const (
 	FieldsUnix
 	// FieldsNone is no header.
 	FieldsNone
+	// FieldsDraftNext is FieldsDraft with the parameters a and w of RateLimit in place of r and
+	// t, as proposed for a later draft.
+	FieldsDraftNext
 )
 
 // validate returns nil if the set makes sense.
 func (f Fields) validate() error {
 	switch {
-	case f&^(FieldsDraft|FieldsDelta|FieldsUnix|FieldsNone) != 0:
-		return fmt.Errorf("Fields = %d: must be made of FieldsDraft, FieldsDelta, FieldsUnix and FieldsNone", f)
-	case f&FieldsNone != 0 && f != FieldsNone, f&FieldsDelta != 0 && f&FieldsUnix != 0:
-		return fmt.Errorf("Fields = %d: FieldsNone stands alone, and FieldsDelta excludes FieldsUnix", f)
+	case f&^(FieldsDraft|FieldsDelta|FieldsUnix|FieldsNone|FieldsDraftNext) != 0:
+		return fmt.Errorf("Fields = %d: must be made of FieldsDraft, FieldsDraftNext, FieldsDelta, FieldsUnix and FieldsNone", f)
+	case f&FieldsNone != 0 && f != FieldsNone, f&FieldsDelta != 0 && f&FieldsUnix != 0, f&FieldsDraft != 0 && f&FieldsDraftNext != 0:
+		return fmt.Errorf("Fields = %d: FieldsNone stands alone, FieldsDelta excludes FieldsUnix, and FieldsDraft FieldsDraftNext", f)
 	}
 	return nil
 }
@@ -44,6 +47,7 @@ func (f Fields) validate() error {
 // fields writes the Fields of responses.
 type fields struct {
 	draft, delta, unix bool
+	params             ratelimitfield.Params // of draft
 
 	names  []string // of the rules, quoted as in structured fields; empty for a rule that clients are not told about
 	shared atomic.Pointer[policies]
@@ -56,7 +60,10 @@ type policies struct {
 }
 
 func (f *fields) init(cfg Config) {
-	f.draft = cfg.Fields == 0 || cfg.Fields&FieldsDraft != 0
+	f.draft, f.params = cfg.Fields == 0 || cfg.Fields&(FieldsDraft|FieldsDraftNext) != 0, ratelimitfield.Draft
+	if cfg.Fields&FieldsDraftNext != 0 {
+		f.params = ratelimitfield.Next
+	}
 	f.delta, f.unix = cfg.Fields&FieldsDelta != 0, cfg.Fields&FieldsUnix != 0
 	for _, r := range cfg.Rules {
 		name := ""
@@ -160,7 +167,7 @@ func (f *fields) appendLeft(b []byte, i int, a *admission.Answer) []byte {
 		return b
 	}
 	left := a.Left()
-	return ratelimitfield.AppendLeft(b, f.names[i], left, untilMore(a, left))
+	return f.params.AppendLeft(b, f.names[i], left, untilMore(a, left))
 }
 
 // untilMore returns the time until a rule has more for the client. It is weir.Never if that is

@@ -116,6 +116,7 @@ var forms = []form{
 	{name: "legacy-delta-over-rate", handler: with(httplimit.Config{Fields: httplimit.FieldsDraft | httplimit.FieldsDelta}, perClient), before: 5},
 	{name: "legacy-unix", handler: with(httplimit.Config{Fields: httplimit.FieldsDraft | httplimit.FieldsUnix}, perClient), before: 2},
 	{name: "legacy-only", handler: with(httplimit.Config{Fields: httplimit.FieldsUnix}, perClient)},
+	{name: "draft-next", handler: with(httplimit.Config{Fields: httplimit.FieldsDraftNext}, daily, perClient), before: 2},
 	{name: "page-over-rate", handler: with(httplimit.Config{}, perClient), before: 5, headers: browser},
 	{name: "page-over-burst", handler: with(httplimit.Config{}, tooCostly), headers: browser},
 	{name: "page-over-limit", handler: with(httplimit.Config{Limiter: closed()}), headers: browser},

@@ -191,20 +191,21 @@ func TestExempt(t *testing.T) {
 func TestConfigsThatMakeNoSense(t *testing.T) {
 	q := allow(t, "q", 1)
 	for want, cfg := range map[string]Config{
-		"httplimit: PerClass: must be nil, since Limiter is not":                                         {Limiter: new(testrig.Limiter), PerClass: Auto},
-		"httplimit: Fields = 16: must be made of FieldsDraft, FieldsDelta, FieldsUnix and FieldsNone":    {Fields: 16},
-		"httplimit: Fields = 9: FieldsNone stands alone, and FieldsDelta excludes FieldsUnix":            {Fields: FieldsDraft | FieldsNone},
-		"httplimit: Fields = 6: FieldsNone stands alone, and FieldsDelta excludes FieldsUnix":            {Fields: FieldsDelta | FieldsUnix},
-		"httplimit: RetryJitter = -1ns: must be >= 0":                                                    {RetryJitter: -1},
-		`httplimit: Exempt[1] = "x": must begin with a slash`:                                            {Exempt: []string{"/", "x"}},
-		`httplimit: Exempt[0] = "": must begin with a slash`:                                             {Exempt: []string{""}},
-		"httplimit: Rules[0]: is empty: PerKey and Overall make rules":                                   {Rules: []Rule{{}}},
-		"httplimit: Rules[0].MaxWait = -1s: must be >= 0":                                                {Rules: []Rule{q.Wait(-time.Second)}},
-		`httplimit: Rules[1].Name = "q": another rule has that name`:                                     {Rules: []Rule{q.Rule, q.Shadow()}},
-		`httplimit: Rules[0].Name = "": must be 1 to 64 printable ASCII characters`:                      {Rules: []Rule{allow(t, "", 1).Rule}},
-		`httplimit: Rules[0].Name = "a\nb": must be 1 to 64 printable ASCII characters`:                  {Rules: []Rule{allow(t, "a\nb", 1).Rule}},
-		`httplimit: Rules[0].Name = "é": must be 1 to 64 printable ASCII characters`:                     {Rules: []Rule{allow(t, "é", 1).Rule}},
-		fmt.Sprintf("httplimit: Rules[0].Name = %q: must be 1 to 64 printable ASCII characters", name65): {Rules: []Rule{allow(t, name65, 1).Rule}},
+		"httplimit: PerClass: must be nil, since Limiter is not":                                                            {Limiter: new(testrig.Limiter), PerClass: Auto},
+		"httplimit: Fields = 32: must be made of FieldsDraft, FieldsDraftNext, FieldsDelta, FieldsUnix and FieldsNone":      {Fields: 32},
+		"httplimit: Fields = 9: FieldsNone stands alone, FieldsDelta excludes FieldsUnix, and FieldsDraft FieldsDraftNext":  {Fields: FieldsDraft | FieldsNone},
+		"httplimit: Fields = 6: FieldsNone stands alone, FieldsDelta excludes FieldsUnix, and FieldsDraft FieldsDraftNext":  {Fields: FieldsDelta | FieldsUnix},
+		"httplimit: Fields = 17: FieldsNone stands alone, FieldsDelta excludes FieldsUnix, and FieldsDraft FieldsDraftNext": {Fields: FieldsDraft | FieldsDraftNext},
+		"httplimit: RetryJitter = -1ns: must be >= 0":                                                                       {RetryJitter: -1},
+		`httplimit: Exempt[1] = "x": must begin with a slash`:                                                               {Exempt: []string{"/", "x"}},
+		`httplimit: Exempt[0] = "": must begin with a slash`:                                                                {Exempt: []string{""}},
+		"httplimit: Rules[0]: is empty: PerKey and Overall make rules":                                                      {Rules: []Rule{{}}},
+		"httplimit: Rules[0].MaxWait = -1s: must be >= 0":                                                                   {Rules: []Rule{q.Wait(-time.Second)}},
+		`httplimit: Rules[1].Name = "q": another rule has that name`:                                                        {Rules: []Rule{q.Rule, q.Shadow()}},
+		`httplimit: Rules[0].Name = "": must be 1 to 64 printable ASCII characters`:                                         {Rules: []Rule{allow(t, "", 1).Rule}},
+		`httplimit: Rules[0].Name = "a\nb": must be 1 to 64 printable ASCII characters`:                                     {Rules: []Rule{allow(t, "a\nb", 1).Rule}},
+		`httplimit: Rules[0].Name = "é": must be 1 to 64 printable ASCII characters`:                                        {Rules: []Rule{allow(t, "é", 1).Rule}},
+		fmt.Sprintf("httplimit: Rules[0].Name = %q: must be 1 to 64 printable ASCII characters", name65):                    {Rules: []Rule{allow(t, name65, 1).Rule}},
 	} {
 		if _, err := New(cfg); err == nil || err.Error() != want {
 			t.Errorf("%v: want %s", err, want)

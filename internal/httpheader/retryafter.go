@@ -1,6 +1,7 @@
 package httpheader
 
 import (
+	"math"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -13,27 +14,43 @@ import (
 
 // RetryAfter returns the wait that a response received now asks for, in either
 // form of RFC 9110, section 10.2.3. It compares a date with the Date of the response,
-// if there is one, because the clocks may differ. A date in the past is no wait. If
-// ok is false, Retry-After is missing or malformed.
+// if there is one, because the clocks may differ. A date in the past is no wait. Seconds may
+// have a fraction, though the RFC has none. If there are several, on lines of their own or
+// separated by commas, the longest wait counts. If ok is false, Retry-After is missing, or none
+// is well formed.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
-	lines := h["Retry-After"]
-	if len(lines) != 1 {
-		return 0, false
-	}
-	value := textproto.TrimString(lines[0])
-	if value != "" && strings.Trim(value, "0123456789") == "" {
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil { // it overflows
-			return pacing.Forever, true
+	for _, line := range h["Retry-After"] {
+		if at, err := http.ParseTime(textproto.TrimString(line)); err == nil {
+			wait, ok = max(wait, min(at.Sub(Date(h, now)), pacing.Forever)), true
+			continue
 		}
-		return ratelimitfield.Seconds(n), true
+		for value := range strings.SplitSeq(line, ",") {
+			if seconds, well := parseSeconds(textproto.TrimString(value)); well {
+				wait, ok = max(wait, seconds), true
+			}
+		}
 	}
-	at, err := http.ParseTime(value)
-	if err != nil {
+	return wait, ok
+}
+
+// parseSeconds returns a number of seconds, rounded up to a nanosecond.
+func parseSeconds(value string) (d time.Duration, ok bool) {
+	whole, fraction, _ := strings.Cut(value, ".")
+	if whole+fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" {
 		return 0, false
 	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
+	n, err := strconv.ParseInt("0"+whole, 10, 64)
+	if err != nil { // it overflows
+		return pacing.Forever, true
 	}
-	return min(max(at.Sub(now), 0), pacing.Forever), true
+	part, _ := strconv.ParseFloat("0."+fraction, 64)
+	return min(ratelimitfield.Seconds(n)+time.Duration(math.Ceil(part*1e9)), pacing.Forever), true
+}
+
+// Date returns the Date of a response, or now if it has none.
+func Date(h http.Header, now time.Time) time.Time {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		return date
+	}
+	return now
 }

@@ -179,7 +179,7 @@ type Answer struct {
 	After    time.Duration // 0 unless Waits is set
 
 	Limits []ratelimitfield.ServiceLimit
-	Policy []string // the lines of RateLimit-Policy
+	Policy []string // the lines of RateLimit-Policy: see ratelimitfield.PolicyLines
 }
 
 // Answer counts the answer to a request; u is evenly distributed in [0, 1).
@@ -267,7 +267,7 @@ func (p *Pacer) learn(now time.Duration, a *Answer, l ratelimitfield.ServiceLimi
 // it is not known, and the unit.
 func (p *Pacer) policy(l ratelimitfield.ServiceLimit) (gap time.Duration, unit string) {
 	for _, r := range p.policies {
-		if r.Name != l.Name {
+		if r.Name != l.Name || l.Quota > 0 && r.Quota != l.Quota {
 			continue
 		}
 		if r.Quota > 0 && r.Unit == ratelimitfield.UnitRequests {

@@ -26,26 +26,49 @@ type (
 // parseList parses the lines of a field as a List of Items (RFC 9651, section
 // 4.2.1). ok is false if the field is malformed or has an Inner List.
 func parseList(lines []string) (items []item, ok bool) {
+	ok = eachMember(lines, func(p *parser) bool {
+		i, ok := p.item()
+		items = append(items, i)
+		return ok
+	})
+	return items, ok
+}
+
+// parseDictionary parses the lines of a field as a Dictionary of Items with a value (RFC 9651,
+// section 4.2.2).
+func parseDictionary(lines []string) (members map[string]item, ok bool) {
+	members = map[string]item{}
+	ok = eachMember(lines, func(p *parser) bool {
+		key, ok := p.key()
+		if !ok || !p.skip('=') {
+			return false
+		}
+		members[key], ok = p.item()
+		return ok
+	})
+	return members, ok
+}
+
+// eachMember parses the members of a List or a Dictionary, until one is malformed.
+func eachMember(lines []string, parse func(*parser) bool) (ok bool) {
 	p := &parser{rest: strings.Trim(strings.Join(lines, ", "), " ")}
 	for p.rest != "" {
-		i, ok := p.item()
-		if !ok {
-			return nil, false
+		if !parse(p) {
+			return false
 		}
-		items = append(items, i)
 		p.rest = strings.TrimLeft(p.rest, " \t")
 		if p.rest == "" {
-			return items, true
+			return true
 		}
 		if !p.skip(',') {
-			return nil, false
+			return false
 		}
 		p.rest = strings.TrimLeft(p.rest, " \t")
 		if p.rest == "" {
-			return nil, false // a trailing comma
+			return false // a trailing comma
 		}
 	}
-	return items, true
+	return true
 }
 
 // A parser holds what is left of a field to parse.
@@ -87,10 +110,10 @@ func (p *parser) item() (i item, ok bool) {
 	i.params = map[string]any{}
 	for p.skip(';') {
 		p.rest = strings.TrimLeft(p.rest, " ")
-		if p.rest == "" || !isLower(p.rest[0]) && p.rest[0] != '*' {
+		key, ok := p.key()
+		if !ok {
 			return item{}, false
 		}
-		key := p.take(func(c byte) bool { return isLower(c) || isDigit(c) || strings.IndexByte("_-.*", c) >= 0 })
 		var value any = true
 		if p.skip('=') {
 			if value, ok = p.bareItem(); !ok {
@@ -100,6 +123,14 @@ func (p *parser) item() (i item, ok bool) {
 		i.params[key] = value
 	}
 	return i, true
+}
+
+// key consumes the key of a parameter or of a member of a Dictionary.
+func (p *parser) key() (key string, ok bool) {
+	if p.rest == "" || !isLower(p.rest[0]) && p.rest[0] != '*' {
+		return "", false
+	}
+	return p.take(func(c byte) bool { return isLower(c) || isDigit(c) || strings.IndexByte("_-.*", c) >= 0 }), true
 }
 
 // bareItem parses by the first character (RFC 9651, section 4.2.3.1).

@@ -1,6 +1,6 @@
 // Package ratelimitfield reads and writes the fields RateLimit-Policy and
 // RateLimit, which tell clients their limits
-// (draft-ietf-httpapi-ratelimit-headers-10).
+// (draft-ietf-httpapi-ratelimit-headers-11).
 package ratelimitfield
 
 import (
@@ -66,13 +66,24 @@ func (p Policy) Append(b []byte, name string) []byte {
 	return b
 }
 
+// Params are the names of the parameters of RateLimit: of the units left, and of the time until
+// there are more.
+type Params struct{ left, more string }
+
+// Draft are the Params of draft-08 to draft-11. Next are the Params that the authors intend for a
+// later draft.
+var (
+	Draft = Params{";r=", ";t="}
+	Next  = Params{";a=", ";w="}
+)
+
 // AppendLeft appends an item of RateLimit: the quoted name of a policy, the units
 // left, and the time until there are more, if it is above 0 and below weir.Never.
-func AppendLeft(b []byte, name string, left int, more time.Duration) []byte {
-	b = append(appendName(b, name), ";r="...)
+func (p Params) AppendLeft(b []byte, name string, left int, more time.Duration) []byte {
+	b = append(appendName(b, name), p.left...)
 	b = appendInt(b, left)
 	if more != weir.Never && more > 0 {
-		b = append(b, ";t="...)
+		b = append(b, p.more...)
 		b = appendInt(b, wholeSeconds(more))
 	}
 	return b

@@ -43,13 +43,16 @@ func TestPolicy(t *testing.T) {
 func TestAppendLeft(t *testing.T) {
 	var b []byte
 	for _, more := range []time.Duration{0, 1, s, s + 1, weir.Never, weir.Never - 1} {
-		b = AppendLeft(b, `"x"`, 3, more)
+		b = Draft.AppendLeft(b, `"x"`, 3, more)
 	}
 	const want = `"x";r=3, "x";r=3;t=1, "x";r=3;t=1, "x";r=3;t=2, "x";r=3, "x";r=3;t=9223372037`
 	if string(b) != want {
 		t.Errorf("%s: want %s", b, want)
 	}
 	parse(t, string(b))
+	if got := string(Next.AppendLeft(nil, `"x"`, 3, s)); got != `"x";a=3;w=1` {
+		t.Errorf("of a later draft: %s", got)
+	}
 }
 
 func TestQuote(t *testing.T) {

@@ -107,15 +107,16 @@ descriptors:
 - {key: path, value: "/files/*", share_threshold: true, shadow_mode: true, rate_limit: {unit: week, requests_per_unit: 7}}
 - {key: user, rate_limit: {unit: hour, requests_per_unit: 100, replaces: [{name: login}]}}
 - {key: free, rate_limit: {unlimited: true}}
+- {key: plan, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 9}}
 `)
-	code, stdout, stderr := weir(t, "check", "--rls-algorithm=fixed_window", rules, "edge|path=/login", "edge|path=/files/a", "edge|user=7", "edge|free=", "edge|other=")
+	code, stdout, stderr := weir(t, "check", "--rls-algorithm=fixed_window", rules, "edge|path=/login", "edge|path=/files/a", "edge|user=7", "edge|free=", "edge|other=", "edge|plan=x")
 	_, told, _ := strings.Cut(stdout, "\n")
 	const want = `
 edge|path=/login
   edge.path_/login (descriptor "edge|path=/login"): 5/m, 5 at once (fixed_window), 100 may wait, for at most 1h; shared by all keys; replaced by edge.user in a request with both
 
 edge|path=/files/a
-  edge.path_/files/* (descriptor "edge|path=/files/*"): 7/7d, 7 at once (fixed_window), 100 may wait, for at most 1h; shared by all keys; mode shadow
+  edge.path_/files/* (descriptor "edge|path=/files/*"): 7/7d, 7 at once (fixed_window), 100 may wait, for at most 1h; shared by all values of /files/*; mode shadow
 
 edge|user=7
   edge.user (descriptor "edge|user"): 100/h, 100 at once (fixed_window), 100 may wait, for at most 1h
@@ -125,6 +126,9 @@ edge|free=
 
 edge|other=
   no rule matches: allow
+
+edge|plan=x
+  edge.plan (descriptor "edge|plan"): 9/d, 9 at once (fixed_window), 100 may wait, for at most 1h; quota_mode: denies a request only together with all its quotas
 `
 	if code != 0 || stderr != "" || told != want {
 		t.Errorf("%d, %s, %s: want %s", code, stdout, stderr, want)

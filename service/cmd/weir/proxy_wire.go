@@ -41,10 +41,11 @@ type proxyWire struct {
 	TrustHeader   string   `default:"X-Forwarded-For" placeholder:"NAME" group:"front" help:"Header in which the proxies of --trust report their clients: X-Forwarded-For, Forwarded, or one with a single address, such as X-Real-IP. They must append to it or replace it (${default})."`
 	ProxyProtocol bool     `group:"front" help:"The proxies of --trust send the header of the PROXY protocol, version 1 or 2, before each connection. Connections of others have none."`
 
-	HeaderTimeout time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How long a client may take to send the header of the PROXY protocol, for the handshake of TLS, and for the header of a request (${default})."`
-	IdleTimeout   time.Duration `least:"1ms" default:"2m" placeholder:"TIME" group:"bounds" help:"How long a connection of a client may stay without a request (${default})."`
-	MaxHeader     settings.Size `least:"1024" default:"64KiB" placeholder:"SIZE" group:"bounds" help:"Maximum size of a request's header (${default})."`
-	MaxBody       settings.Size `least:"0" default:"0" placeholder:"SIZE" group:"bounds" help:"Maximum size of a request's body; a larger one gets 413; 0: no bound (${default})."`
+	HeaderTimeout    time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How long a client may take to send the header of the PROXY protocol, for the handshake of TLS, and for the header of a request (${default})."`
+	IdleTimeout      time.Duration `least:"1ms" default:"2m" placeholder:"TIME" group:"bounds" help:"How long a connection of a client may stay without a request (${default})."`
+	MaxConnectionAge time.Duration `least:"0s" default:"0s" placeholder:"TIME" group:"bounds" help:"How long a connection of a client lives, give or take a tenth: then the client is asked to open another one, by Connection: close or GOAWAY, and requests in progress finish; 0s: for ever (${default})."`
+	MaxHeader        settings.Size `least:"1024" default:"64KiB" placeholder:"SIZE" group:"bounds" help:"Maximum size of a request's header (${default})."`
+	MaxBody          settings.Size `least:"0" default:"0" placeholder:"SIZE" group:"bounds" help:"Maximum size of a request's body; a larger one gets 413; 0: no bound (${default})."`
 }
 
 // A wire has the files and the trusted networks of a proxyWire.
@@ -133,6 +134,7 @@ func (w *wire) limit(ln net.Listener, max int, srv *http.Server) *connlimit.List
 		ln = proxyheader.New(ln, proxyheader.Config{Trusted: w.trusted.Contain, Timeout: w.HeaderTimeout, Failed: failed("connection")})
 	}
 	conns := connlimit.New(ln, max)
+	conns.MaxAge = w.MaxConnectionAge
 	conns.HelloTime, conns.Failed = w.HeaderTimeout, failed("TLS handshake error")
 	if w.clients != nil {
 		conns.TLS = w.clients.Server("h2", "http/1.1")
@@ -148,9 +150,10 @@ func (w *wire) limit(ln net.Listener, max int, srv *http.Server) *connlimit.List
 type authoritiesKey struct{}
 
 // serve sets up a server of the connections. Leave is asked whether the client of a request
-// is to leave; so is one that came when clients of other authorities were accepted.
+// is to leave; so is one whose connection is too old, or came when clients of other authorities
+// were accepted.
 func (w *wire) server(next http.Handler, leave func() bool, timeout time.Duration) *http.Server {
-	srv := httpserve.New(httpserve.Leave(next, func(r *http.Request) bool { return leave() || w.outdated(r) }), w.log)
+	srv := httpserve.New(httpserve.Leave(next, func(r *http.Request) bool { return leave() || connlimit.Outlived(r.Context()) || w.outdated(r) }), w.log)
 	srv.ReadHeaderTimeout, srv.IdleTimeout, srv.MaxHeaderBytes = w.HeaderTimeout, w.IdleTimeout, int(w.MaxHeader)
 	srv.DisableGeneralOptionsHandler = true // that one reads a body without a deadline
 	httpserve.SpeakHTTP2(srv, timeout)

@@ -24,10 +24,10 @@ type serveCmd struct {
 	GRPC   string `name:"grpc-listen" placeholder:"ADDR" help:"Address for gRPC alone: Envoy's rate-limit service. --listen serves it too, over HTTP/2, with more processor time."`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for operators: the status page, /-/ready, /-/reload, /metrics and more. Keep it private (${default})."`
 
-	Rules             string        `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files, of weir or of envoyproxy/ratelimit. Changes are loaded automatically."`
-	Memory            settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Memory for the counts of keys (${default})."`
-	GetDecides        bool          `group:"answers" help:"With --rules: let GET /rate/{key} take tokens, as POST does. Without --rules, GET always does, as in GoCC."`
-	NoRatelimitFields bool          `group:"answers" help:"Omit the header fields RateLimit and RateLimit-Policy from answers."`
+	Rules      string        `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files, of weir or of envoyproxy/ratelimit. Changes are loaded automatically."`
+	Memory     settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Memory for the counts of keys (${default})."`
+	GetDecides bool          `group:"answers" help:"With --rules: let GET /rate/{key} take tokens, as POST does. Without --rules, GET always does, as in GoCC."`
+	Fields     string        `group:"answers" enum:"draft,draft_next,none" default:"draft" help:"The header fields RateLimit and RateLimit-Policy of answers: draft, as in draft 11 of the working group; draft_next, with the parameters a and w of RateLimit in place of r and t, as proposed for a later draft; or none (${default})."`
 
 	daemon.Config           `embed:""`
 	config.RateLimitOptions `embed:"" group:"envoy"`
@@ -98,7 +98,7 @@ func (c *serveCmd) config(log *slog.Logger) daemon.Config {
 		MaxLimit: limit, MaxQueue: queue,
 	}
 	cfg.API = httpapi.Config{
-		NoFields: c.NoRatelimitFields, GetDecides: c.GetDecides || c.Rules == "", MaxKey: c.MaxKey, MaxBody: int(c.MaxBody),
+		Fields: httpapi.Fields(c.Fields), GetDecides: c.GetDecides || c.Rules == "", MaxKey: c.MaxKey, MaxBody: int(c.MaxBody),
 		BodyTimeout: c.ClientTimeout, AnswerTimeout: c.ClientTimeout, MaxLimit: limit, MaxQueue: queue,
 	}
 	if cfg.Ports = 1; c.GRPC != "" {

@@ -113,7 +113,7 @@ func TestAServerIsBack(t *testing.T) {
 		cfg   httpapi.Config
 	}{
 		{"with a limit", rules(every(1, time.Hour)), httpapi.Config{}},
-		{"with a limit that it does not tell", rules(every(1, time.Hour)), httpapi.Config{NoFields: true}},
+		{"with a limit that it does not tell", rules(every(1, time.Hour)), httpapi.Config{Fields: httpapi.FieldsNone}},
 		{"without a rule for the key", rules(), httpapi.Config{}},
 		{"with leases alone", rules(atOnce(1, time.Minute)), httpapi.Config{}},
 		{"with no tokens for keys without a rule", unmatched, httpapi.Config{}},

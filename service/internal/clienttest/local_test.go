@@ -60,9 +60,9 @@ func TestWhatIsForbiddenStaysForbidden(t *testing.T) {
 		{"windows of nothing", rules(blocked), httpapi.Config{}, 0},
 		{"nothing comes back, and two of four were taken", rules(gone), httpapi.Config{}, 2},
 		{"no rule matches, and it must", unmatched, httpapi.Config{}, 0},
-		{"no rule matches, and the server does not tell limits", unmatched, httpapi.Config{NoFields: true}, 0},
+		{"no rule matches, and the server does not tell limits", unmatched, httpapi.Config{Fields: httpapi.FieldsNone}, 0},
 		{"no rule matches", rules(), httpapi.Config{}, 50},
-		{"the server does not tell limits", rules(every(1, time.Hour)), httpapi.Config{NoFields: true}, 50},
+		{"the server does not tell limits", rules(every(1, time.Hour)), httpapi.Config{Fields: httpapi.FieldsNone}, 50},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -108,7 +108,7 @@ type Rule struct {
 	// taken. If nil, the burst; zero is no debt.
 	MaxDebt *int `yaml:"max_debt"`
 	// OwnQuota lets requests bring a quota of their own, which counts for them instead of
-	// the rate.
+	// the rate. If false, a rule with a rate forbids it, unless it is in Shadow mode.
 	OwnQuota bool `yaml:"own_quota"`
 	// Memory is for the counts of this rule alone, in bytes. If zero, the rule has an
 	// equal share of what the others leave.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -36,9 +37,12 @@ type Descriptor struct {
 	Name string
 	// Replaces has the names of rules that do not count for a request which has this one.
 	Replaces []string
-	// Quota says that the rule reports requests beyond its limit, but allows them. Shadow
-	// says that it counts them only. The mode of the rule is shadow for both.
+	// Quota says that a request beyond the limit is denied only if it is beyond the limits of
+	// all its descriptors whose rules say so. Shadow says that the rule only counts. The mode
+	// of the rule is shadow for both.
 	Quota, Shadow bool
+	// Metadata is added to the dynamic metadata of requests that the rule allows.
+	Metadata map[string]any
 	// Shares has, for each entry of a key, the value that stands for all values in the key
 	// of the bucket; empty if each value has a bucket. It is nil if no entry has one.
 	Shares []string
@@ -75,7 +79,7 @@ type (
 		DetailedMetric bool             `yaml:"detailed_metric"`
 		ValueToMetric  bool             `yaml:"value_to_metric"`
 		ShareThreshold bool             `yaml:"share_threshold"`
-		Metadata       ignored          `yaml:"metadata"`
+		Metadata       metadata         `yaml:"metadata"`
 	}
 	rateLimit struct {
 		RequestsPerUnit uint32      `yaml:"requests_per_unit"`
@@ -87,7 +91,7 @@ type (
 	rateNamed struct {
 		Name string `yaml:"name"`
 	}
-	ignored struct{}
+	metadata map[string]any
 )
 
 // isRateLimit reports whether a file is in the format of envoyproxy/ratelimit.
@@ -127,10 +131,8 @@ func (l *rateLimits) complain(path, format string, args ...any) {
 
 // read reads a file.
 func (l *rateLimits) read() {
-	l.file.Null = true
-	l.file.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){
-		reflect.TypeFor[ignored](): func(ast.Node, reflect.Value, string) {},
-	}
+	l.file.Null, l.file.YAML11 = true, true
+	l.file.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){reflect.TypeFor[metadata](): l.metadata}
 	var says rateLimitFile
 	l.file.Decode(l.file.Body, reflect.ValueOf(&says).Elem(), "")
 	if says.Domain == "" {
@@ -144,6 +146,17 @@ func (l *rateLimits) read() {
 	}
 	at := ratePlace{name: says.Domain, path: string(descriptor.Append(nil, says.Domain, nil))}
 	l.level(domain, at, "descriptors", says.Descriptors)
+}
+
+// metadata reads the metadata of a descriptor.
+func (l *rateLimits) metadata(n ast.Node, v reflect.Value, path string) {
+	fields := metadata{}
+	maps.Copy(fields, v.Interface().(metadata)) // what was merged
+	for _, e := range l.file.Fields(n, path) {
+		name := strictyaml.Scalar(l.file.Plain(e.Key))
+		fields[name] = l.file.Any(e.Value, strictyaml.Join(path, name))
+	}
+	v.Set(reflect.ValueOf(fields))
 }
 
 // A ratePlace describes a level of descriptors: it has the settings that rules below inherit.
@@ -164,7 +177,7 @@ func (at ratePlace) below(d *rateDescriptor) ratePlace {
 		at.path = strings.TrimSuffix(at.path, "=")
 	}
 	at.name += "." + text
-	share, wildcard := "", strings.HasSuffix(text, "*")
+	share := ""
 	if d.ShareThreshold {
 		share = text
 		if d.Value != "" {
@@ -172,7 +185,7 @@ func (at ratePlace) below(d *rateDescriptor) ratePlace {
 		}
 	}
 	at.shares = append(slices.Clip(at.shares), share)
-	at.wide = at.wide || d.Value == "" || wildcard && !d.ShareThreshold
+	at.wide = at.wide || d.Value == "" || strings.Contains(text, "*") // also of a shared value: it has a bucket for each key
 	return at
 }
 
@@ -196,8 +209,10 @@ func (l *rateLimits) level(to descriptor.Level, at ratePlace, path string, list 
 			l.complain(path, ": a second descriptor for %s", at.path)
 			continue
 		}
-		if d.ShareThreshold && !strings.HasSuffix(d.Key+d.Value, "*") {
-			l.complain(path+".share_threshold", ": is only for a value that ends with *")
+		if text := d.Key + d.Value; d.ShareThreshold && !strings.Contains(text, "*") {
+			l.complain(path+".share_threshold", ": is only for a value with *")
+		} else if d.ShareThreshold && d.Value == "" && !strings.HasSuffix(text, "*") {
+			l.complain(path+".share_threshold", ": is for a key with * only if the * is at its end, or with a value")
 		}
 		if d.RateLimit != nil {
 			l.rules.Rules = append(l.rules.Rules, l.rule(at, path+".rate_limit", d))
@@ -209,7 +224,7 @@ func (l *rateLimits) level(to descriptor.Level, at ratePlace, path string, list 
 // rule returns the rule of a descriptor with a rate_limit.
 func (l *rateLimits) rule(at ratePlace, path string, d *rateDescriptor) Rule {
 	limit := d.RateLimit
-	of := &Descriptor{Path: at.path, Name: limit.Name, Unlimited: limit.Unlimited, Quota: d.QuotaMode, Shadow: d.ShadowMode}
+	of := &Descriptor{Path: at.path, Name: limit.Name, Unlimited: limit.Unlimited, Quota: d.QuotaMode, Shadow: d.ShadowMode, Metadata: d.Metadata}
 	if slices.ContainsFunc(at.shares, func(share string) bool { return share != "" }) {
 		of.Shares = at.shares
 	}

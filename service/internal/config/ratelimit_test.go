@@ -54,7 +54,7 @@ func TestRateLimit(t *testing.T) {
 	}{
 		{"edge|method=POST", "edge.method_POST", config.Rate{Count: 5, Period: time.Second}, config.PerRule, "", nil, false},
 		{"edge|method=POST|path", "edge.method_POST.path", config.Rate{Count: 0, Period: 7 * 24 * time.Hour}, "", config.Shadow, nil, false},
-		{"edge|method=POST|path=/files/*", "edge.method_POST.path_/files/*", config.Rate{Count: 1<<32 - 1, Period: 30 * 24 * time.Hour}, config.PerRule, "", []string{"", "/files/*"}, false},
+		{"edge|method=POST|path=/files/*", "edge.method_POST.path_/files/*", config.Rate{Count: 1<<32 - 1, Period: 30 * 24 * time.Hour}, "", "", []string{"", "/files/*"}, false},
 		{"edge|user", "edge.user", config.Rate{Count: 7, Period: 365 * 24 * time.Hour}, "", config.Shadow, nil, false},
 		{"edge|status=404", "edge.status_404", config.Rate{}, config.PerRule, "", nil, true},
 	}

@@ -36,7 +36,7 @@ var Reference = append([]filedoc.Field{
 	filedoc.Field{Path: "rules[].max_debt", Kind: filedoc.Number, Unit: "tokens", Most: maxCount, Default: "the burst", Example: "0",
 		Text: "How far settlements may overdraw a bucket: work that cost more than was taken. 0 is not at all."},
 	filedoc.Field{Path: "rules[].own_quota", Kind: filedoc.Flag, Default: "`false`", Example: "true",
-		Text: "Requests may bring a quota of their own, as `CL.THROTTLE` does. A bucket for the key and that quota decides then, instead of the rate."},
+		Text: "Requests may bring a quota of their own, as `CL.THROTTLE` does. A bucket for the key and that quota decides then, instead of the rate. With `false`, such requests are an error if the rule has a rate, unless it is in `mode: shadow`."},
 	filedoc.Field{Path: "rules[].memory", Kind: filedoc.Size, Default: "an equal share of `--memory`", Example: "16MiB",
 		Text: "The part of `--memory` for the counts of this rule alone, at least `64KiB`. Its candidate has as much again. A rule with a single bucket has none."},
 	filedoc.Field{Path: "rules[].concurrency", Kind: filedoc.Object, Example: "{limit: 10, ttl: 30s}",

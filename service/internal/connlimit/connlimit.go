@@ -24,6 +24,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -53,6 +54,10 @@ type Listener struct {
 	// Shared, if not nil, reports whether a proxy has an address. Connections of a proxy carry
 	// requests of many clients, so it may have all connections. It must be set before Accept is called.
 	Shared func(netip.Addr) bool
+	// MaxAge, if > 0, is how long a connection lives until Outlived reports true, give or take a
+	// tenth at random: connections that came together do not leave together. It must be set
+	// before Accept is called.
+	MaxAge time.Duration
 
 	max      int64
 	farewell chan struct{} // holds a place for each connection that is being refused
@@ -130,6 +135,9 @@ func (l *Listener) admit(accepted net.Conn) (c, replaced *conn, err error) {
 	if l.TLS != nil {
 		c.tls = tls.Server(accepted, l.TLS)
 		c.Conn = c.tls
+	}
+	if l.MaxAge > 0 {
+		c.expires = time.Now().Add(l.MaxAge - l.MaxAge/10 + rand.N(l.MaxAge/5+1))
 	}
 	if l.HelloTime > 0 {
 		_ = c.SetReadDeadline(time.Now().Add(l.HelloTime)) // net/http sets the next one
@@ -263,6 +271,14 @@ func (l *Listener) ConnContext(ctx context.Context, nc net.Conn) context.Context
 	return ctx
 }
 
+// Outlived reports whether the connection of a request is older than MaxAge. The context is that
+// of ConnContext or of the request. It is for httpserve.Leave, which lets requests in progress
+// finish.
+func Outlived(ctx context.Context) bool {
+	c, _ := ctx.Value(connKey{}).(*conn)
+	return c != nil && !c.expires.IsZero() && time.Now().After(c.expires)
+}
+
 // connOf returns the connection of a Listener; nil if it is another's.
 func connOf(nc net.Conn) *conn {
 	for {
@@ -330,6 +346,7 @@ type conn struct {
 	listener *Listener
 	client   *Client
 	tls      *tls.Conn // nil without TLS
+	expires  time.Time // zero without MaxAge
 	shaken   bool      // the handshake is over
 	frames   frames
 	owes     debt

@@ -57,12 +57,13 @@ type Config struct {
 	TLS       TLS       `embed:"" group:"tls"`
 	Operators Operators `embed:"" group:"operators"`
 
-	Transport      string        `default:"std" enum:"std,inline" placeholder:"HOW" group:"bounds" help:"Server of HTTP at --listen: std is Go's; inline answers requests that do not wait on the goroutine of their connection, for much less processor time, if this instance has neither a store nor peers nor an upstream, and leaves all else to std (${default})."`
-	MaxConnections int           `least:"1" default:"10000" placeholder:"N" group:"bounds" help:"Connections of callers at once, at each listener. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503. Half as many requests may wait over all connections, a quarter decide without waiting, an eighth settle, renew or give back (${default})."`
-	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
-	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" group:"stop" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
-	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"stop" help:"After that: how long waiting requests may still wait for their turn (${default})."`
-	Drain          string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" group:"stop" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
+	Transport        string        `default:"std" enum:"std,inline" placeholder:"HOW" group:"bounds" help:"Server of HTTP at --listen: std is Go's; inline answers requests that do not wait on the goroutine of their connection, for much less processor time, if this instance has neither a store nor peers nor an upstream, and leaves all else to std (${default})."`
+	MaxConnections   int           `least:"1" default:"10000" placeholder:"N" group:"bounds" help:"Connections of callers at once, at each listener. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503. Half as many requests may wait over all connections, a quarter decide without waiting, an eighth settle, renew or give back (${default})."`
+	ClientTimeout    time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
+	MaxConnectionAge time.Duration `least:"0s" default:"0s" placeholder:"TIME" group:"bounds" help:"How long a connection of HTTP or gRPC lives, give or take a tenth: then callers are asked to open another one, by Connection: close or GOAWAY, and requests in progress finish; 0s: for ever (${default})."`
+	DrainDelay       time.Duration `least:"0s" default:"5s" placeholder:"TIME" group:"stop" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
+	Grace            time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"stop" help:"After that: how long waiting requests may still wait for their turn (${default})."`
+	Drain            string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" group:"stop" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
 
 	LogAnswers [6]bool                `kong:"-"` // whether to log answers, by the first digit of the status
 	Log        *slog.Logger           `kong:"-"`
@@ -125,6 +126,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.reloads.log = logqueue.NewLatest(d.log)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
+	cfg.RateLimit.MaxConnectionAge = cfg.MaxConnectionAge
 	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
 		cfg.API.Authorize, cfg.API.Client, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Client, d.guard.Identify
 	}
@@ -208,7 +210,7 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 // limited returns a listener of callers with bounds and, if there is a certificate, TLS.
 func (d *Daemon) limited(ln net.Listener, inForce *atomic.Pointer[tls.Config]) *connlimit.Listener {
 	l := connlimit.New(ln, d.most)
-	l.HelloTime = d.cfg.ClientTimeout
+	l.HelloTime, l.MaxAge = d.cfg.ClientTimeout, d.cfg.MaxConnectionAge
 	if d.cfg.TLS.Cert != "" {
 		l.TLS = handshakes(inForce)
 	}

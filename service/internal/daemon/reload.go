@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
@@ -166,9 +167,11 @@ func (d *Daemon) connContext(ctx context.Context, nc net.Conn) context.Context {
 }
 
 // asksToLeave reports whether the connection of a request is to end after its answer: the
-// server drains, or the connection came when clients of other authorities were accepted.
+// server drains, the connection is too old, or it came when clients of other authorities were
+// accepted.
 func (d *Daemon) asksToLeave(r *http.Request) bool {
-	return d.draining.Load() || d.cfg.TLS.ClientCA != "" && r.Context().Value(trustKey{}) != d.trusts.Load()
+	return d.draining.Load() || d.cfg.MaxConnectionAge > 0 && connlimit.Outlived(r.Context()) ||
+		d.cfg.TLS.ClientCA != "" && r.Context().Value(trustKey{}) != d.trusts.Load()
 }
 
 // note records the outcome of a reload.

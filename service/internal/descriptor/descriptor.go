@@ -90,6 +90,28 @@ func escapeEnds(b []byte, begin int) []byte {
 	return b
 }
 
+// Replace returns a key of Append with other values: values[i], unless it is empty, in place of the
+// value of the entry i.
+func Replace(key string, values []string) string {
+	var buf [256]byte
+	head, rest, more := strings.Cut(key, "|")
+	b := append(buf[:0], head...)
+	for i := 0; more; i++ {
+		var entry string
+		entry, rest, more = strings.Cut(rest, "|")
+		if i < len(values) && values[i] != "" {
+			name, _, _ := strings.Cut(entry, "=")
+			b = append(append(append(b, '|'), name...), '=')
+			if b = appendText(b, values[i], false); !more {
+				b = escapeEnds(b, 0)
+			}
+		} else {
+			b = append(append(b, '|'), entry...)
+		}
+	}
+	return string(b)
+}
+
 // Parse returns the descriptor of a key. It accepts exactly the texts that Append writes.
 func Parse(key string) (domain string, entries []Entry, ok bool) {
 	head, rest, more := strings.Cut(key, "|")

@@ -100,3 +100,34 @@ func TestTrimmed(t *testing.T) {
 		}
 	}
 }
+
+// Replace is Parse, other values, and Append. It allocates the result alone.
+func TestReplace(t *testing.T) {
+	texts := []string{"", "a", "/files/*", " x ", "a|b", "50%", "k=v", "\x80", "é\n", "a b"}
+	for _, domain := range []string{"edge", " e|d%"} {
+		for _, first := range texts {
+			for _, last := range texts {
+				for _, values := range [][]string{nil, {"*"}, {"", "* "}, {" *", "b*|%"}, {"x", "y", "z"}} {
+					list := entries{{"path", first}, {"k=", last}}
+					key := string(descriptor.Append(nil, domain, list))
+					for i := range min(len(values), len(list)) {
+						if values[i] != "" {
+							list[i].Value = values[i]
+						}
+					}
+					want := string(descriptor.Append(nil, domain, list))
+					if got := descriptor.Replace(key, values); got != want {
+						t.Errorf("%q with %q: %q: want %q", key, values, got, want)
+					}
+				}
+			}
+		}
+	}
+	if got := descriptor.Replace("edge", []string{"a"}); got != "edge" {
+		t.Errorf("without entries: %q", got)
+	}
+	shares := []string{"", "/files/*"}
+	if n := testing.AllocsPerRun(100, func() { descriptor.Replace("edge|method=POST|path=/files/a", shares) }); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -4,9 +4,9 @@ import "strings"
 
 // A Tree holds limits by the entries of descriptors, in levels. It finds a limit as
 // envoyproxy/ratelimit does: level by level, the entry that equals key and value, or else
-// the first wildcard in the order of Add that the entry begins with, or else the key
-// alone. There is no way back: if the level that was found has no next level for the next
-// entry, there is no limit. An entry is compared as key_value, in one text.
+// the first pattern in the order of Add that the entry matches, or else the key alone. There
+// is no way back: if the level that was found has no next level for the next entry, there is
+// no limit. An entry is compared as key_value, in one text.
 //
 // The zero Tree is empty. It must not change while Find is called.
 type Tree struct {
@@ -17,9 +17,28 @@ type Tree struct {
 const None = -1
 
 type node struct {
-	limit     int
-	next      map[string]*node
-	wildcards []string // of next, without *
+	limit    int
+	next     map[string]*node
+	patterns []pattern // of next
+}
+
+// A pattern leads to the level of all texts that match it.
+type pattern struct {
+	first  string
+	middle []string
+	last   string
+	next   *node
+}
+
+// matches reports whether a text has all parts of the pattern, one behind the other.
+func (p *pattern) matches(text string) bool {
+	text, ok := strings.CutPrefix(text, p.first)
+	for _, part := range p.middle {
+		if ok {
+			_, text, ok = strings.Cut(text, part)
+		}
+	}
+	return ok && strings.HasSuffix(text, p.last)
 }
 
 func newNode() *node { return &node{limit: None, next: map[string]*node{}} }
@@ -41,9 +60,9 @@ func (t *Tree) Domain(name string) (l Level, fresh bool) {
 }
 
 // Add adds a level for the entries with a key and, if it is not empty, a value; limit is an
-// index, or None. If the text of both ends with *, the level is for all entries that begin
-// with what is before it. The level is for one text: fresh is false if there is one already,
-// which does not change then.
+// index, or None. If the text of both has a *, it is a pattern, where each * stands for any
+// text or none. The level is for one text: fresh is false if there is one already, which does
+// not change then.
 func (l Level) Add(key, value string, limit int) (below Level, fresh bool) {
 	text := entryText(key, value)
 	if n := l.node.next[text]; n != nil {
@@ -52,8 +71,9 @@ func (l Level) Add(key, value string, limit int) (below Level, fresh bool) {
 	n := newNode()
 	n.limit = limit
 	l.node.next[text] = n
-	if prefix, ok := strings.CutSuffix(text, "*"); ok {
-		l.node.wildcards = append(l.node.wildcards, prefix)
+	if parts := strings.Split(text, "*"); len(parts) > 1 {
+		last := len(parts) - 1
+		l.node.patterns = append(l.node.patterns, pattern{first: parts[0], middle: parts[1:last], last: parts[last], next: n})
 	}
 	return Level{n}, true
 }
@@ -98,9 +118,9 @@ func (n *node) find(e Entry) *node {
 	if next := n.next[text]; next != nil {
 		return next
 	}
-	for _, prefix := range n.wildcards {
-		if strings.HasPrefix(text, prefix) {
-			return n.next[prefix+"*"]
+	for i := range n.patterns {
+		if p := &n.patterns[i]; p.matches(text) {
+			return p.next
 		}
 	}
 	return n.next[e.Key]

@@ -34,7 +34,10 @@ import (
 
 var differential = flag.Int("differential", 10_000, "random requests that are sent to weir and to envoyproxy/ratelimit")
 
-// reference is the version that make installs.
+var checkout = flag.String("reference", "", "a directory with a checkout of envoyproxy/ratelimit of July 2026 or later, which is built and compared with instead of the version that make installs")
+
+// reference is the version that make installs. It lacks patterns with * before the end, and
+// quotas that deny together: without a checkout, no file has them.
 const reference = "github.com/envoyproxy/ratelimit@v1.4.1-0.20260122083618-3fb702589d36"
 
 // With fixed windows, weir answers as envoyproxy/ratelimit does, by its own example files and
@@ -98,9 +101,11 @@ type domain struct {
 
 // exampleDomains copies the example files of the reference to a directory.
 func exampleDomains(t *testing.T, dir string) (domains []domain) {
-	var module struct{ Dir string }
-	if err := json.Unmarshal([]byte(run(t, "go", "mod", "download", "-json", reference)), &module); err != nil {
-		t.Fatal(err)
+	module := struct{ Dir string }{*checkout}
+	if *checkout == "" {
+		if err := json.Unmarshal([]byte(run(t, "go", "mod", "download", "-json", reference)), &module); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, pattern := range []string{"examples/ratelimit/config/*.yaml", "test/integration/runtime/current/ratelimit/config/*.yaml"} {
 		files, err := filepath.Glob(filepath.Join(module.Dir, pattern))
@@ -160,9 +165,13 @@ func writeDomain(t *testing.T, dir string, r *rand.Rand, name string) domain {
 
 // writeLevel writes descriptors with limits; names counts the limits.
 func writeLevel(b *strings.Builder, r *rand.Rand, indent string, depth int, names *int) {
+	values, flags := []string{"", "", "x", "y", "xy", "x*", "*", "y*"}, []string{"shadow_mode", "detailed_metric", "value_to_metric"}
+	if *checkout != "" {
+		values, flags = append(values, "*y", "x*y", "*x*", "x*z*"), append(flags, "quota_mode")
+	}
 	seen := map[string]bool{}
 	for range 2 + r.IntN(4) {
-		key, value := pick(r, "a", "b", "c"), pick(r, "", "", "x", "y", "xy", "x*", "*", "y*")
+		key, value := pick(r, "a", "b", "c"), pick(r, values...)
 		if seen[key+value] {
 			continue
 		}
@@ -171,12 +180,12 @@ func writeLevel(b *strings.Builder, r *rand.Rand, indent string, depth int, name
 		if value != "" {
 			fmt.Fprintf(b, "%s  value: %q\n", indent, value)
 		}
-		for _, flag := range []string{"shadow_mode", "quota_mode", "detailed_metric", "value_to_metric"} {
-			if r.IntN(8) == 0 {
+		for _, flag := range flags {
+			if r.IntN(6) == 0 {
 				fmt.Fprintf(b, "%s  %s: true\n", indent, flag)
 			}
 		}
-		if strings.HasSuffix(value, "*") && r.IntN(2) == 0 {
+		if strings.Contains(value, "*") && r.IntN(2) == 0 {
 			fmt.Fprintf(b, "%s  share_threshold: true\n", indent)
 		}
 		switch r.IntN(8) {
@@ -304,6 +313,11 @@ func (c *counters) apart(request *rls.RateLimitRequest, now time.Time) bool {
 
 // startReference runs envoyproxy/ratelimit with a Redis.
 func startReference(t *testing.T, root string) rls.RateLimitServiceClient {
+	program := "service_cmd"
+	if *checkout != "" {
+		program = filepath.Join(t.TempDir(), program)
+		run(t, "go", "build", "-C", *checkout, "-o", program, "./src/service_cmd")
+	}
 	redis := freePort(t)
 	start(t, nil, "redis-server", "--port", redis, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
 	waitFor(t, redis)
@@ -312,7 +326,7 @@ func startReference(t *testing.T, root string) rls.RateLimitServiceClient {
 		"RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false", "USE_STATSD=false", "LOG_LEVEL=error",
 		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=127.0.0.1:" + redis, "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + port,
 		"HOST=127.0.0.1", "PORT=" + freePort(t), "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + freePort(t), "LIMIT_RESPONSE_HEADERS_ENABLED=true",
-	}, "service_cmd")
+	}, program)
 	waitFor(t, port)
 	return dial(t, port)
 }

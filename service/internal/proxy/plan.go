@@ -168,7 +168,7 @@ func (pl *plan) class(name string) *class {
 var fieldsOf = map[proxyrule.Fields]httplimit.Fields{
 	"": httplimit.FieldsDraft, proxyrule.FieldsDraft: httplimit.FieldsDraft, proxyrule.FieldsDelta: httplimit.FieldsDelta,
 	proxyrule.FieldsUnix: httplimit.FieldsUnix, proxyrule.FieldsBoth: httplimit.FieldsDraft | httplimit.FieldsDelta,
-	proxyrule.FieldsNone: httplimit.FieldsNone,
+	proxyrule.FieldsNone: httplimit.FieldsNone, proxyrule.FieldsNext: httplimit.FieldsDraftNext,
 }
 
 // makeRates makes the handler that asks the rules.

@@ -14,6 +14,16 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
+// The file selects the names of the parameters of RateLimit.
+func TestFieldsOfALaterDraft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := withRules(t, "fields: draft_next\nrules: [{name: clients, by: address, rate: 5/h}]\n", proxy.Config{Transport: answers(200, s)})
+		if got := p.expect("/", 200, "").Header().Get("RateLimit"); !strings.HasPrefix(got, `"clients";a=4;w=`) {
+			t.Errorf("RateLimit: %s", got)
+		}
+	})
+}
+
 // A request takes a token of each rule that applies, or of none: a rule or a limit that
 // refuses it gives the others theirs back.
 func TestRulesAreAllOrNothing(t *testing.T) {

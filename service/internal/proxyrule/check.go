@@ -69,8 +69,8 @@ func (c *checker) rules() {
 	if p := c.MaxPressure; p != nil {
 		c.check(*p >= 0 && *p < 1, "max_pressure", *p, "must be >= 0 and < 1: a share of the time; 0: no bound")
 	}
-	known := []Fields{"", FieldsDraft, FieldsDelta, FieldsUnix, FieldsBoth, FieldsNone}
-	c.check(slices.Contains(known, c.Rules.Fields), "fields", string(c.Rules.Fields), "must be draft, x, x_unix, draft_x or none")
+	known := []Fields{"", FieldsDraft, FieldsDelta, FieldsUnix, FieldsBoth, FieldsNext, FieldsNone}
+	c.check(slices.Contains(known, c.Rules.Fields), "fields", string(c.Rules.Fields), "must be draft, x, x_unix, draft_x, draft_next or none")
 	c.check(len(c.Rules.Rules) <= MaxRules, "rules", len(c.Rules.Rules), "must be at most %d", MaxRules)
 	c.check(len(c.Classes) <= MaxClasses, "classes", len(c.Classes), "must be at most %d", MaxClasses)
 	names := map[string]string{}

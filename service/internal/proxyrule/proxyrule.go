@@ -91,6 +91,7 @@ const (
 	FieldsUnix  Fields = "x_unix"  // the same, with the time of the reset since 1970
 	FieldsBoth  Fields = "draft_x" // FieldsDraft and FieldsDelta
 	FieldsNone  Fields = "none"
+	FieldsNext  Fields = "draft_next" // FieldsDraft with other names of parameters
 )
 
 // Texts is a list of texts. In a file, a single one needs no list.

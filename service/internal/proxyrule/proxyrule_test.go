@@ -35,7 +35,7 @@ func TestMistakes(t *testing.T) {
 		{"", "a.yaml:1:1: want one document, with rules: or classes:"},
 		{"mode: shadows", `a.yaml:1:7: mode = "shadows": must be enforce or shadow`},
 		{"mods: shadow", `a.yaml:1:1: mods: unknown field; known are classes, deadline, default, fields, max_pressure, mode, priority, rules, tenants, total: did you mean mode?`},
-		{"fields: all", `a.yaml:1:9: fields = "all": must be draft, x, x_unix, draft_x or none`},
+		{"fields: all", `a.yaml:1:9: fields = "all": must be draft, x, x_unix, draft_x, draft_next or none`},
 		{"max_pressure: 1", `a.yaml:1:15: max_pressure = 1: must be >= 0 and < 1: a share of the time; 0: no bound`},
 		{"max_pressure: .nan", `max_pressure = .nan: want a number`},
 		{"classes:\n- {name: a, routes: /, limit: 5, slow_start: -1s}", `classes[0].slow_start = -1s: must be from 0s`},

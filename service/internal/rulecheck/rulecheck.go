@@ -48,7 +48,9 @@ type Rule struct {
 	Name        string       `json:"name"`
 	Pattern     string       `json:"pattern"`
 	Per         config.Per   `json:"per"`
+	Shared      []string     `json:"shared,omitempty"` // patterns whose values share a bucket
 	Mode        config.Mode  `json:"mode"`
+	QuotaMode   bool         `json:"quota_mode,omitempty"` // see config.Descriptor
 	Quota       *Quota       `json:"quota,omitempty"`
 	Queue       int          `json:"queue,omitempty"`
 	MaxWaitMS   int64        `json:"max_wait_ms,omitempty"` // 0: the caller decides
@@ -150,7 +152,14 @@ func describe(r *config.Rule) Rule {
 		Name: r.Name, Pattern: kind + " " + strconv.Quote(pattern), Per: cmp.Or(r.Per, config.PerKey), Mode: cmp.Or(r.Mode, config.Enforce),
 	}
 	report.Fleet = fleet(r)
-	report.Unlimited = r.Descriptor != nil && r.Descriptor.Unlimited
+	if d := r.Descriptor; d != nil {
+		report.Unlimited, report.QuotaMode = d.Unlimited, d.Quota && !d.Shadow
+		for _, share := range d.Shares {
+			if share != "" {
+				report.Shared = append(report.Shared, share)
+			}
+		}
+	}
 	if r.Rated() {
 		report.Quota = describeQuota(&r.Quota)
 		report.Queue = *cmp.Or(r.Queue, new(config.DefaultQueue))
@@ -259,8 +268,13 @@ func (r *Rule) text() string {
 		add("unlimited")
 	} else if r.Per == config.PerRule {
 		add("; shared by all keys")
+	} else if len(r.Shared) > 0 {
+		add("; shared by all values of %s", strings.Join(r.Shared, " and "))
 	}
-	if r.Mode != config.Enforce {
+	switch {
+	case r.QuotaMode:
+		add("; quota_mode: denies a request only together with all its quotas")
+	case r.Mode != config.Enforce:
 		add("; mode %s", r.Mode)
 	}
 	if r.ReplacedBy != "" {

@@ -51,27 +51,31 @@ func (s *Server) returnOwn(rs *rules, m *match, req *decider.Request, a *decider
 }
 
 // allowsOwn reports whether requests for keys with these rules may bring a quota of their
-// own.
+// own. A rule in shadow mode changes nothing unless it says that they may.
 func (m *match) allowsOwn(rs *rules) bool {
 	if len(m.list) == 0 {
 		return rs.Config.Unmatched != "deny"
 	}
 	for _, r := range m.rated {
-		if !r.OwnQuota {
+		if !r.OwnQuota && r.Mode != config.Shadow {
 			return false
 		}
 	}
 	return true
 }
 
-// shadowed reports whether all rules with a rate deny nothing.
+// shadowed reports whether all rules that allow quotas of requests deny nothing.
 func (m *match) shadowed() bool {
+	own := 0
 	for _, r := range m.rated {
 		if r.Mode != config.Shadow {
 			return false
 		}
+		if r.OwnQuota {
+			own++
+		}
 	}
-	return len(m.rated) > 0
+	return own > 0
 }
 
 // decideOwn decides a request by the quota that it brings, instead of the rates of the

@@ -95,6 +95,7 @@ func TestOwnQuotaBounds(t *testing.T) {
 // Rules say whether requests may bring a quota.
 func TestRulesAllowOwnQuotas(t *testing.T) {
 	rate := quota(1, time.Hour, "")
+	trial := config.Rule{Name: "trial", Glob: "a*", Quota: rate, Mode: config.Shadow}
 	open, closed := config.Rule{Name: "open", Glob: "a*", Quota: rate, OwnQuota: true}, config.Rule{Name: "closed", Glob: "ab*", Quota: rate}
 	leases := config.Rule{Name: "leases", Glob: "a*", Concurrency: &config.Concurrency{Limit: 1}}
 	gocc := config.Rule{Name: "defaults", Glob: "*", Quota: quota(1, time.Hour, config.Fixed)}
@@ -109,6 +110,9 @@ func TestRulesAllowOwnQuotas(t *testing.T) {
 		{"no rule matches", config.Rules{Rules: []config.Rule{closed}}, "c", nil},
 		{"no rule matches, which is denied", config.Rules{Unmatched: "deny", Rules: []config.Rule{closed}}, "c", decider.ErrOwnQuota},
 		{"a rule that allows it", config.Rules{Rules: []config.Rule{open}}, "a", nil},
+		{"a rule on trial changes nothing", config.Rules{Rules: []config.Rule{trial}}, "ab", nil},
+		{"beside one that allows them", config.Rules{Apply: config.All, Rules: []config.Rule{trial, open}}, "ab", nil},
+		{"beside one that does not", config.Rules{Apply: config.All, Rules: []config.Rule{trial, closed}}, "ab", decider.ErrOwnQuota},
 		{"a rule that does not", config.Rules{Rules: []config.Rule{closed}}, "ab", decider.ErrOwnQuota},
 		{"the first one counts", config.Rules{Rules: []config.Rule{open, closed}}, "ab", nil},
 		{"all count", config.Rules{Apply: config.All, Rules: []config.Rule{open, closed}}, "ab", decider.ErrOwnQuota},
@@ -130,14 +134,16 @@ func TestRulesAllowOwnQuotas(t *testing.T) {
 	}
 }
 
-// Rules count the requests that bring a quota, and a shadow rule denies none of them.
+// Rules count the requests that bring a quota, and a shadow rule that allows quotas of requests
+// denies none of them. Another shadow rule changes nothing.
 func TestRulesCountOwnQuotas(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		open := config.Rule{Name: "open", Glob: "a*", Quota: quota(1, time.Hour, ""), OwnQuota: true}
 		shadow := config.Rule{Name: "shadow", Glob: "s*", Quota: quota(1, time.Hour, ""), OwnQuota: true, Mode: config.Shadow}
-		d := newDesk(t, server.Config{}, open, shadow)
+		trial := config.Rule{Name: "trial", Glob: "t*", Quota: quota(1, time.Hour, ""), Mode: config.Shadow}
+		d := newDesk(t, server.Config{}, open, shadow, trial)
 		for i := range 5 {
-			for key, want := range map[string]bool{"a": i < 3, "s": true, "other": i < 3} {
+			for key, want := range map[string]bool{"a": i < 3, "s": true, "t": i < 3, "other": i < 3} {
 				if v := d.own(key, 1, threeAMinute); v.OK != want {
 					t.Errorf("%s, %d: %+v", key, i, v)
 				}
@@ -155,7 +161,7 @@ func TestRulesCountOwnQuotas(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		top := d.Top(10)
-		if len(top) != 3 || top[0].Key != "a" || top[0].Allowed != 4 || top[0].Denied != 2 {
+		if len(top) != 4 || top[0].Key != "a" || top[0].Allowed != 4 || top[0].Denied != 2 {
 			t.Errorf("%+v", top)
 		}
 	})

@@ -24,14 +24,12 @@ func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
 		f.add(f.undefined(alias, path))
 		return
 	}
-	if f.values++; f.values > f.bounds.Values {
-		if f.values == f.bounds.Values+1 {
-			f.Report(n.GetToken(), path, ": more than %d values, counting values that aliases repeat", f.bounds.Values)
-		}
+	if !f.count(n, path) {
 		return
 	}
 	f.at[path] = start(n)
 	if f.Null && isNull(n) {
+		v.SetZero()
 		return
 	}
 	if special, ok := f.Special[v.Type()]; ok {
@@ -41,6 +39,8 @@ func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
 	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if !isScalar(n) || isNull(n) {
 			f.Report(start(n), path, ": want a single value; got %s", show(n))
+		} else if octal(n) && !f.YAML11 {
+			f.Report(n.GetToken(), path, " = %s: want %s", show(n), noOctal)
 		} else if err := text.UnmarshalText([]byte(Scalar(n))); err != nil {
 			f.Report(n.GetToken(), path, " = %v", err)
 		}
@@ -67,6 +67,14 @@ func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
+// count counts a value, and reports whether the file may have it.
+func (f *File) count(n ast.Node, path string) bool {
+	if f.values++; f.values == f.bounds.Values+1 {
+		f.Report(n.GetToken(), path, ": more than %d values, counting values that aliases repeat", f.bounds.Values)
+	}
+	return f.values <= f.bounds.Values
+}
+
 func (f *File) structure(n ast.Node, v reflect.Value, path string) {
 	for _, e := range f.Fields(n, path) {
 		name := Scalar(f.Plain(e.Key))
@@ -76,6 +84,55 @@ func (f *File) structure(n ast.Node, v reflect.Value, path string) {
 			f.Report(e.Key.GetToken(), Join(path, name), ": unknown field; known are %s", known(v.Type(), name))
 		}
 	}
+}
+
+var floatSyntax = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+
+// Any returns a value of any type as encoding/json does: nil, a bool, a float64, a string, an
+// []any or a map[string]any.
+func (f *File) Any(n ast.Node, path string) any {
+	n = f.Plain(n)
+	if !f.count(n, path) || isNull(n) {
+		return nil
+	}
+	switch n := n.(type) {
+	case *ast.AliasNode:
+		f.add(f.undefined(n, path))
+		return nil
+	case *ast.SequenceNode:
+		list := []any{}
+		for i, item := range n.Values {
+			list = append(list, f.Any(item, path+"["+strconv.Itoa(i)+"]"))
+		}
+		return list
+	case *ast.MappingNode, *ast.MappingValueNode:
+		fields := map[string]any{}
+		for _, e := range f.Fields(n, path) {
+			fields[f.name(e)] = f.Any(e.Value, Join(path, f.name(e)))
+		}
+		return fields
+	case *ast.InfinityNode, *ast.NanNode:
+		f.Report(n.GetToken(), path, " = %s: want a finite number", show(n))
+		return nil
+	}
+	text := Scalar(n)
+	if !isPlain(n) {
+		return text
+	}
+	if b, ok := f.boolOf(n); ok {
+		return b
+	}
+	plain, base := strings.ReplaceAll(text, "_", ""), 10
+	if f.YAML11 {
+		base = 0
+	}
+	if i, err := strconv.ParseInt(plain, base, 64); err == nil {
+		return float64(i)
+	}
+	if x, err := strconv.ParseFloat(plain, 64); err == nil && floatSyntax.MatchString(plain) {
+		return x
+	}
+	return text
 }
 
 func (f *File) slice(n ast.Node, v reflect.Value, path string) {
@@ -106,7 +163,7 @@ func (f *File) mapping(n ast.Node, v reflect.Value, path string) {
 }
 
 func (f *File) scalar(n ast.Node, v reflect.Value, path string) {
-	want := set(n, v)
+	want := f.set(n, v)
 	switch {
 	case want == "":
 	case isScalar(n) && !isNull(n):
@@ -124,9 +181,37 @@ func TooLong(text string) bool {
 	return err != nil && durationSyntax.MatchString(text)
 }
 
+var octalSyntax = regexp.MustCompile(`^[-+]?0[0-9_][0-9_.]*$`)
+
+// noOctal describes numbers that octal does not report.
+const noOctal = "a number that does not begin with 0, which means 8 in YAML 1.1 for 010"
+
+// octal reports whether a scalar is a number that begins with 0: YAML 1.1 and 1.2 differ about it.
+func octal(n ast.Node) bool { return isPlain(n) && octalSyntax.MatchString(Scalar(n)) }
+
+// boolOf returns the value of a boolean.
+func (f *File) boolOf(n ast.Node) (value, ok bool) {
+	if b, ok := n.(*ast.BoolNode); ok {
+		return b.Value, true
+	}
+	if !f.YAML11 || !isPlain(n) {
+		return false, false
+	}
+	switch Scalar(n) {
+	case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
+		return true, true
+	case "n", "N", "no", "No", "NO", "off", "Off", "OFF":
+		return false, true
+	}
+	return false, false
+}
+
 // set sets v to a scalar, or returns a description of the values that v can have.
-func set(n ast.Node, v reflect.Value) (want string) {
-	text, number := Scalar(n), isNumber(n)
+func (f *File) set(n ast.Node, v reflect.Value) (want string) {
+	text, number, base := Scalar(n), isPlain(n), 10
+	if f.YAML11 {
+		base = 0
+	}
 	switch {
 	case v.Type() == durationType:
 		if d, err := time.ParseDuration(text); err == nil && isScalar(n) {
@@ -144,11 +229,13 @@ func set(n ast.Node, v reflect.Value) (want string) {
 		}
 		return "a text"
 	case v.Kind() == reflect.Bool:
-		if b, ok := n.(*ast.BoolNode); ok {
-			v.SetBool(b.Value)
+		if b, ok := f.boolOf(n); ok {
+			v.SetBool(b)
 			return ""
 		}
 		return "true or false"
+	case octal(n) && !f.YAML11:
+		return noOctal
 	case v.CanFloat():
 		if f, err := strconv.ParseFloat(text, 64); err == nil && number {
 			v.SetFloat(f)
@@ -156,7 +243,7 @@ func set(n ast.Node, v reflect.Value) (want string) {
 		}
 		return "a number"
 	case v.CanInt():
-		i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, v.Type().Bits())
+		i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), base, v.Type().Bits())
 		switch {
 		case err == nil && number:
 			v.SetInt(i)
@@ -166,7 +253,7 @@ func set(n ast.Node, v reflect.Value) (want string) {
 		}
 		return "a whole number"
 	case v.CanUint():
-		i, err := strconv.ParseUint(text, 10, v.Type().Bits())
+		i, err := strconv.ParseUint(strings.TrimPrefix(strings.ReplaceAll(text, "_", ""), "+"), base, v.Type().Bits())
 		switch {
 		case err == nil && number:
 			v.SetUint(i)

@@ -54,16 +54,20 @@ const maxDepth = 100
 type File struct {
 	Name string   // for errors
 	Body ast.Node // nil if there is no document in the file
-	// Null accepts null for every field and leaves the field unchanged, like
-	// encoding/json. If false, null is only accepted for pointers and structs.
+	// Null accepts null for every field, as its zero value. If false, null is only accepted
+	// for pointers and structs.
 	Null bool
+	// YAML11 reads values as programs do that use gopkg.in/yaml.v2: 010 is 8, 0x10 is 16, yes
+	// is true, and a field that follows a merge key is added to the merged one if both are
+	// structs; see also Fields.
+	YAML11 bool
 	// Special has a decoder for each type with a syntax that Decode does not know.
 	// It reports mistakes by Report.
 	Special map[reflect.Type]func(n ast.Node, v reflect.Value, path string)
 
 	bounds  Bounds
 	at      map[string]*token.Token // by path
-	anchors map[string]ast.Node
+	aliases map[*ast.AliasNode]ast.Node
 	unknown *ast.AliasNode // the first alias without an anchor before it
 	values  int            // since the last Reset
 	errs    []*Error
@@ -74,7 +78,7 @@ type File struct {
 // Parse parses the content of a file. The name is for errors. The error is an
 // *Error if it has a position.
 func Parse(name string, text []byte, b Bounds) (*File, error) {
-	f := &File{Name: name, bounds: b, anchors: map[string]ast.Node{}, fields: map[reflect.Type]map[string][]int{}}
+	f := &File{Name: name, bounds: b, aliases: map[*ast.AliasNode]ast.Node{}, fields: map[reflect.Type]map[string][]int{}}
 	f.Reset()
 	if len(text) > b.Bytes {
 		return nil, f.Errorf(nil, "", "the file is larger than %d bytes", b.Bytes)
@@ -89,6 +93,11 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 	tokens := lexer.Tokenize(string(text))
 	if t := tooDeep(tokens); t != nil {
 		return nil, f.Errorf(t, "", "more than %d levels deep", maxDepth)
+	}
+	for _, t := range tokens {
+		if t.Type == token.TagType && strings.HasSuffix(t.Value, "!binary") {
+			return nil, f.Errorf(t, "", "%s: is not supported: write the text itself", t.Value)
+		}
 	}
 	tree, err := parser.Parse(tokens, 0)
 	if err != nil {
@@ -112,6 +121,9 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 		f.Body = docs[0].Body
 	default:
 		return nil, f.Errorf(docs[1].Start, "", "a second document begins here: want one")
+	}
+	if loop := f.link(f.Body, map[string]ast.Node{}, map[ast.Node]bool{}); loop != nil {
+		return nil, f.Errorf(loop.GetToken(), "", "*%s: is inside of &%[1]s", loop.Value)
 	}
 	return f, nil
 }

@@ -64,13 +64,21 @@ func TestDecode(t *testing.T) {
 	}{
 		"each kind": {"text: a\nyes: true\nratio: 1.5\nseed: 18446744073709551615\nsmall: -128\ntime: 1m\ncolour: red\n",
 			outer{Text: "a", Yes: true, Ratio: 1.5, Seed: 1<<64 - 1, Small: -128, Time: time.Minute, Colour: "red"}},
-		"inline fields, by either tag":    {"count: 1_000\nsize: 2\n", outer{inner: inner{1000, 2}}},
-		"a pointer, a list, a mapping":    {"maybe: {count: 1}\nlist: [{count: 2}]\nmap: {a: {count: 3}}\n", outer{Maybe: &inner{Count: 1}, List: []inner{{Count: 2}}, Map: map[string]inner{"a": {Count: 3}}}},
-		"null for a pointer":              {"maybe: null\n", outer{}},
-		"a number as a text is unchanged": {"text: 1.10\n", outer{Text: "1.10"}},
-		"an alias of an earlier value":    {"list: [&a {count: 1}]\nmaybe: *a\n", outer{Maybe: &inner{Count: 1}, List: []inner{{Count: 1}}}},
-		"tags mean nothing":               {"text: !!str a\n", outer{Text: "a"}},
-		"a block of text":                 {"text: |\n  a\n  b\n", outer{Text: "a\nb\n"}},
+		"inline fields, by either tag":                     {"count: 1_000\nsize: 2\n", outer{inner: inner{1000, 2}}},
+		"merged fields of a field are replaced as a whole": {"list: [&a {count: 1}]\n<<: &b {maybe: {size: 1, count: 1}}\nmaybe: {count: 2}\n", outer{Maybe: &inner{Count: 2}, List: []inner{{Count: 1}}}},
+		"a pointer, a list, a mapping":                     {"maybe: {count: 1}\nlist: [{count: 2}]\nmap: {a: {count: 3}}\n", outer{Maybe: &inner{Count: 1}, List: []inner{{Count: 2}}, Map: map[string]inner{"a": {Count: 3}}}},
+		"null for a pointer":                               {"maybe: null\n", outer{}},
+		"a number as a text is unchanged":                  {"text: 1.10\n", outer{Text: "1.10"}},
+		"an alias of an earlier value":                     {"list: [&a {count: 1}]\nmaybe: *a\n", outer{Maybe: &inner{Count: 1}, List: []inner{{Count: 1}}}},
+		"tags mean nothing":                                {"text: !!str a\n", outer{Text: "a"}},
+		"an alias is what its name meant when it came":     {"map: {a: &x {count: 1}, b: &y {<<: *x}, c: &x {<<: *y, size: 2}, d: *y}", outer{Map: map[string]inner{"a": {Count: 1}, "b": {Count: 1}, "c": {1, 2}, "d": {Count: 1}}}},
+		"a block of text":                                  {"text: |\n  a\n  b\n", outer{Text: "a\nb\n"}},
+		"a text that looks like octal":                     {"text: 010\n", outer{Text: "010"}},
+		"a merge, below the own fields":                    {"map: {a: &a {count: 1, size: 2}, b: {count: 3, <<: *a}}\n", outer{Map: map[string]inner{"a": {1, 2}, "b": {3, 2}}}},
+		"a merge of a merge":                               {"map: {a: &a {count: 1}, b: &b {<<: *a, size: 2}, c: {<<: *b}}\n", outer{Map: map[string]inner{"a": {1, 0}, "b": {1, 2}, "c": {1, 2}}}},
+		"of several the first":                             {"list: [&a {count: 1}, &b {count: 2, size: 2}, {<<: [*a, *b]}]\n", outer{List: []inner{{1, 0}, {2, 2}, {1, 2}}}},
+		"a merge at the top, in place":                     {"<<: {count: 1}\nsize: 2\n", outer{inner: inner{1, 2}}},
+		"<< in quotes is a name":                           {"map: {\"<<\": {count: 1}}\n", outer{Map: map[string]inner{"<<": {1, 0}}}},
 	} {
 		if got, err := read(tt.text, 100); err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, %v: want %+v", rule, got, err, tt.want)
@@ -99,6 +107,15 @@ func TestErrors(t *testing.T) {
 		"a long name is cut":               {strings.Repeat("x", 2000) + ": 1", "a.yaml:1:1: " + strings.Repeat("x", 1000) + "..."},
 		"what is not for a terminal":       {`time: "\e[0m\u202e"`, `a.yaml:1:7: time = "\x1b[0m\u202e": want a duration with its unit, such as 5ms, 2.5s or 10m`},
 		"bytes that are not UTF-8":         {"text: é\n  é\xe9", "a.yaml:2:4: not UTF-8: save it in that encoding"},
+		"8 or 10":                          {"size: 010", "a.yaml:1:7: size = 010: want a number that does not begin with 0, which means 8 in YAML 1.1 for 010"},
+		"8.5 or 10.5":                      {"ratio: 010.5", "a.yaml:1:8: ratio = 010.5: want a number that does not begin with 0, which means 8 in YAML 1.1 for 010"},
+		"a text in base 64":                {"text: !!binary aGk=", "a.yaml:1:7: !!binary: is not supported: write the text itself"},
+		"a merge of a text":                {"<<: a", "a.yaml:1:5: <<: want fields, as in name: value; got a"},
+		"a merge of nothing":               {"<<:\nsize: 1", "a.yaml:1:4: <<: want fields, as in name: value; got nothing"},
+		"a merge of an unknown alias":      {"<<: *a", "a.yaml:1:5: *a: there is no &a before it; if it is a text, quote it"},
+		"an alias inside of its node":      {"list: [&a {count: *a}]", "a.yaml:1:19: *a: is inside of &a"},
+		"a merge of itself":                {"map: {a: &a {}, b: &a {<<: *a}}", "a.yaml:1:28: *a: is inside of &a"},
+		"too many by merges":               {"map: {a: &a {}, b: &b {<<: [*a, *a, *a]}}", "a.yaml:1:33: map.b.<<: more than 5 values, counting values that aliases repeat"},
 		"an alias of nothing, among other": {"text: *b\nsmall: c", "a.yaml:1:7: *b: there is no &b before it; if it is a text, quote it\na.yaml:2:8: small = c: want a whole number"},
 	} {
 		if _, err := read(tt.text, 5); err == nil || err.Error() != tt.want {
@@ -159,6 +176,59 @@ func TestSpecial(t *testing.T) {
 	f.Decode(f.Body, reflect.ValueOf(&v).Elem(), "")
 	if want := "a.yaml:1:11: list[1]: want a whole number; got fields"; v.List[0].Count != 7 || f.Err().Error() != want {
 		t.Errorf("%+v, %v: want %s", v, f.Err(), want)
+	}
+}
+
+// With YAML11, values mean what they mean to gopkg.in/yaml.v2.
+func TestYAML11(t *testing.T) {
+	for rule, tt := range map[string]struct {
+		text string
+		want outer
+	}{
+		"octal and other bases":                   {"list: [{size: 010}, {size: 0o10}, {size: 0x10}, {size: 0b11}, {size: 1_000}, {size: +5}]\nseed: 010\n", outer{List: []inner{{Size: 8}, {Size: 8}, {Size: 16}, {Size: 3}, {Size: 1000}, {Size: 5}}, Seed: 8}},
+		"yes":                                     {"yes: Yes\n", outer{Yes: true}},
+		"off":                                     {"yes: OFF\n", outer{}},
+		"texts are unchanged":                     {"text: yes\n", outer{Text: "yes"}},
+		"a merge replaces what is before it":      {"count: 1\nsize: 2\n<<: {count: 3}\n", outer{inner: inner{3, 2}}},
+		"what is behind it replaces it":           {"<<: {count: 3}\ncount: 1\nsize: 2\n", outer{inner: inner{1, 2}}},
+		"of several the first":                    {"<<: [{count: 1}, {count: 2, size: 2}]\n", outer{inner: inner{1, 2}}},
+		"a struct is added to the merged one":     {"<<: {maybe: {count: 1, size: 2}}\nmaybe: {count: 3}\n", outer{Maybe: &inner{3, 2}}},
+		"a list replaces the merged one":          {"<<: {list: [{count: 1, size: 2}]}\nlist: [{count: 3}]\n", outer{List: []inner{{Count: 3}}}},
+		"null replaces a merged value":            {"<<: {maybe: {count: 1}, size: 4}\nmaybe: ~\nsize:\n", outer{}},
+		"an alias is not changed by what follows": {"list: [&a {count: 1}]\n<<: {maybe: *a}\nmaybe: {count: 3}\n", outer{List: []inner{{Count: 1}}, Maybe: &inner{Count: 3}}},
+	} {
+		f, err := strictyaml.Parse("a.yaml", []byte(tt.text), strictyaml.Bounds{Bytes: 1 << 20, Values: 100})
+		if err != nil {
+			t.Errorf("%s: %v", rule, err)
+			continue
+		}
+		f.Null, f.YAML11 = true, true
+		var got outer
+		f.Decode(f.Body, reflect.ValueOf(&got).Elem(), "")
+		if err := f.Err(); err != nil || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, %v: want %+v", rule, got, err, tt.want)
+		}
+	}
+}
+
+// Merges that double the fields at each level end at the bound of values.
+func TestMergesAreBounded(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("map:\n  a0: &a0 {}\n")
+	for i := range 60 {
+		fmt.Fprintf(&b, "  a%d: &a%[1]d {<<: [*a%[2]d, *a%[2]d]}\n", i+1, i)
+	}
+	for _, yaml11 := range []bool{false, true} {
+		f, err := strictyaml.Parse("a.yaml", []byte(b.String()), strictyaml.Bounds{Bytes: 1 << 20, Values: 10_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.YAML11 = yaml11
+		var got outer
+		f.Decode(f.Body, reflect.ValueOf(&got).Elem(), "")
+		if err := f.Err(); err == nil || !strings.Contains(err.Error(), "more than 10000 values") {
+			t.Errorf("%t: %v", yaml11, err)
+		}
 	}
 }
 

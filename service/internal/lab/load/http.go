@@ -9,7 +9,10 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // A Target is an HTTP request. {n} in its URL and Body is replaced by the number of the
@@ -31,6 +34,8 @@ type httpClient struct {
 type httpTarget struct {
 	method    string
 	header    http.Header
+	host      string // if empty, that of the URL
+	chunked   bool   // the body is sent in chunks, and its length is not
 	url, body template
 }
 
@@ -90,6 +95,9 @@ func (t Target) complete(cfg Config, base *url.URL) (c httpTarget, err error) {
 	}
 	maps.Copy(c.header, cfg.Header)
 	maps.Copy(c.header, t.Header)
+	if err := c.frame(cfg.HTTP2, body); err != nil {
+		return c, err
+	}
 	req, err := http.NewRequest(c.method, c.url.expand(1), nil)
 	switch {
 	case err != nil:
@@ -98,6 +106,53 @@ func (t Target) complete(cfg Config, base *url.URL) (c httpTarget, err error) {
 		return c, fmt.Errorf("url = %q: must be an http or https URL with a host", u)
 	}
 	return c, nil
+}
+
+// frame takes the fields of the header that net/http takes from elsewhere, and leaves the others.
+// It returns an error about the first field that would not be sent as it is.
+func (c *httpTarget) frame(http2 bool, body string) error {
+	for name, values := range c.header {
+		wrong := func(must string) error { return fmt.Errorf("header: %s = %q: must %s", name, values, must) }
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("header: %q: must be a name of a header field", name)
+		}
+		for _, value := range values {
+			if !httpguts.ValidHeaderFieldValue(value) {
+				return wrong("have no control characters")
+			}
+		}
+		switch name {
+		case "Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade":
+			if http2 {
+				return wrong("be left out: HTTP/2 has no such field")
+			}
+		}
+		switch name {
+		case "Host":
+			if len(values) != 1 || values[0] == "" || !httpguts.ValidHostHeader(values[0]) {
+				return wrong("be one host, with or without a port")
+			}
+			c.host = values[0]
+		case "Transfer-Encoding":
+			if len(values) != 1 || !strings.EqualFold(values[0], "chunked") {
+				return wrong("be chunked")
+			}
+			if c.header["Content-Length"] != nil {
+				return wrong("be left out beside Content-Length")
+			}
+			c.chunked = true
+		case "Content-Length":
+			if length := strconv.Itoa(len(body)); len(c.body) > 1 || len(values) != 1 || values[0] != length {
+				return wrong("be left out: it is the length of the body, " + length)
+			}
+		case "Trailer":
+			return wrong("be left out: requests of weir load have no trailers")
+		}
+	}
+	delete(c.header, "Host")
+	delete(c.header, "Transfer-Encoding")
+	delete(c.header, "Content-Length")
+	return nil
 }
 
 // absolute resolves the URL of a target. Without a base, it returns the URL.
@@ -120,8 +175,9 @@ func (c *httpClient) exchange(ctx context.Context, n int) (status int, reason st
 		return 0, "", err
 	}
 	maps.Copy(req.Header, t.header)
-	if host := t.header.Get("Host"); host != "" {
-		req.Host = host
+	req.Host = cmp.Or(t.host, req.Host)
+	if t.chunked {
+		req.TransferEncoding = []string{"chunked"}
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -105,5 +106,61 @@ func TestHTTPRefusals(t *testing.T) {
 	plain.URL, first = old.URL, nil
 	if got := plain.sends(t, load.Config{HTTP2: true, OnFailure: func(err error) { first = err }}); got["200"] > 0 || got["404"] > 0 {
 		t.Errorf("%v, %v: want errors: the target has no HTTP/2", got, first)
+	}
+}
+
+// Header fields that net/http does not take from the header are sent too, or refused.
+func TestHeaderFieldsArriveAsGiven(t *testing.T) {
+	type received struct {
+		host    string
+		length  int64
+		chunked bool
+		body    string
+	}
+	arrived := make(chan received, 1)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		arrived <- received{r.Host, r.ContentLength, len(r.TransferEncoding) > 0, string(body)}
+	}))
+	srv.Config.Protocols = new(http.Protocols)
+	srv.Config.Protocols.SetHTTP1(true)
+	srv.Config.Protocols.SetUnencryptedHTTP2(true)
+	srv.Start()
+	defer srv.Close()
+	own := srv.Listener.Addr().String()
+	for _, tt := range []struct {
+		name, value, body string
+		http2             bool
+		want              received
+		err               string
+	}{
+		{"Host", "shop.example:81", "abc", false, received{"shop.example:81", 3, false, "abc"}, ""},
+		{"Host", "shop.example", "abc", true, received{"shop.example", 3, false, "abc"}, ""},
+		{"Host", "", "", false, received{}, `load: header: Host = [""]: must be one host, with or without a port`},
+		{"Host", "a b", "", false, received{}, `load: header: Host = ["a b"]: must be one host, with or without a port`},
+		{"Transfer-Encoding", "chunked", "abc", false, received{own, -1, true, "abc"}, ""},
+		{"Transfer-Encoding", "Chunked", "", false, received{own, -1, true, ""}, ""},
+		{"Transfer-Encoding", "gzip", "abc", false, received{}, `load: header: Transfer-Encoding = ["gzip"]: must be chunked`},
+		{"Transfer-Encoding", "chunked", "abc", true, received{}, `load: header: Transfer-Encoding = ["chunked"]: must be left out: HTTP/2 has no such field`},
+		{"Content-Length", "3", "abc", false, received{own, 3, false, "abc"}, ""},
+		{"Content-Length", "3", "abc", true, received{own, 3, false, "abc"}, ""},
+		{"Content-Length", "4", "abc", false, received{}, `load: header: Content-Length = ["4"]: must be left out: it is the length of the body, 3`},
+		{"Content-Length", "3", "{n}", false, received{}, `load: header: Content-Length = ["3"]: must be left out: it is the length of the body, 3`},
+		{"Trailer", "X-Sum", "abc", false, received{}, `load: header: Trailer = ["X-Sum"]: must be left out: requests of weir load have no trailers`},
+		{"Connection", "close", "abc", false, received{own, 3, false, "abc"}, ""},
+		{"Connection", "close", "abc", true, received{}, `load: header: Connection = ["close"]: must be left out: HTTP/2 has no such field`},
+		{"X Y", "z", "", false, received{}, `load: header: "X Y": must be a name of a header field`},
+		{"X", "z\n", "", false, received{}, `load: header: X = ["z\n"]: must have no control characters`},
+	} {
+		_, err := load.Run(t.Context(), load.Config{Target: srv.URL, Header: http.Header{tt.name: {tt.value}}, Body: tt.body, Method: "POST",
+			HTTP2: tt.http2, Workers: 1, Requests: 1, Record: func(trace.Record) {}})
+		var got received
+		select {
+		case got = <-arrived:
+		default:
+		}
+		if said := fmt.Sprint(err); tt.err == "" && err != nil || tt.err != "" && said != tt.err || got != tt.want {
+			t.Errorf("%s: %s: %+v, %v: want %+v, %s", tt.name, tt.value, got, err, tt.want, tt.err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,9 @@ type rlsConn struct {
 // reconnect bounds how long a target that is up again is still reported as down.
 var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
+// ownGRPC are header fields that a gRPC client does not take from metadata.
+var ownGRPC = []string{"Content-Length", "Content-Type", "Te", "Trailer", "User-Agent", "Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"}
+
 func newRLSClient(_ context.Context, cfg Config, u *url.URL) (client, error) {
 	r := &rlsClient{metadata: metadata.MD{}}
 	if err := r.parse(u); err != nil {
@@ -50,6 +54,9 @@ func newRLSClient(_ context.Context, cfg Config, u *url.URL) (client, error) {
 	for name, values := range cfg.Header {
 		if name == "Host" {
 			continue
+		}
+		if slices.Contains(ownGRPC, name) {
+			return nil, fmt.Errorf("load: header = %q: must be left out: gRPC sets it, or has no such field", name)
 		}
 		name = strings.ToLower(name)
 		if strings.ContainsFunc(name, notInMetadata) || strings.HasPrefix(name, "grpc-") {

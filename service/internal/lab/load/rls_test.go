@@ -195,3 +195,13 @@ func TestRateLimitServiceTLS(t *testing.T) {
 		t.Errorf("%v: want 10 answers", r.ByStatus)
 	}
 }
+
+// Fields that a gRPC client does not take from metadata are refused.
+func TestMetadataThatGRPCSetsItself(t *testing.T) {
+	for _, name := range []string{"Content-Type", "User-Agent", "Te", "Connection", "Transfer-Encoding"} {
+		_, err := load.Run(t.Context(), load.Config{Target: "grpc://127.0.0.1:1/d?k=v", Header: http.Header{name: {"x"}}, Workers: 1, Requests: 1})
+		if want := `load: header = "` + name + `": must be left out: gRPC sets it, or has no such field`; err == nil || err.Error() != want {
+			t.Errorf("%v: want %s", err, want)
+		}
+	}
+}

@@ -35,10 +35,10 @@ import (
 // Config configures an API. The fields with a help text are flags. envoyproxy/ratelimit
 // has the variables without WEIR_.
 type Config struct {
-	// Shadow and Quota are modes for all rules: the overall code is OK, or that of each
-	// status is.
+	// Shadow and Quota are modes for all rules: the overall code is OK, or it is OVER_LIMIT
+	// only if the code of every descriptor is.
 	Shadow bool `name:"rls-shadow" env:"WEIR_RLS_SHADOW,SHADOW_MODE" help:"Rate-limit service: answer OK for every request; only the statuses of descriptors have OVER_LIMIT."`
-	Quota  bool `name:"rls-quota" env:"WEIR_RLS_QUOTA,QUOTA_MODE" help:"Rate-limit service: as quota_mode for every rule: report requests beyond their limit in metadata, but allow them."`
+	Quota  bool `name:"rls-quota" env:"WEIR_RLS_QUOTA,QUOTA_MODE" help:"Rate-limit service: as quota_mode for every rule: deny a request only if all its descriptors are beyond their limits."`
 	// All takes tokens of all descriptors of a request, or of none.
 	All bool `name:"rls-all" help:"Rate-limit service: take tokens for all descriptors of a request, or for none. Without it, each descriptor counts on its own."`
 	// Headers adds response headers with these names.
@@ -47,7 +47,7 @@ type Config struct {
 	RemainingHeader string `name:"rls-remaining-header" default:"RateLimit-Remaining" env:"WEIR_RLS_REMAINING_HEADER,LIMIT_REMAINING_HEADER" placeholder:"NAME" help:"Its field with the remaining requests (${default})."`
 	ResetHeader     string `name:"rls-reset-header" default:"RateLimit-Reset" env:"WEIR_RLS_RESET_HEADER,LIMIT_RESET_HEADER" placeholder:"NAME" help:"Its field with the seconds until the limit resets (${default})."`
 	// Metadata adds dynamic metadata to answers.
-	Metadata bool `name:"rls-metadata" env:"WEIR_RLS_METADATA,RESPONSE_DYNAMIC_METADATA" help:"Rate-limit service: answer with the request and violations of quota_mode as dynamic metadata."`
+	Metadata bool `name:"rls-metadata" env:"WEIR_RLS_METADATA,RESPONSE_DYNAMIC_METADATA" help:"Rate-limit service: answer with the request, and the metadata of the rules that allow it, as dynamic metadata."`
 	// NearLimit is the share of a limit from which requests count as near the limit. If zero,
 	// 0.8.
 	NearLimit float64 `name:"rls-near-limit" default:"0.8" env:"WEIR_RLS_NEAR_LIMIT,NEAR_LIMIT_RATIO" placeholder:"SHARE" help:"Rate-limit service: the share of a limit beyond which requests count as near the limit, in metrics (${default})."`
@@ -55,6 +55,9 @@ type Config struct {
 	// BodyTimeout bounds the time for reading a request behind Handler, and the time of a call
 	// of a server of NewServer, except streams. If zero, they are not bounded.
 	BodyTimeout time.Duration `kong:"-"`
+	// MaxConnectionAge is how long a connection of a server of NewServer lives, give or take a
+	// tenth. Then the client is asked to leave, and calls in progress finish. If zero, for ever.
+	MaxConnectionAge time.Duration `kong:"-"`
 	// Bodies bounds the bytes of JSON, and of messages behind Handler of more than 4 KiB, that
 	// are being read or answered, by client. If nil, they are not bounded.
 	Bodies *connlimit.Limit `kong:"-"`

@@ -31,7 +31,9 @@ descriptors:
 - {key: b, rate_limit: {unit: hour, requests_per_unit: 2}}
 - {key: free, rate_limit: {unlimited: true}}
 - {key: trial, shadow_mode: true, rate_limit: {unit: second, requests_per_unit: 0}}
-- {key: quota, quota_mode: true, rate_limit: {unit: week, requests_per_unit: 1}}
+- {key: quota, quota_mode: true, rate_limit: {unit: week, requests_per_unit: 1}, metadata: {plan: {name: small, size: 1}, tags: [a]}}
+- {key: quota2, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2}, metadata: {plan: {name: large, price: 2}, tags: [b]}}
+- {key: trial2, quota_mode: true, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 0}}
 - {key: small, rate_limit: {unit: hour, requests_per_unit: 0, name: small}}
 - {key: big, rate_limit: {unit: hour, requests_per_unit: 9, replaces: [{name: small}]}}
 `
@@ -105,7 +107,6 @@ func TestAnswers(t *testing.T) {
 			{1, list(of("free", "x"), of("none", "")), `OK; OK 4294967295 left; OK`},
 			{1, list(of("trial", "x")), `OK; OK of 0/SECOND "" reset 1s`},
 			{1, list(of("quota", "x")), `OK; OK of 1/WEEK "" reset 120h0m0s`},
-			{1, list(of("quota", "x")), `OK; OK of 1/WEEK ""`},
 			{1, list(of("small", "x")), `OVER_LIMIT; OVER_LIMIT of 0/HOUR "small" reset 1h0m0s`},
 			{1, list(of("small", "x"), of("big", "x")), `OK; OK; OK of 9/HOUR "" 8 left reset 1h0m0s`},
 			{1, list(of()), `OK; OK`},
@@ -143,9 +144,30 @@ func TestAnswers(t *testing.T) {
 		{"shadow mode for all", grpcapi.Config{Shadow: true}, fixed, []step{
 			{1, list(of("small", "x")), `OK; OVER_LIMIT of 0/HOUR "small" reset 1h0m0s`},
 		}},
-		{"quota mode for all, with metadata", grpcapi.Config{Quota: true, Metadata: true}, fixed, []step{
-			{1, list(of("big", "x", "k", "v"), of("small", "x")),
-				`OK; OK; OK of 0/HOUR "small"; map[descriptors:[map[entries:[big=x k=v]] map[entries:[small=x]]] domain:edge hitsAddend:1 quotaModeEnabled:false quotaModeViolations:[1]]`},
+		{"quotas deny together", grpcapi.Config{}, fixed, []step{
+			{1, list(of("quota", "x")), `OK; OK of 1/WEEK "" reset 120h0m0s`},
+			{1, list(of("quota", "x")), `OVER_LIMIT; OVER_LIMIT of 1/WEEK "" reset 120h0m0s`},
+			{1, list(of("quota", "x"), of("quota2", "x")), `OK; OVER_LIMIT of 1/WEEK "" reset 120h0m0s; OK of 2/HOUR "" 1 left reset 1h0m0s`},
+			{2, list(of("quota", "x"), of("quota2", "x")), `OVER_LIMIT; OVER_LIMIT of 1/WEEK "" reset 120h0m0s; OVER_LIMIT of 2/HOUR "" reset 1h0m0s`},
+			// Descriptors without quota_mode make no difference, unless they are beyond a limit.
+			{1, list(of("quota", "x"), of("a", "1"), of("none", ""), of("free", "")), `OVER_LIMIT; OVER_LIMIT of 1/WEEK "" reset 120h0m0s; OK of 4/MINUTE "limit of a" 3 left reset 1m0s; OK; OK 4294967295 left`},
+			{1, list(of("quota2", "y"), of("small", "1")), `OVER_LIMIT; OK of 2/HOUR "" 1 left reset 1h0m0s; OVER_LIMIT of 0/HOUR "small" reset 1h0m0s`},
+			// A quota in shadow mode is never beyond its limit.
+			{1, list(of("quota", "x"), of("trial2", "x")), `OK; OVER_LIMIT of 1/WEEK "" reset 120h0m0s; OK of 0/HOUR "" reset 1h0m0s`},
+			// A limit of the request is no quota.
+			{1, list(limited(0, hour, of("quota", "z")), of("quota2", "z")), `OVER_LIMIT; OVER_LIMIT of 0/HOUR "" reset 1h0m0s; OK of 2/HOUR "" 1 left reset 1h0m0s`},
+		}},
+		{"quota mode for all", grpcapi.Config{Quota: true}, fixed, []step{
+			{1, list(of("small", "x"), of("b", "x")), `OK; OVER_LIMIT of 0/HOUR "small" reset 1h0m0s; OK of 2/HOUR "" 1 left reset 1h0m0s`},
+			{1, list(of("small", "x"), of("none", "")), `OK; OVER_LIMIT of 0/HOUR "small" reset 1h0m0s; OK`},
+			{1, list(of("small", "x"), of("free", "")), `OVER_LIMIT; OVER_LIMIT of 0/HOUR "small" reset 1h0m0s; OK 4294967295 left`},
+			{1, list(of("free", "")), `OK; OK 4294967295 left`},
+		}},
+		{"metadata of the rules that allow", grpcapi.Config{Metadata: true}, fixed, []step{
+			{1, list(of("big", "x", "k", "v"), of("small", "x")), `OVER_LIMIT; OK; OVER_LIMIT of 0/HOUR "small" reset 1h0m0s; map[descriptors:[map[entries:[big=x k=v]] map[entries:[small=x]]] domain:edge hitsAddend:1]`},
+			{0, list(of("quota", "x"), of("quota2", "x")), `OK; OK of 1/WEEK "" reset 120h0m0s; OK of 2/HOUR "" 1 left reset 1h0m0s; map[descriptors:[map[entries:[quota=x]] map[entries:[quota2=x]]] domain:edge metadata:map[plan:map[name:small price:2 size:1] tags:[a]]]`},
+			{0, list(of("quota", "x"), of("quota2", "x")), `OK; OVER_LIMIT of 1/WEEK "" reset 120h0m0s; OK of 2/HOUR "" reset 1h0m0s; map[descriptors:[map[entries:[quota=x]] map[entries:[quota2=x]]] domain:edge metadata:map[plan:map[name:large price:2] tags:[b]]]`},
+			{1, list(limited(1, hour, of("quota", "y"))), `OK; OK of 1/HOUR "" reset 1h0m0s; map[descriptors:[map[entries:[quota=y]]] domain:edge hitsAddend:1]`},
 		}},
 		{"all or nothing", grpcapi.Config{All: true}, config.RateLimitOptions{}, []step{
 			{1, list(of("a", "1"), of("small", "1")), `OVER_LIMIT; OK of 4/MINUTE "limit of a" 4 left reset 15s; OVER_LIMIT of 0/HOUR "small"`},
@@ -301,7 +323,7 @@ func TestHits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, grpcapi.Config{NearLimit: 0.5}, fixed, rules)
 		for range 6 {
-			r.mustAsk(1, of("a", "1"), of("trial", "1"), of("none", ""), limited(4, envoytype.RateLimitUnit_MINUTE, of("b", "1")))
+			r.mustAsk(1, of("a", "1"), of("trial", "1"), of("none", ""), limited(4, envoytype.RateLimitUnit_MINUTE, of("b", "1")), of("quota2", "1"))
 		}
 		got := map[string]grpcapi.Hits{}
 		r.api.Hits(func(rule string, h grpcapi.Hits) { got[rule] = h })
@@ -313,9 +335,12 @@ func TestHits(t *testing.T) {
 		if want := (grpcapi.Hits{Total: 6, Over: 6, Shadow: 6}); got["edge.trial"] != want {
 			t.Errorf("%+v: want %+v", got["edge.trial"], want)
 		}
+		if want := (grpcapi.Hits{Total: 6, Within: 2, Near: 1, Over: 4}); got["edge.quota2"] != want {
+			t.Errorf("of a quota: %+v: want %+v", got["edge.quota2"], want)
+		}
 		var answers bytes.Buffer
 		r.api.Answers(func(code string, n uint64) { fmt.Fprintf(&answers, "%s %d ", code, n) })
-		if answers.String() != "OVER_LIMIT 2 OK 4 " {
+		if answers.String() != "OVER_LIMIT 4 OK 2 " {
 			t.Errorf("%s", &answers)
 		}
 	})

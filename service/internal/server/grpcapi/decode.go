@@ -32,7 +32,7 @@ type call struct {
 	out      []byte // the answer
 	over     bool   // the overall code is OVER_LIMIT
 	near     nearest
-	violated []int  // descriptors beyond a limit in quota mode
+	passed   []int  // descriptors within the limit of a rule, for dynamic metadata
 	hits     uint64 // hits_addend of the request
 }
 
@@ -49,7 +49,7 @@ func (a *API) forget(c *call) {
 	for i := range c.verdicts {
 		c.verdicts[i] = decider.Verdict{Answers: c.verdicts[i].Answers[:0]}
 	}
-	c.domain, c.near, c.violated = c.domain[:0], nearest{}, c.violated[:0]
+	c.domain, c.near, c.passed = c.domain[:0], nearest{}, c.passed[:0]
 	a.calls.Put(c)
 }
 

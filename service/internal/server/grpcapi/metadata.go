@@ -9,9 +9,9 @@ import (
 )
 
 // appendMetadata appends the dynamic metadata of envoyproxy/ratelimit: the request, and the
-// indexes of descriptors beyond their limit in quota mode.
+// metadata of the rules that allow it.
 func (c *call) appendMetadata(b []byte) []byte {
-	list, violated, quota := []any{}, []any{}, false
+	list := []any{}
 	for i := range c.requests {
 		_, entries, _ := descriptor.Parse(c.requests[i].Key)
 		texts := []any{}
@@ -19,19 +19,19 @@ func (c *call) appendMetadata(b []byte) []byte {
 			texts = append(texts, e.Key+"="+e.Value)
 		}
 		list = append(list, map[string]any{"entries": texts})
-		if r := c.verdicts[i].Rule; r != nil && r.Descriptor != nil && r.Descriptor.Quota {
-			quota = true
+	}
+	passed := map[string]any{}
+	for _, i := range c.passed {
+		if r := c.verdicts[i].Rule; r != nil && r.Descriptor != nil && (i >= len(c.limits) || !c.limits[i].set) {
+			mergeMetadata(passed, r.Descriptor.Metadata)
 		}
 	}
-	for _, i := range c.violated {
-		violated = append(violated, i)
-	}
-	fields := map[string]any{"domain": string(c.domain), "descriptors": list, "quotaModeEnabled": quota}
+	fields := map[string]any{"domain": string(c.domain), "descriptors": list}
 	if c.hits > 0 {
 		fields["hitsAddend"] = c.hits
 	}
-	if len(violated) > 0 {
-		fields["quotaModeViolations"] = violated
+	if len(passed) > 0 {
+		fields["metadata"] = passed
 	}
 	s, err := structpb.NewStruct(fields)
 	if err != nil { // a text that is not UTF-8
@@ -42,4 +42,23 @@ func (c *call) appendMetadata(b []byte) []byte {
 		return b
 	}
 	return protowire.AppendBytes(protowire.AppendTag(b, responseMetadata, protowire.BytesType), message)
+}
+
+// mergeMetadata adds fields that are missing, also within fields that both have. It does not
+// change what it adds.
+func mergeMetadata(to, from map[string]any) {
+	for name, value := range from {
+		was, taken := to[name]
+		fields, nested := value.(map[string]any)
+		switch into, both := was.(map[string]any); {
+		case !taken && nested:
+			added := map[string]any{}
+			mergeMetadata(added, fields)
+			to[name] = added
+		case !taken:
+			to[name] = value
+		case nested && both:
+			mergeMetadata(into, fields)
+		}
+	}
 }

@@ -36,7 +36,8 @@ type rateStatus struct {
 	limit     rateLimit
 	remaining uint32
 	reset     time.Duration // 0 if the answer has none
-	quota     bool          // in quota mode
+	quota     bool          // the rule has quota_mode
+	unlimited bool          // the rule has no rate
 }
 
 // A rateLimit describes a limit.
@@ -77,22 +78,24 @@ func (n *nearest) consider(s *rateStatus, over bool) {
 func (c *call) render() {
 	cfg := &c.api.cfg
 	step := decider.Exact
-	c.over = false
+	over, quotas, quotasOver := false, 0, 0
 	b := append(c.out[:0], responseCode<<3, codeOK) // the code is set at the end
 	for i := range c.verdicts {
 		s := c.statusOf(i)
 		step = max(step, c.verdicts[i].Step)
-		if s.code == codeOverLimit {
-			quota := cfg.Quota || s.quota
-			c.near.consider(&s, !quota)
-			if quota {
-				c.violated = append(c.violated, i)
-				s.code, s.reset = codeOK, 0
-			} else {
-				c.over = true
-			}
-		} else {
-			c.near.consider(&s, false)
+		quota := s.quota || cfg.Quota && !s.unlimited
+		beyond := s.code == codeOverLimit
+		c.near.consider(&s, beyond && !quota)
+		if quota {
+			quotas++
+		}
+		switch {
+		case beyond && quota:
+			quotasOver++
+		case beyond:
+			over = true
+		case cfg.Metadata && s.limit.known:
+			c.passed = append(c.passed, i)
 		}
 		b = s.append(b)
 	}
@@ -107,10 +110,11 @@ func (c *call) render() {
 	if cfg.Metadata {
 		b = c.appendMetadata(b)
 	}
-	if c.over && !cfg.Shadow {
+	// As in envoyproxy/ratelimit, a quota denies a request only together with all its quotas.
+	c.over = (over || quotas > 0 && quotas == quotasOver) && !cfg.Shadow
+	if c.over {
 		b[1] = codeOverLimit
 	}
-	c.over = b[1] == codeOverLimit
 	c.out = b
 }
 
@@ -126,7 +130,7 @@ func (c *call) statusOf(i int) rateStatus {
 	case len(v.Answers) == 0 && v.Rule == nil:
 		return rateStatus{code: codeOK}
 	case len(v.Answers) == 0: // it has no rate
-		return rateStatus{code: codeOK, remaining: math.MaxUint32}
+		return rateStatus{code: codeOK, remaining: math.MaxUint32, unlimited: true}
 	}
 	a := binding(v)
 	s := rateStatus{code: codeOK, limit: limitOf(a.Rule), remaining: number32(a.Remaining), reset: a.ResetAfter}
@@ -135,6 +139,8 @@ func (c *call) statusOf(i int) rateStatus {
 		limit = int(own.count)
 		s.limit = rateLimit{known: true, count: own.count, unit: uint64(own.unit)}
 	}
+	of := a.Rule.Descriptor
+	s.quota = of != nil && of.Quota && !own.set
 	if v.Denied() == a {
 		s.code = codeOverLimit
 	}
@@ -143,8 +149,8 @@ func (c *call) statusOf(i int) rateStatus {
 		if a.RetryAfter > 0 && a.RetryAfter != weir.Never {
 			s.reset = a.RetryAfter
 		}
-		if of := a.Rule.Descriptor; of != nil && of.Quota && !of.Shadow {
-			s.code, s.quota = codeOverLimit, true
+		if s.quota && !of.Shadow {
+			s.code = codeOverLimit
 		}
 	} else if !v.OK { // another descriptor was denied, and the tokens are returned
 		s.remaining = number32(min(a.Remaining+req.N, limit))

@@ -49,7 +49,7 @@ func (s *stats) add(a *decider.Answer, limit, n int) {
 	h.total.Add(uint64(n))
 	if !a.OK {
 		h.over.Add(uint64(n))
-		if a.Rule.Mode == config.Shadow {
+		if d := a.Rule.Descriptor; a.Rule.Mode == config.Shadow && (d == nil || d.Shadow) { // a quota may deny
 			h.shadow.Add(uint64(n))
 		}
 		return

@@ -21,13 +21,13 @@ func TestAllocations(t *testing.T) {
 		most              float64
 	}{
 		{"granted", "POST", "/rate/x", httpapi.Config{}, plenty, 2}, // RateLimit, and its header
-		{"granted without fields", "GET", "/rate/x?canWait=true&n=3", httpapi.Config{NoFields: true}, plenty, 0},
+		{"granted without fields", "GET", "/rate/x?canWait=true&n=3", httpapi.Config{Fields: httpapi.FieldsNone}, plenty, 0},
 		{"denied", "POST", "/rate/x", httpapi.Config{}, allKeys(0, time.Hour, ""), 2},
-		{"denied by a window, without fields", "POST", "/rate/x", httpapi.Config{NoFields: true}, allKeys(0, time.Hour, config.Fixed), 0},
-		{"an escaped key", "POST", "/rate/x%2Fy", httpapi.Config{NoFields: true}, plenty, 2},
+		{"denied by a window, without fields", "POST", "/rate/x", httpapi.Config{Fields: httpapi.FieldsNone}, allKeys(0, time.Hour, config.Fixed), 0},
+		{"an escaped key", "POST", "/rate/x%2Fy", httpapi.Config{Fields: httpapi.FieldsNone}, plenty, 2},
 		{"no such key", "GET", "/debug/x", httpapi.Config{}, plenty, 1},
 		{"a check", "GET", "/check/a/b?c", httpapi.Config{}, plenty, 4}, // RateLimit and RateLimit-Policy of two keys
-		{"a check that is denied", "GET", "/check", httpapi.Config{NoFields: true}, allKeys(0, time.Hour, ""), 0},
+		{"a check that is denied", "GET", "/check", httpapi.Config{Fields: httpapi.FieldsNone}, allKeys(0, time.Hour, ""), 0},
 	} {
 		site := newSite(t, tt.cfg, tt.rule)
 		w, r := &blank{http.Header{}}, newRequest(tt.method, tt.url, "")

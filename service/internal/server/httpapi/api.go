@@ -50,12 +50,21 @@ const (
 	DefaultAnswerTimeout = 10 * time.Second
 )
 
+// Fields selects header fields of answers.
+type Fields string
+
+// The Fields.
+const (
+	FieldsDraft Fields = "draft"      // after draft-ietf-httpapi-ratelimit-headers-11
+	FieldsNext  Fields = "draft_next" // with a and w for r and t, as proposed for a later draft
+	FieldsNone  Fields = "none"
+)
+
 // Config configures an API. The zero value authorizes every request, and ignores
 // limits that requests set for themselves.
 type Config struct {
-	// NoFields leaves out RateLimit and RateLimit-Policy
-	// (draft-ietf-httpapi-ratelimit-headers-10).
-	NoFields bool
+	// Fields selects the header fields RateLimit and RateLimit-Policy. If empty, FieldsDraft.
+	Fields Fields
 	// MaxLimit and MaxQueue bound maxRequests and maxRequestsInQueue. They must be
 	// those of the server.Config. If zero, these parameters are rejected.
 	MaxLimit, MaxQueue int

@@ -40,7 +40,7 @@ func BenchmarkHandler(b *testing.B) {
 		{"two bytes", "GET", "/rate/x", http.HandlerFunc(floorHandler)},
 		{"rate", "GET", "/rate/x", plenty},
 		{"rate by POST", "POST", "/rate/x", plenty},
-		{"rate without fields", "GET", "/rate/x", newAPI(b, httpapi.Config{NoFields: true}, allKeys(1e9, time.Second, ""))},
+		{"rate without fields", "GET", "/rate/x", newAPI(b, httpapi.Config{Fields: httpapi.FieldsNone}, allKeys(1e9, time.Second, ""))},
 		{"rate with a query", "GET", "/rate/x?canWait=true&n=2", plenty},
 		{"rate of an escaped key", "GET", "/rate/a%2Fb", plenty},
 		{"denied", "GET", "/rate/x", newAPI(b, httpapi.Config{}, allKeys(0, time.Hour, ""))},
@@ -99,7 +99,7 @@ func BenchmarkServed(b *testing.B) {
 	}{
 		{"two bytes", http.HandlerFunc(floorHandler)},
 		{"rate", plenty},
-		{"rate without fields", newAPI(b, httpapi.Config{NoFields: true}, allKeys(1e9, time.Second, ""))},
+		{"rate without fields", newAPI(b, httpapi.Config{Fields: httpapi.FieldsNone}, allKeys(1e9, time.Second, ""))},
 		{"denied", newAPI(b, httpapi.Config{}, allKeys(0, time.Hour, ""))},
 	} {
 		b.Run(bb.name, func(b *testing.B) {

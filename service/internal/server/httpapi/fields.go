@@ -60,8 +60,12 @@ const maxFields = 16
 // writeFields writes RateLimit and RateLimit-Policy. It leaves out shadow rules,
 // because a client that heeded them would distort the trial.
 func (c *call) writeFields() {
-	if c.api.cfg.NoFields {
+	if c.api.cfg.Fields == FieldsNone {
 		return
+	}
+	params := ratelimitfield.Draft
+	if c.api.cfg.Fields == FieldsNext {
+		params = ratelimitfield.Next
 	}
 	left, value := c.left[:0], "" // of more than one policy
 	var first *policy
@@ -73,7 +77,7 @@ func (c *call) writeFields() {
 		}
 		items++
 		p := c.policy(a.Rule)
-		left = p.appendLeft(left, &c.verdict, a, c.request.N)
+		left = p.appendLeft(left, params, &c.verdict, a, c.request.N)
 		if items == 1 {
 			first = p
 		} else {
@@ -124,7 +128,7 @@ func (c *call) writeStep(step decider.Step) {
 
 // appendLeft appends the item of RateLimit for an answer. If a later rule denied,
 // the tokens of this answer were returned.
-func (p *policy) appendLeft(b []byte, v *decider.Verdict, a *decider.Answer, n int) []byte {
+func (p *policy) appendLeft(b []byte, params ratelimitfield.Params, v *decider.Verdict, a *decider.Answer, n int) []byte {
 	left, more := a.Remaining, weir.Never
 	if a.OK && !v.OK {
 		left = min(left+n, a.Rule.Limit())
@@ -137,5 +141,5 @@ func (p *policy) appendLeft(b []byte, v *decider.Verdict, a *decider.Answer, n i
 	case a.Rule.Algorithm.Resets():
 		more = a.ResetAfter // all of it at once
 	}
-	return ratelimitfield.AppendLeft(b, p.name, left, more)
+	return params.AppendLeft(b, p.name, left, more)
 }

@@ -134,7 +134,11 @@ func TestRate(t *testing.T) {
 				fields: asJSON + "\nRatelimit: \"everybody\";r=8;t=1\nRatelimit-Policy: \"everybody\";q=10;w=1"},
 			{method: "POST", url: "/rate/a?n=0", status: 200, body: `{"remaining":8}`},
 		}},
-		"without fields": {cfg: httpapi.Config{NoFields: true}, rules: []config.Rule{noQueue}, steps: []step{
+		"with the names of a later draft": {cfg: httpapi.Config{Fields: httpapi.FieldsNext}, rules: []config.Rule{small}, steps: []step{
+			{method: "POST", url: "/rate/a?n=2", status: 200, body: `.*`,
+				fields: asJSON + "\nRatelimit: \"everybody\";a=8;w=1\nRatelimit-Policy: \"everybody\";q=10;w=1"},
+		}},
+		"without fields": {cfg: httpapi.Config{Fields: httpapi.FieldsNone}, rules: []config.Rule{noQueue}, steps: []step{
 			{method: "POST", url: "/rate/a", status: 200, body: granted, fields: asJSON},
 			{method: "POST", url: "/rate/a", status: 429, body: `.*`, fields: asJSON + "\nRetry-After: 1"},
 			{method: "POST", url: "/rate/a?canWait=1", status: 429, body: `.*"queue_full".*`, fields: asJSON + "\nRetry-After: 1"},

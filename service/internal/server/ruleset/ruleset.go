@@ -41,7 +41,7 @@ func (r *Rule) Bucket(key string) string {
 	case r.Per == config.PerRule:
 		return ""
 	case r.Descriptor != nil && r.Descriptor.Shares != nil:
-		return shared(key, r.Descriptor.Shares)
+		return descriptor.Replace(key, r.Descriptor.Shares)
 	}
 	return key
 }
@@ -49,19 +49,7 @@ func (r *Rule) Bucket(key string) string {
 // Alone reports whether the bucket of a key has the name of the key: it is not shared with
 // keys of other values.
 func (r *Rule) Alone(key string) bool {
-	return r.Descriptor == nil || r.Descriptor.Shares == nil || shared(key, r.Descriptor.Shares) == key
-}
-
-// shared returns the key of a descriptor with the values that stand for all values of an
-// entry. It allocates.
-func shared(key string, shares []string) string {
-	domain, entries, _ := descriptor.Parse(key)
-	for i, share := range shares {
-		if share != "" && i < len(entries) {
-			entries[i].Value = share
-		}
-	}
-	return string(descriptor.Append(nil, domain, entries))
+	return r.Descriptor == nil || r.Descriptor.Shares == nil || descriptor.Replace(key, r.Descriptor.Shares) == key
 }
 
 // OwnLimit returns a limit that a request asks for, or 0 if it makes no
