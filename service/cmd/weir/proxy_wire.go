@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/signal"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxyheader"
+	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
@@ -37,7 +37,7 @@ type proxyWire struct {
 	OriginKey        string `name:"origin-key" placeholder:"FILE" group:"origin" help:"The private key of --origin-cert."`
 	OriginServerName string `placeholder:"NAME" group:"origin" help:"The name in the certificate of https origins, if it is not that of their URL."`
 
-	Trust         []string `placeholder:"CIDR" group:"front" help:"Networks or addresses of the proxies in front of this one. Of their requests, X-Forwarded-For, -Host, -Proto and Forwarded are kept, and the client's address counts for rules and shares. Of others, they are replaced."`
+	Trust         []string `placeholder:"CIDR" group:"front" help:"Networks or addresses of the proxies in front of this one, or unix for those at a Unix socket. Of their requests, X-Forwarded-For, -Host, -Proto, -Port and Forwarded are kept, and the client's address counts for rules and shares. Of others, they are replaced."`
 	TrustHeader   string   `default:"X-Forwarded-For" placeholder:"NAME" group:"front" help:"Header in which the proxies of --trust report their clients: X-Forwarded-For, Forwarded, or one with a single address, such as X-Real-IP. They must append to it or replace it (${default})."`
 	ProxyProtocol bool     `group:"front" help:"The proxies of --trust send the header of the PROXY protocol, version 1 or 2, before each connection. Connections of others have none."`
 
@@ -52,7 +52,7 @@ type wire struct {
 	*proxyWire
 	clients *certfile.Set // nil without TLS
 	origins *certfile.Set
-	trusted caller.Networks
+	trusted caller.Trusted
 	watcher *config.Watcher // nil if there are no files
 	log     *slog.Logger
 	mu      sync.Mutex // held by reload: the last one puts its files into force last
@@ -61,7 +61,7 @@ type wire struct {
 // open checks the flags and loads the files.
 func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 	w := &wire{proxyWire: c, log: log}
-	networks, err := parseNetworks(c.Trust)
+	trusted, err := parseTrust(c.Trust)
 	switch {
 	case err != nil:
 		return nil, err
@@ -71,12 +71,12 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 		return nil, usagef("--tls-client-ca needs --tls-cert and --tls-key")
 	case (c.OriginCert == "") != (c.OriginKey == ""):
 		return nil, usagef("--origin-cert and --origin-key need each other")
-	case c.ProxyProtocol && len(networks) == 0:
+	case c.ProxyProtocol && trusted.Empty():
 		return nil, usagef("--proxy-protocol needs --trust: without it, any client could choose its address")
 	case !httpheader.ValidName(c.TrustHeader):
 		return nil, usagef("--trust-header=%q: is no name of a header", c.TrustHeader)
 	}
-	w.trusted = caller.Trust(networks)
+	w.trusted = trusted
 	clients := certfile.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSClientCA}
 	origins := certfile.Files{Cert: c.OriginCert, Key: c.OriginKey, CA: c.OriginCA}
 	if paths := slices.Concat(clients.Paths(), origins.Paths()); len(paths) > 0 { // before they are read, so that no change is missed
@@ -94,26 +94,23 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 	return w, nil
 }
 
-// parseNetworks parses networks and addresses.
-func parseNetworks(texts []string) (networks []netip.Prefix, err error) {
+// parseTrust parses networks, addresses, and unix.
+func parseTrust(texts []string) (caller.Trusted, error) {
+	var list proxyrule.Networks
 	for _, text := range texts {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			a, wrong := netip.ParseAddr(text)
-			if wrong != nil {
-				return nil, usagef("--trust=%s: must be a network such as 10.0.0.0/8, or an address", text)
-			}
-			p = netip.PrefixFrom(a, a.BitLen())
+		var n proxyrule.Network
+		if err := n.UnmarshalText([]byte(text)); err != nil {
+			return caller.Trusted{}, usagef("--trust=%s: must be a network such as 10.0.0.0/8, an address, or unix", text)
 		}
-		networks = append(networks, p.Masked())
+		list = append(list, n)
 	}
-	return networks, nil
+	return list.Trusted(), nil
 }
 
 // configure sets the fields of a proxy's configuration.
 func (w *wire) configure(cfg *proxy.Config) {
 	cfg.OriginTLS, cfg.MaxBody = w.origins.Client(w.OriginServerName), int64(w.MaxBody)
-	cfg.Trust = proxy.Trust{Networks: w.trusted, Header: w.TrustHeader}
+	cfg.Trust = proxy.Trust{Proxies: w.trusted, Header: w.TrustHeader}
 }
 
 // scheme returns the scheme of the URL for clients.
@@ -130,15 +127,15 @@ func (w *wire) limit(ln net.Listener, max int, srv *http.Server) *connlimit.List
 		return func(from net.Addr, err error) { srv.ErrorLog.Printf("%s from %v: %v", what, from, err) }
 	}
 	if w.ProxyProtocol {
-		ln = proxyheader.New(ln, proxyheader.Config{Trusted: w.trusted.Contain, Timeout: w.HeaderTimeout, Failed: failed("connection")})
+		ln = proxyheader.New(ln, proxyheader.Config{Trusted: w.trusted.Contains, Timeout: w.HeaderTimeout, Failed: failed("connection")})
 	}
 	conns := connlimit.New(ln, max)
 	conns.HelloTime, conns.Failed = w.HeaderTimeout, failed("TLS handshake error")
 	if w.clients != nil {
 		conns.TLS = w.clients.Server("h2", "http/1.1")
 	}
-	if len(w.trusted) > 0 {
-		conns.Shared = w.trusted.Contain
+	if !w.trusted.Empty() {
+		conns.Shared = w.trusted.Contains
 	}
 	return conns
 }

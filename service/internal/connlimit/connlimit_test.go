@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/nettest"
 
+	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/testrig"
 )
 
@@ -373,7 +374,7 @@ func BenchmarkRequest(b *testing.B) {
 // lose idle ones to others as long as these have more than none.
 func TestShared(t *testing.T) {
 	gather(t, func(w *crowd) {
-		w.limit.Shared = func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") }
+		w.limit.Shared = func(p caller.Peer) bool { return p.Addr == netip.MustParseAddr("192.0.2.1") }
 		for i := range 10 {
 			if !w.busy("192.0.2.1") {
 				w.Fatalf("connection %d of a proxy is refused", i)
@@ -384,7 +385,7 @@ func TestShared(t *testing.T) {
 		}
 	})
 	gather(t, func(w *crowd) {
-		w.limit.Shared = func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") }
+		w.limit.Shared = func(p caller.Peer) bool { return p.Addr == netip.MustParseAddr("192.0.2.1") }
 		for range 6 {
 			w.come("192.0.2.1")
 		}
