@@ -116,9 +116,9 @@ func (w *wire) configure(cfg *proxy.Config) {
 // scheme returns the scheme of the URL for clients.
 func (w *wire) scheme() string {
 	if w.clients != nil {
-		return "https://"
+		return "https"
 	}
-	return "http://"
+	return "http"
 }
 
 // limit returns a listener of clients that bounds their connections.

@@ -268,14 +268,14 @@ func TestProxyWireRefused(t *testing.T) {
 		{"--tls-cert /none --tls-key /none", 1, "--tls-cert, --tls-key, --tls-client-ca: open /none"},
 		{"--tls-cert " + files.key + " --tls-key " + files.cert, 1, "--tls-cert, --tls-key, --tls-client-ca: "},
 		{"--origin-ca " + files.key, 1, "there is no certificate in it"},
-		{"--trust 10.0.0.0/8,ten", 2, "--trust=ten: must be a network such as 10.0.0.0/8, or an address"},
+		{"--trust 10.0.0.0/8,ten", 2, "--trust=ten: must be a network such as 10.0.0.0/8, an address, or unix"},
 		{"--trust 10.0.0.0/33", 2, "--trust=10.0.0.0/33"},
 		{"--proxy-protocol", 2, "--proxy-protocol needs --trust"},
 		{"--trust-header a:b", 2, `--trust-header="a:b"`},
 		{"--max-header 10", 2, "--max-header=10"},
 		{"--header-timeout 0s", 2, "--header-timeout=0s: must be >= 1ms"},
 		{"--origin http://127.0.0.1:1", 2, `--origin="http://127.0.0.1:1": is there twice`},
-		{"--origin gopher://a", 2, `--origin="gopher://a": must be an absolute http, https or h2c URL`},
+		{"--origin gopher://a", 2, `--origin="gopher://a": must be an absolute http, https, h2c or unix URL`},
 	} {
 		args := append([]string{"proxy", "--origin", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.Fields(tt.args)...)
 		if code, _, stderr := weir(t, args...); code != tt.code || !strings.Contains(stderr, tt.want) {

@@ -217,15 +217,15 @@ func (d *Daemon) limited(ln net.Listener, inForce *atomic.Pointer[tls.Config]) *
 
 // announce logs the addresses, the rules and the store.
 func (d *Daemon) announce(public, admin net.Addr) {
-	scheme, adminScheme := "http://", "http://"
+	scheme, adminScheme := "http", "http"
 	if d.cfg.TLS.Cert != "" {
-		scheme = "https://"
+		scheme = "https"
 	}
 	if d.cfg.Operators.AdminTLS {
-		adminScheme = "https://"
+		adminScheme = "https"
 	}
 	rules := d.server.Rules()
-	facts := []any{"listen", scheme + public.String(), "admin", adminScheme + admin.String(),
+	facts := []any{"listen", httpserve.URL(scheme, public), "admin", httpserve.URL(adminScheme, admin),
 		"from", d.cfg.source(), "rules", len(rules.Rules), "hash", rules.Hash}
 	if d.cfg.Store != nil {
 		facts = append(facts, "store", d.cfg.Store.Client.Address)
