@@ -5,12 +5,9 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
@@ -27,8 +24,7 @@ type proxyCmd struct {
 	Listen string   `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients, or unix:PATH for a Unix socket (${default})."`
 	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators, or unix:PATH: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
 
-	AdminHost []string `placeholder:"NAME" group:"operators" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
-	Pprof     bool     `group:"operators" help:"Serve /debug/pprof/ to operators."`
+	Pprof bool `group:"operators" help:"Serve /debug/pprof/ to operators."`
 
 	proxyRules `embed:""`
 
@@ -83,7 +79,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	cfg := c.config(log)
 	wire.configure(&cfg)
 	decisions := newUpstreamDecisions() // empty without an upstream
-	cfg.Collectors = []prometheus.Collector{lines.Metric(), decisions}
+	cfg.Collectors = append(wire.metrics(), lines.Metric(), decisions)
 	watcher := c.watcher() // before the first load, so that no change after it is missed
 	p, err := proxy.New(cfg)
 	if err != nil {
@@ -108,9 +104,10 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	stopAdmin := c.serveAdmin(p, admin, log)
-	defer stopAdmin()
-	log.Info("weir proxy", "listen", httpserve.URL(wire.scheme(), ln.Addr()), "admin", httpserve.URL("http", admin.Addr()),
+	page := proxypage.New(p, c.Pprof)
+	defer page.Close()
+	defer wire.serveAdmin(page, admin)()
+	log.Info("weir proxy", "listen", httpserve.URL(scheme(c.TLSCert != ""), ln.Addr()), "admin", httpserve.URL(scheme(c.AdminTLS), admin.Addr()),
 		"origin", strings.Join(c.Origin, ","), "limit", c.Limit.String(), "queue", c.Queue, "max_wait", c.MaxWait,
 		"rules", c.Rules, "shadow", c.Shadow)
 
@@ -131,24 +128,11 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	// A client's connection can need one to the origin. The others are for operators and DNS.
 	srv := wire.server(limited, p.Draining, c.ClientTimeout)
 	defer httpserve.CatchLog(log)()
-	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, 64, log), srv)
+	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, maxOperators+56, log), srv)
 	wire.attach(srv, conns, p)
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
 		return err
 	}
 	log.Info("drained")
 	return nil
-}
-
-func (c *proxyCmd) serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {
-	page := proxypage.New(p, c.Pprof)
-	srv := httpserve.New(httpserve.Private(page, httpserve.Loopback(ln.Addr()), c.AdminHost), log)
-	srv.ReadTimeout, srv.WriteTimeout = 10*time.Second, 30*time.Second
-	go func() {
-		log.Debug("the admin listener is closed", "reason", srv.Serve(ln))
-	}()
-	return func() {
-		_ = srv.Close()
-		page.Close()
-	}
 }

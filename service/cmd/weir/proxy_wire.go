@@ -11,8 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/httpheader"
@@ -20,17 +23,24 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxyheader"
 	"github.com/weir-go/weir/service/internal/proxyrule"
+	"github.com/weir-go/weir/service/internal/server/token"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
 // proxyWire configures the connections of a proxy with clients and origins.
 type proxyWire struct {
-	TLSCert     string `name:"tls-cert" placeholder:"FILE" group:"tls" help:"Serve TLS to clients with this certificate and its chain. Clients may speak HTTP/2, with TLS or without. All files for TLS are loaded again when they change, and upon SIGHUP."`
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" group:"tls" help:"Serve TLS to clients with this certificate and its chain. Clients may speak HTTP/2, with TLS or without. All files for TLS, and --tokens, are loaded again when they change, and upon SIGHUP."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" group:"tls" help:"The private key of --tls-cert."`
 	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" group:"tls" help:"Accept only clients with a certificate that this authority has signed."`
+
+	AdminHost []string `placeholder:"NAME" group:"operators" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
+	Tokens    string   `placeholder:"FILE" group:"operators" help:"A YAML file with tokens; those that allow admin are for operators."`
+	AdminAuth bool     `group:"operators" help:"Operators need a token of --tokens that allows admin. /-/health and /-/ready need none."`
+	AdminTLS  bool     `name:"admin-tls" group:"operators" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
 
 	OriginCA         string `name:"origin-ca" placeholder:"FILE" group:"origin" help:"Accept https origins with a certificate that this authority has signed, instead of those of the system."`
 	OriginCert       string `name:"origin-cert" placeholder:"FILE" group:"origin" help:"Show this certificate to https origins that ask for one."`
@@ -53,9 +63,11 @@ type wire struct {
 	clients *certfile.Set // nil without TLS
 	origins *certfile.Set
 	trusted caller.Trusted
+	guard   token.Guard
 	watcher *config.Watcher // nil if there are no files
 	log     *slog.Logger
-	mu      sync.Mutex // held by reload: the last one puts its files into force last
+	mu      sync.Mutex  // held by reload: the last one puts its files into force last
+	failed  atomic.Bool // the last reload
 }
 
 // open checks the flags and loads the files.
@@ -73,17 +85,28 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 		return nil, usagef("--origin-cert and --origin-key need each other")
 	case c.ProxyProtocol && trusted.Empty():
 		return nil, usagef("--proxy-protocol needs --trust: without it, any client could choose its address")
+	case c.AdminAuth != (c.Tokens != ""):
+		return nil, usagef("--admin-auth and --tokens need each other: operators need one of the tokens that allow admin")
+	case c.AdminTLS && c.TLSCert == "":
+		return nil, usagef("--admin-tls needs --tls-cert and --tls-key")
 	case !httpheader.ValidName(c.TrustHeader):
 		return nil, usagef("--trust-header=%q: is no name of a header", c.TrustHeader)
 	}
 	w.trusted = trusted
 	clients := certfile.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSClientCA}
 	origins := certfile.Files{Cert: c.OriginCert, Key: c.OriginKey, CA: c.OriginCA}
-	if paths := slices.Concat(clients.Paths(), origins.Paths()); len(paths) > 0 { // before they are read, so that no change is missed
+	paths := slices.Concat(clients.Paths(), origins.Paths())
+	if c.Tokens != "" {
+		paths = append(paths, c.Tokens)
+	}
+	if len(paths) > 0 { // before they are read, so that no change is missed
 		w.watcher = config.NewWatcher(paths, 10*time.Second)
 	}
 	if w.origins, err = certfile.Open(origins); err != nil {
 		return nil, fmt.Errorf("--origin-ca, --origin-cert, --origin-key: %w", err)
+	}
+	if err = w.loadTokens(); err != nil {
+		return nil, err
 	}
 	if c.TLSCert == "" {
 		return w, nil
@@ -92,6 +115,58 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 		return nil, fmt.Errorf("--tls-cert, --tls-key, --tls-client-ca: %w", err)
 	}
 	return w, nil
+}
+
+// loadTokens loads the tokens of operators, if there is a file.
+func (w *wire) loadTokens() error {
+	if w.Tokens == "" {
+		return nil
+	}
+	tokens, err := token.Load(w.Tokens)
+	if err != nil {
+		return fmt.Errorf("--tokens: %w", err)
+	}
+	w.guard.Use(tokens)
+	return nil
+}
+
+// metrics returns the metrics of the files.
+func (w *wire) metrics() []prometheus.Collector {
+	if w.watcher == nil {
+		return nil
+	}
+	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weir_proxy_access_last_reload_successful",
+		Help: "Whether the last load of the certificates, authorities and tokens succeeded.",
+	}, func() float64 {
+		if w.failed.Load() {
+			return 0
+		}
+		return 1
+	})}
+}
+
+// maxOperators bounds the connections of operators.
+const maxOperators = 100
+
+// serveAdmin serves operators until stop is called.
+func (w *wire) serveAdmin(page http.Handler, ln net.Listener) (stop func()) {
+	var authorize func(*http.Request) (int, error)
+	if w.AdminAuth {
+		authorize = w.guard.AuthorizeAdmin
+	}
+	conns := connlimit.New(ln, maxOperators)
+	srv := httpserve.New(httpserve.Private(operator.Guard(page, authorize), httpserve.Loopback(ln.Addr()), w.AdminHost), w.log)
+	srv.ReadTimeout, srv.WriteTimeout, srv.ConnState = 10*time.Second, 30*time.Second, conns.ConnState
+	serve := srv.Serve
+	if w.AdminTLS {
+		srv.TLSConfig = w.clients.Plain()
+		serve = func(ln net.Listener) error { return srv.ServeTLS(ln, "", "") }
+	}
+	go func() {
+		w.log.Debug("the admin listener is closed", "reason", serve(conns))
+	}()
+	return func() { _ = srv.Close() }
 }
 
 // parseTrust parses networks, addresses, and unix.
@@ -113,9 +188,9 @@ func (w *wire) configure(cfg *proxy.Config) {
 	cfg.Trust = proxy.Trust{Proxies: w.trusted, Header: w.TrustHeader}
 }
 
-// scheme returns the scheme of the URL for clients.
-func (w *wire) scheme() string {
-	if w.clients != nil {
+// scheme returns the scheme of the URL of a listener with or without TLS.
+func scheme(secure bool) string {
+	if secure {
 		return "https"
 	}
 	return "http"
@@ -184,12 +259,15 @@ func (w *wire) reload(p *proxy.Proxy) {
 	if err := w.origins.Load(); err != nil {
 		wrong = append(wrong, err.Error())
 	}
+	if err := w.loadTokens(); err != nil {
+		wrong = append(wrong, err.Error())
+	}
 	p.UseOriginTLS(w.origins.Client(w.OriginServerName))
-	if len(wrong) > 0 {
-		w.log.Error("reload of certificates failed: files with errors keep their last good content", "error", strings.Join(wrong, "; "))
+	if w.failed.Store(len(wrong) > 0); len(wrong) > 0 {
+		w.log.Error("reload of certificates and tokens failed: files with errors keep their last good content", "error", strings.Join(wrong, "; "))
 		return
 	}
-	w.log.Info("certificates reloaded")
+	w.log.Info("certificates and tokens reloaded")
 }
 
 // watch reloads the files when they change, and upon SIGHUP, until ctx ends.

@@ -100,12 +100,12 @@ func TestProxyTLS(t *testing.T) {
 		return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}
 	files.renew(ca, 2)
-	s.until("certificates reloaded")
+	s.until("certificates and tokens reloaded")
 	if n := serial(ca.client(t, ca, true)); n != 2 {
 		t.Errorf("certificate %d: want the new one", n)
 	}
 	fatal(t, os.WriteFile(files.key, []byte("not a key"), 0o600))
-	s.until("reload of certificates failed")
+	s.until("reload of certificates and tokens failed")
 	if n := serial(ca.client(t, ca, true)); n != 2 {
 		t.Errorf("certificate %d: want the last good one", n)
 	}
@@ -113,9 +113,9 @@ func TestProxyTLS(t *testing.T) {
 	stays.Transport.(*http.Transport).DisableKeepAlives = false
 	serial(stays)
 	files.renew(ca, 3)
-	s.times("certificates reloaded", 2)
+	s.times("certificates and tokens reloaded", 2)
 	files.trust(other)
-	s.times("certificates reloaded", 3)
+	s.times("certificates and tokens reloaded", 3)
 	if _, err := ca.client(t, ca, true).Get(s.public); err == nil {
 		t.Error("a client of the authority that was removed is served on a new connection")
 	}
@@ -153,7 +153,7 @@ func TestProxyToTLS(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	client.renew(ca, 7)
-	s.until("certificates reloaded")
+	s.until("certificates and tokens reloaded")
 	if a := s.get(); !strings.HasSuffix(a.body, "certificate 7") {
 		t.Errorf("%d %s: want the new certificate", a.status, a.body)
 	}
@@ -270,6 +270,10 @@ func TestProxyWireRefused(t *testing.T) {
 		{"--origin-ca " + files.key, 1, "there is no certificate in it"},
 		{"--trust 10.0.0.0/8,ten", 2, "--trust=ten: must be a network such as 10.0.0.0/8, an address, or unix"},
 		{"--trust 10.0.0.0/33", 2, "--trust=10.0.0.0/33"},
+		{"--admin-auth", 2, "--admin-auth and --tokens need each other"},
+		{"--tokens /none", 2, "--admin-auth and --tokens need each other"},
+		{"--admin-auth --tokens /none", 1, "--tokens: open /none"},
+		{"--admin-tls", 2, "--admin-tls needs --tls-cert and --tls-key"},
 		{"--proxy-protocol", 2, "--proxy-protocol needs --trust"},
 		{"--trust-header a:b", 2, `--trust-header="a:b"`},
 		{"--max-header 10", 2, "--max-header=10"},
