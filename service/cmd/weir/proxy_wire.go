@@ -38,7 +38,7 @@ type proxyWire struct {
 	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" group:"tls" help:"Accept only clients with a certificate that this authority has signed."`
 
 	AdminHost []string `placeholder:"NAME" group:"operators" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
-	Tokens    string   `placeholder:"FILE" group:"operators" help:"A YAML file with tokens; those that allow admin are for operators."`
+	Tokens    string   `placeholder:"FILE" group:"operators" help:"A YAML file with the tokens of operators, which allow admin."`
 	AdminAuth bool     `group:"operators" help:"Operators need a token of --tokens that allows admin. /-/health and /-/ready need none."`
 	AdminTLS  bool     `name:"admin-tls" group:"operators" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
 
