@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxy/proxypage"
 	"github.com/weir-go/weir/service/internal/settings"
+	"github.com/weir-go/weir/service/internal/supervisor"
 )
 
 type proxyCmd struct {
@@ -118,6 +119,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() {
+		supervisor.Stopping(log)
 		if n := p.Drain(); n > 0 && c.DrainDelay > 0 {
 			log.Info("not ready: clients are asked to leave", "connections", n, "delay", c.DrainDelay)
 			time.Sleep(c.DrainDelay)
@@ -130,6 +132,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	defer httpserve.CatchLog(log)()
 	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, maxOperators+56, log), srv)
 	wire.attach(srv, conns, p)
+	supervisor.Ready(log)
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
 		return err
 	}

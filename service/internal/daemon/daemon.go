@@ -27,6 +27,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/server/rlqsapi"
 	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/supervisor"
 )
 
 // Config configures a Daemon. The fields with a help text are flags.
@@ -368,6 +369,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 	}
 	go d.tier.watchTiers(ctx, d)
 	d.serving.Store(true)
+	supervisor.Ready(d.log)
 	select {
 	case err := <-failed:
 		return err
