@@ -16,9 +16,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/httpheader"
+	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
@@ -66,8 +68,9 @@ type wire struct {
 	guard   token.Guard
 	watcher *config.Watcher // nil if there are no files
 	log     *slog.Logger
-	mu      sync.Mutex  // held by reload: the last one puts its files into force last
-	failed  atomic.Bool // the last reload
+	mu      sync.Mutex                         // held by reload: the last one puts its files into force last
+	failed  atomic.Bool                        // the last reload
+	conns   atomic.Pointer[connlimit.Listener] // nil before there is one
 }
 
 // open checks the flags and loads the files.
@@ -130,20 +133,38 @@ func (w *wire) loadTokens() error {
 	return nil
 }
 
-// metrics returns the metrics of the files.
+// The metrics of connections and files.
+var (
+	connectionsMax     = metric.Gauge("weir_proxy_connections_max", "Bound of weir_proxy_connections.")
+	connectionsShed    = metric.Counter("weir_proxy_connections_shed_total", "Idle connections that were closed to make room for new ones.")
+	connectionsRefused = metric.Counter("weir_proxy_connections_refused_total", "Connections that were refused because their address, or all, had too many.")
+	accessGood         = metric.Gauge("weir_proxy_access_last_reload_successful", "Whether the last load of certificates, authorities and tokens succeeded. Absent without such files.")
+)
+
+// metrics returns the metrics of connections, files and the process.
 func (w *wire) metrics() []prometheus.Collector {
-	if w.watcher == nil {
-		return nil
+	families := []*metric.Family{connectionsMax, connectionsShed, connectionsRefused, accessGood}
+	return []prometheus.Collector{
+		metric.NewCollector(nil, families, w.collect),
+		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	}
-	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "weir_proxy_access_last_reload_successful",
-		Help: "Whether the last load of the certificates, authorities and tokens succeeded.",
-	}, func() float64 {
-		if w.failed.Load() {
-			return 0
-		}
-		return 1
-	})}
+}
+
+func (w *wire) collect(s metric.Scrape) {
+	if conns := w.conns.Load(); conns != nil {
+		n := conns.Count()
+		s.Send(connectionsMax, float64(conns.Max()))
+		s.Send(connectionsShed, float64(n.Shed))
+		s.Send(connectionsRefused, float64(n.Refused))
+	}
+	if w.watcher == nil {
+		return
+	}
+	good := 1.0
+	if w.failed.Load() {
+		good = 0
+	}
+	s.Send(accessGood, good)
 }
 
 // maxOperators bounds the connections of operators.
@@ -212,6 +233,7 @@ func (w *wire) limit(ln net.Listener, max int, srv *http.Server) *connlimit.List
 	if !w.trusted.Empty() {
 		conns.Shared = w.trusted.Contains
 	}
+	w.conns.Store(conns)
 	return conns
 }
 

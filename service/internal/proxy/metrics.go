@@ -50,6 +50,7 @@ var (
 	waitingFamily    = metric.Gauge("weir_proxy_waiting", "Requests in the queue.")
 	abandonedFamily  = metric.Gauge("weir_proxy_abandoned", "Requests whose client has left, and that the origin has not answered; part of weir_proxy_inflight, unless long-lived.")
 	longFamily       = metric.Gauge("weir_proxy_long_lived", "Exchanges in progress that do not count as in flight.")
+	longMaxFamily    = metric.Gauge("weir_proxy_long_lived_max", "Bound of weir_proxy_long_lived.")
 	longFullFamily   = metric.Counter("weir_proxy_long_lived_full_total", "Long-lived exchanges that stayed in flight, because there were too many, or too many of their address.")
 	conditionFamily  = metric.Gauge("weir_proxy_condition", "Condition of the origin: 1 for the current one.", "condition")
 	signsFamily      = metric.Counter("weir_proxy_signs_total", "Answers of the origin, and missing ones, by what they tell about its load.", "sign")
@@ -66,7 +67,7 @@ var (
 
 // watch registers a collector of the proxy's Stats.
 func (m *metrics) watch(p *Proxy) {
-	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longFullFamily,
+	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longMaxFamily, longFullFamily,
 		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily, wastedFamily, waitFamily,
 		originFamily, originInflight, originState, originRetried}
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
@@ -81,6 +82,10 @@ func (p *Proxy) collect(s metric.Scrape) {
 	s.Send(waitingFamily, float64(st.Waiting))
 	s.Send(abandonedFamily, float64(st.Abandoned))
 	s.Send(longFamily, float64(st.LongLived))
+	if p.long != nil {
+		places, _, _ := p.long.Count()
+		s.Send(longMaxFamily, float64(places))
+	}
 	s.Send(longFullFamily, float64(p.longFull.Load()))
 	s.Send(connectionFamily, float64(st.Connections))
 	current := p.Status().Condition
