@@ -240,13 +240,17 @@ func TestAlerts(t *testing.T) {
 	metricsExist(t, exprs)
 }
 
-// Every panel has queries of existing metrics.
+// Every panel of the dashboards has queries of existing metrics.
 func TestDashboard(t *testing.T) {
-	queries, variables := dashboard(t)
-	if len(queries) < 30 {
-		t.Errorf("%d queries: the dashboard was not read", len(queries))
+	var all []string
+	for _, name := range dashboards {
+		queries, variables := dashboard(t, name)
+		if len(queries) < 30 {
+			t.Errorf("%s: %d queries: it was not read", name, len(queries))
+		}
+		all = append(append(all, queries...), variables...)
 	}
-	metricsExist(t, append(queries, variables...))
+	metricsExist(t, all)
 }
 
 // metricsExist checks that every metric in the expressions exists.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/balance"
 )
@@ -30,7 +31,7 @@ func newMetrics() *metrics {
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
-	return &metrics{
+	m := &metrics{
 		registry: registry,
 		origin: auto.NewHistogram(prometheus.HistogramOpts{Name: "weir_proxy_origin_duration_seconds", Buckets: seconds,
 			Help: "Time from the request to the origin until its response header or its failure, while the client waited."}),
@@ -41,6 +42,13 @@ func newMetrics() *metrics {
 		longEnded: counter("weir_proxy_long_lived_ended_total",
 			"Long-lived exchanges that were ended, because their address had its share of --long-lived, and the limit was reached, by reason.", "why"),
 	}
+	for c := limit.Grown; c <= limit.Drain; c++ { // so that a rate has the first change
+		m.limitChanges.WithLabelValues(c.String())
+	}
+	for _, why := range longLivedNames[1:] {
+		m.longLived.WithLabelValues(why)
+	}
+	return m
 }
 
 // The metrics that a scrape reads from Stats.
