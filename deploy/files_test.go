@@ -1,9 +1,10 @@
 package deploy_test
 
 import (
-	"fmt"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -89,40 +90,105 @@ func TestComposeSeesRenames(t *testing.T) {
 	stop(t, []*process{p})
 }
 
-// The unit sets flags by variables, so that /etc/default/weir can change them.
-func TestUnit(t *testing.T) {
-	text, err := os.ReadFile("systemd/weir.service")
+// The units set flags by variables, so that files in /etc/default can change them, and systemd learns when
+// the process serves.
+func TestUnits(t *testing.T) {
+	for _, tt := range []struct {
+		unit, command string
+		files         map[string]string
+		own           []string // of /etc/default: the last one counts
+		method, path  string
+		status        int
+		left          string // a file that it leaves
+	}{
+		{unit: "weir", command: "serve", files: map[string]string{"/etc/weir/rules.yaml": "rules: [{key: a, rate: 1/h, concurrency: {limit: 1}}]\n"},
+			method: "POST", path: "/lease/a", status: http.StatusOK, left: "/var/lib/weir/state"},
+		{unit: "weir-proxy", command: "proxy", files: map[string]string{"/etc/weir/proxy.yaml": "rules: [{name: a, rate: 1/h}]\n"},
+			own: []string{"WEIR_ORIGIN=http://127.0.0.1:1", "WEIR_RULES=/etc/weir/proxy.yaml"}, method: "GET", path: "/", status: http.StatusBadGateway},
+	} {
+		t.Run(tt.unit, func(t *testing.T) {
+			text, err := os.ReadFile("systemd/" + tt.unit + ".service")
+			if err != nil {
+				t.Fatal(err)
+			}
+			unit := string(text)
+			if !strings.Contains(unit, "\nExecStart=/usr/local/bin/weir "+tt.command+"\n") || strings.Index(unit, "\nEnvironment=") > strings.Index(unit, "\nEnvironmentFile=") {
+				t.Error("ExecStart must have no flags, because they would win over variables")
+			}
+			for _, want := range []string{"Type=notify", "Restart=on-failure", "RestartSec=2s", "StartLimitIntervalSec=0", "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6",
+				"EnvironmentFile=-/etc/default/" + tt.unit} {
+				if !strings.Contains(unit, "\n"+want+"\n") {
+					t.Errorf("the unit does not have %s", want)
+				}
+			}
+			dir := t.TempDir()
+			var env []string
+			set := func(name, value string) {
+				if strings.HasPrefix(value, "/") {
+					value = dir + value
+					if err := os.MkdirAll(filepath.Dir(value), 0o700); err != nil {
+						t.Fatal(err)
+					}
+				}
+				env = append(env, name+"="+value)
+			}
+			for _, m := range regexp.MustCompile(`(?m)^Environment=(\w+)=(.*)$`).FindAllStringSubmatch(unit, -1) {
+				set(m[1], m[2])
+			}
+			address := freePorts(t, 1)[0]
+			for _, v := range append(tt.own, "WEIR_LISTEN="+address, "WEIR_ADMIN=127.0.0.1:0", "WEIR_DRAIN_DELAY=0s") {
+				name, value, _ := strings.Cut(v, "=")
+				set(name, value)
+			}
+			for name, content := range tt.files {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := supervise(t, tt.command, env)
+			answers(t, tt.method, "http://"+address+tt.path, tt.status)
+			stop(t, []*process{p})
+			if tt.left != "" {
+				if _, err := os.Stat(filepath.Join(dir, tt.left)); err != nil {
+					t.Errorf("%v\n%s", err, p.log)
+				}
+			}
+		})
+	}
+}
+
+// supervise starts a command of weir, and waits until it says that it is ready, as systemd does.
+func supervise(t *testing.T, command string, env []string) *process {
+	t.Helper()
+	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := string(text)
-	if !strings.Contains(unit, "\nExecStart=/usr/local/bin/weir serve\n") || strings.Index(unit, "\nEnvironment=") > strings.Index(unit, "\nEnvironmentFile=") {
-		t.Error("ExecStart must have no flags, because they would win over variables")
-	}
-	dir := t.TempDir()
-	c := container{args: []string{"serve"}, env: []string{"WEIR_LOG_FORMAT=json", "WEIR_DRAIN_DELAY=0s"}}
-	for _, m := range regexp.MustCompile(`(?m)^Environment=(\w+)=(.*)$`).FindAllStringSubmatch(unit, -1) {
-		if strings.HasPrefix(m[2], "/") {
-			m[2] = dir + m[2]
-			if err := os.MkdirAll(filepath.Dir(m[2]), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.env = append(c.env, m[1]+"="+m[2])
-	}
-	rules := "rules: [{key: a, rate: 1/h, concurrency: {limit: 1}}]\n"
-	if err := os.WriteFile(filepath.Join(dir, "/etc/weir/rules.yaml"), []byte(rules), 0o600); err != nil {
+	dir, err := os.MkdirTemp("", "weir") // shorter than TempDir: the path of a socket is bounded
+	if err != nil {
 		t.Fatal(err)
 	}
-	address := freePorts(t, 1)[0]
-	c.env = append(c.env, "WEIR_LISTEN="+address, "WEIR_ADMIN=127.0.0.1:0") // of /etc/default/weir: the last one counts
-	p := c.start(t)
-	if want := "http://" + address; p.public != want {
-		t.Errorf("it listens at %s: want %s", p.public, want)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "notify")
+	ln, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	answers(t, "POST", fmt.Sprintf("%s/lease/a", p.public), http.StatusOK)
-	stop(t, []*process{p})
-	if _, err := os.Stat(filepath.Join(dir, "/var/lib/weir/state")); err != nil {
-		t.Errorf("no state: %v\n%s", err, p.log)
+	defer ln.Close()
+	p := &process{cmd: exec.Command(path, command), log: &strings.Builder{}, read: make(chan struct{})}
+	p.cmd.Env = append(env, "NOTIFY_SOCKET="+socket)
+	p.cmd.Stderr = p.log
+	close(p.read) // Wait waits for the log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { p.cmd.Process.Kill() }) // after stop, without effect
+	b := make([]byte, 100)
+	if err := ln.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := ln.Read(b); err != nil || string(b[:n]) != "READY=1" {
+		t.Fatalf("%s says %q, %v\n%s", command, b[:n], err, p.log)
+	}
+	return p
 }

@@ -32,7 +32,7 @@ func (s *bareStream) Context() context.Context { return s.ctx }
 func peerAt(ctx context.Context, addr string) context.Context {
 	at, err := netip.ParseAddrPort(addr)
 	if err != nil {
-		return peer.NewContext(ctx, &peer.Peer{Addr: &net.UnixAddr{Name: addr}})
+		return peer.NewContext(ctx, &peer.Peer{Addr: &net.UnixAddr{Name: addr, Net: "unix"}})
 	}
 	return peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(at)})
 }

@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 
@@ -20,34 +21,34 @@ const MaxKey = 256
 
 var _ [0]struct{} = [MaxKey - caller.MaxKey]struct{}{} // they are equal
 
-// Address returns a key function for PerKey: the peer's address. For IPv6 the key is the
-// network of 64 bits, the usual size for one client. An IPv4 address equals its IPv6 form. A peer
-// without an address, such as a Unix socket, has no key.
+// Address returns a key function for PerKey: the peer's address, as httplimit.Address makes a key
+// of it: for IPv6 the network of 64 bits, the usual size for one client. A peer
+// without an address, such as one at a Unix socket, has no key.
 func Address() func(Request) (netip.Addr, bool) { return admission.Address(peerOf) }
 
 // AddressBehind returns a key function for PerKey: the client's address behind proxies, which they
 // report in metadata: x-forwarded-for, or forwarded (RFC 7239). Only entries of
-// trusted proxies count, as in httplimit.AddressBehind. It panics if a network is
-// invalid.
+// trusted proxies count, as in httplimit.AddressBehind: one at a Unix socket is trusted if a network
+// contains 127.0.0.1 or ::1. It panics if a network is invalid.
 func AddressBehind(name string, trusted ...netip.Prefix) func(Request) (netip.Addr, bool) {
 	name = strings.ToLower(name)
 	list := func(r Request) []string { return metadata.ValueFromIncomingContext(r.Context, name) }
 	return admission.AddressBehind(peerOf, list, name == "forwarded", trusted)
 }
 
-// peerOf returns the peer's address, without a zone. IPv4 is in its short form.
-func peerOf(r Request) (netip.Addr, bool) {
+// peerOf returns the peer of a call.
+func peerOf(r Request) caller.Peer {
 	p, ok := peer.FromContext(r.Context)
 	if !ok || p.Addr == nil {
-		return netip.Addr{}, false
+		return caller.Peer{}
 	}
-	var at netip.AddrPort
-	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
-		at = tcp.AddrPort()
-	} else {
-		at, _ = netip.ParseAddrPort(p.Addr.String())
+	if _, ok := p.Addr.(*net.TCPAddr); ok {
+		return caller.PeerOf(p.Addr)
 	}
-	return at.Addr().Unmap().WithZone(""), at.IsValid()
+	if local, ok := r.Context.Value(http.LocalAddrContextKey).(net.Addr); ok { // of a server of net/http
+		return caller.PeerAt(p.Addr.String(), local)
+	}
+	return caller.PeerOf(p.Addr)
 }
 
 // Metadata returns a key function for PerKey: the first value of a metadata name.

@@ -92,7 +92,8 @@ type Config struct {
 	// important calls are refused first. If empty, none. From a peer that is not
 	// Trusted, critical_plus counts as critical.
 	Criticality string
-	// Trusted holds the networks of peers that may send critical_plus.
+	// Trusted holds the networks of peers that may send critical_plus. A network with 127.0.0.1 or ::1
+	// contains the peers at Unix sockets, too.
 	Trusted []netip.Prefix
 
 	// Shadow admits every call, without a wait, and counts the ones that it would

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -18,6 +20,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir"
@@ -310,6 +313,8 @@ func TestKeys(t *testing.T) {
 		{"[::ffff:192.0.2.1]:443", "192.0.2.1"},
 		{"[2001:db8:1:2:3:4:5:6]:443", "2001:db8:1:2::"},
 		{"[fe80::1%eth0]:443", "fe80::"},
+		{"[64:ff9b::192.0.2.1]:443", "192.0.2.1"},
+		{"[2002:c000:201::1]:443", "192.0.2.1"},
 		{"@", "invalid IP"},
 	} {
 		if a, ok := grpclimit.Address()(at(tt.addr)); a.String() != tt.want || ok != (tt.addr != "@") {
@@ -345,12 +350,48 @@ func TestAddressBehind(t *testing.T) {
 		{"10.0.0.1:80", "x-forwarded-for", "", "10.0.0.1"},
 		{"192.0.2.9:80", "x-forwarded-for", "1.1.1.1", "192.0.2.9"},
 		{"@", "x-forwarded-for", "1.1.1.1", "invalid IP"},
+		{"10.0.0.1:80", "forwarded", `for="192.0.2.1:_x"`, "192.0.2.1"},
 	} {
 		ctx := metadata.NewIncomingContext(peerAt(t.Context(), tt.peer), metadata.Pairs(tt.name, tt.value))
 		a, ok := grpclimit.AddressBehind(tt.name, trusted...)(grpclimit.Request{Context: ctx})
 		if a.String() != tt.want || ok != a.IsValid() {
 			t.Errorf("%s, %s: %s: %v %v: want %s", tt.peer, tt.name, tt.value, a, ok, tt.want)
 		}
+	}
+}
+
+// bare is an address of another kind of connection, as of a gRPC server below net/http.
+type bare string
+
+func (bare) Network() string  { return "tcp" }
+func (b bare) String() string { return string(b) }
+
+// A peer at a Unix socket has no address: it is trusted as this machine is, or it is one client.
+func TestUnixPeer(t *testing.T) {
+	machine := netip.MustParsePrefix("127.0.0.0/8")
+	unix := &net.UnixAddr{Name: "10.0.0.1:80", Net: "unix"} // as a client may call its socket
+	below := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app.sock", Net: "unix"})
+	for rule, ctx := range map[string]context.Context{
+		"grpc-go":  peer.NewContext(t.Context(), &peer.Peer{Addr: unix}),
+		"net/http": peer.NewContext(below, &peer.Peer{Addr: bare(unix.Name)}),
+	} {
+		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("x-forwarded-for", "192.0.2.1"))
+		for _, tt := range []struct {
+			trusted netip.Prefix
+			want    string
+		}{
+			{machine, "192.0.2.1"},
+			{netip.MustParsePrefix("10.0.0.0/8"), "invalid IP"},
+		} {
+			a, ok := grpclimit.AddressBehind("x-forwarded-for", tt.trusted)(grpclimit.Request{Context: ctx})
+			if a.String() != tt.want || ok != a.IsValid() {
+				t.Errorf("%s, %v is trusted: %v, %v: want %s", rule, tt.trusted, a, ok, tt.want)
+			}
+		}
+	}
+	other := peer.NewContext(t.Context(), &peer.Peer{Addr: bare("192.0.2.1:80")})
+	if a, ok := grpclimit.Address()(grpclimit.Request{Context: other}); a.String() != "192.0.2.1" || !ok {
+		t.Errorf("an address of another kind of connection: %v, %v", a, ok)
 	}
 }
 
@@ -574,11 +615,11 @@ func TestCriticality(t *testing.T) {
 		{"critical_plus", "10.0.0.1:1", weir.CriticalPlus},
 		{"critical_plus", "[::ffff:10.0.0.1]:1", weir.CriticalPlus},
 		{"critical_plus", "[fe80::1%eth0]:1", weir.CriticalPlus},
-		{"critical_plus", "@", weir.Critical},
+		{"critical_plus", "@", weir.CriticalPlus},
 		{"vital", "10.0.0.1:1", weir.Critical},
 	} {
 		var got weir.Priority
-		cfg := grpclimit.Config{Criticality: "X-Criticality", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/10")}}
+		cfg := grpclimit.Config{Criticality: "X-Criticality", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("127.0.0.1/32")}}
 		i := interceptor(t, cfg)
 		ctx := metadata.NewIncomingContext(peerAt(t.Context(), tt.peer), metadata.Pairs("x-criticality", tt.says))
 		_ = i.Stream()(nil, &bareStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, ss grpc.ServerStream) error {

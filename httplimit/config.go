@@ -55,8 +55,8 @@ type Config struct {
 	// milliseconds, as in 250, or with a unit, as in 1.5s. It becomes the deadline
 	// of the request's context. If empty, none.
 	Deadline string
-	// Trusted holds the networks of peers that may send critical_plus. If empty,
-	// none may.
+	// Trusted holds the networks of peers that may send critical_plus. A network with 127.0.0.1 or ::1
+	// contains the peers at Unix sockets, too. If empty, none may.
 	Trusted []netip.Prefix
 
 	// Bandwidth returns limits for the body of a request and of its response, in

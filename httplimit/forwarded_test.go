@@ -1,9 +1,12 @@
 package httplimit
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -79,7 +82,25 @@ func TestForwarded(t *testing.T) {
 		{"quoted, with a port", []string{`for="192.0.2.1:47011"`}, "192.0.2.1"},
 		{"IPv6", []string{`for="[2001:db8:1:2::9]"`}, "2001:db8:1:2::"},
 		{"IPv6 with a port", []string{`for="[2001:db8:1:2::9]:4711"`}, "2001:db8:1:2::"},
-		{"an obfuscated port", []string{`for="192.0.2.1:_x"`}, "10.0.0.1"},
+		{"an obfuscated port", []string{`for="192.0.2.1:_x"`}, "192.0.2.1"},
+		{"an obfuscated port of all characters", []string{`for="192.0.2.1:_aZ0.-_"`}, "192.0.2.1"},
+		{"an obfuscated port of IPv6", []string{`for="[2001:db8:1:2::9]:_b"`}, "2001:db8:1:2::"},
+		{"an obfuscated port without a name", []string{`for="192.0.2.1:_"`}, "10.0.0.1"},
+		{"an obfuscated port of another character", []string{`for="192.0.2.1:_a/b"`}, "10.0.0.1"},
+		{"a port that is a name", []string{`for="192.0.2.1:http"`}, "10.0.0.1"},
+		{"the largest port of five digits", []string{`for="192.0.2.1:99999"`}, "192.0.2.1"},
+		{"a port of six digits", []string{`for="192.0.2.1:100000"`}, "10.0.0.1"},
+		{"an empty port", []string{`for="192.0.2.1:"`}, "10.0.0.1"},
+		{"a port without quotes", []string{"for=192.0.2.1:80"}, "192.0.2.1"},
+		{"IPv6 without brackets", []string{`for="2001:db8:1:2::9"`}, "2001:db8:1:2::"},
+		{"IPv4 in IPv6 with a port", []string{`for="[::ffff:192.0.2.1]:80"`}, "192.0.2.1"},
+		{"something behind the brackets", []string{`for="[2001:db8:1:2::9]80"`}, "10.0.0.1"},
+		{"quoted pairs", []string{`for="\1\9\2.0.2.1\:80"`}, "192.0.2.1"},
+		{"a quoted pair in IPv6", []string{`for="\[2001:db8:1:2::9\]:\_b"`}, "2001:db8:1:2::"},
+		{"a quoted pair of a proxy", []string{`for=192.0.2.1, for="10\.0.0.2"`}, "192.0.2.1"},
+		{"a backslash without quotes", []string{`for=192.0.2.1\`}, "10.0.0.1"},
+		{"unknown, with a port", []string{`for=9.9.9.9, for="unknown:80"`}, "10.0.0.1"},
+		{"hidden, with a hidden port", []string{`for=9.9.9.9, for="_gazonk:_x"`}, "10.0.0.1"},
 		{"other parameters", []string{"proto=http; for=192.0.2.1 ;by=10.0.0.1"}, "192.0.2.1"},
 		{"the last element", []string{"for=9.9.9.9, for=192.0.2.1;proto=http"}, "192.0.2.1"},
 		{"the last line", []string{"for=9.9.9.9", "for=192.0.2.1"}, "192.0.2.1"},
@@ -137,6 +158,9 @@ func TestTrust(t *testing.T) {
 		{"IPv4, by an IPv6 peer", prefixes("0.0.0.0/0"), "[2001:db8:1:2::9]:80", "192.0.2.1", "2001:db8:1:2::"},
 		{"IPv6, by an IPv4 peer", prefixes("::/0"), "10.0.0.1:80", "192.0.2.1", "10.0.0.1"},
 		{"IPv4, by a peer in IPv6 form", prefixes("10.0.0.1/32"), "[::ffff:10.0.0.1]:80", "192.0.2.1", "192.0.2.1"},
+		{"IPv4, by a peer whose address embeds it", prefixes("10.0.0.1/32"), "[2002:a00:1::1]:80", "192.0.2.1", "10.0.0.1"},
+		{"IPv4, by a peer that is translated", prefixes("10.0.0.1/32"), "[64:ff9b::10.0.0.1]:80", "192.0.2.1", "10.0.0.1"},
+		{"a translated network", prefixes("64:ff9b::10.0.0.0/104"), "[64:ff9b::10.0.0.1]:80", "192.0.2.1", "192.0.2.1"},
 		{"an IPv4 network in IPv6 form", prefixes("::ffff:10.0.0.0/104"), "10.0.0.1:80", "192.0.2.1", "192.0.2.1"},
 	} {
 		a, ok := AddressBehind("X-Forwarded-For", tt.trusted...)(from(tt.remote, "X-Forwarded-For: "+tt.line))
@@ -162,11 +186,86 @@ func TestTrust(t *testing.T) {
 	}
 }
 
+// A peer at a Unix socket has no address: it is trusted as this machine is, or it is one client.
+func TestUnixPeer(t *testing.T) {
+	for _, tt := range []struct {
+		rule    string
+		trusted []netip.Prefix
+		remote  string // its path, if it has one
+		line    string
+		want    string
+	}{
+		{"nobody is trusted", nil, "@", "192.0.2.1", ""},
+		{"others are trusted", proxies, "@", "192.0.2.1", ""},
+		{"its path is the address of a client", proxies, "9.9.9.9:80", "192.0.2.1", ""},
+		{"its path is the address of a proxy", proxies, "10.0.0.1:80", "192.0.2.1", ""},
+		{"this machine is trusted", prefixes("127.0.0.1/32"), "@", "192.0.2.1", "192.0.2.1"},
+		{"its network is trusted", prefixes("127.0.0.0/8"), "", "192.0.2.1", "192.0.2.1"},
+		{"this machine is trusted by IPv6", prefixes("::1/128"), "/run/nginx.sock", "192.0.2.1", "192.0.2.1"},
+		{"everything is trusted", prefixes("0.0.0.0/0", "::/0"), "@", "9.9.9.9, 192.0.2.1", "9.9.9.9"},
+		{"two proxies", append(proxies, prefixes("127.0.0.1/32")...), "@", "9.9.9.9, 192.0.2.1, 10.0.0.2", "192.0.2.1"},
+		{"it says nothing", prefixes("127.0.0.1/32"), "@", "", ""},
+		{"it names no address", prefixes("127.0.0.1/32"), "@", "192.0.2.1, unix:", ""},
+	} {
+		r := from(tt.remote, "X-Forwarded-For: "+tt.line)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/app.sock", Net: "unix"}))
+		a, ok := AddressBehind("X-Forwarded-For", tt.trusted...)(r)
+		if got := text(a); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%s: %q %v: want %q", tt.rule, got, ok, tt.want)
+		}
+		if a, ok := Address()(r); ok || a.IsValid() {
+			t.Errorf("%s: without a proxy, the address is %v", tt.rule, a)
+		}
+	}
+}
+
+// Behind a proxy on a Unix socket, each client has its own limit; of clients that come
+// to the socket directly, all have one together.
+func TestUnixSocket(t *testing.T) {
+	for name, tt := range map[string]struct {
+		trusted []netip.Prefix
+		want    []int
+	}{
+		"trusted": {prefixes("127.0.0.0/8"), []int{200, 200, 429}},
+		"others":  {proxies, []int{200, 429, 429}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, Config{Rules: []Rule{perKeyOnce(t, AddressBehind("X-Forwarded-For", tt.trusted...))}}, nil)
+			path := filepath.Join(t.TempDir(), "s")
+			ln, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv := &http.Server{Handler: s.handler}
+			go func() { _ = srv.Serve(ln) }()
+			t.Cleanup(func() { srv.Close() })
+			dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", path)
+			}
+			client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+			var got []int
+			for _, a := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
+				req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/", nil)
+				req.Header.Set("X-Forwarded-For", a)
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				got = append(got, resp.StatusCode)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%v: want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 // vouched returns the addresses in X-Forwarded-For that a trusted hop has named. It
 // is a slow oracle.
 func vouched(peer string, lines []string, trusted []netip.Prefix) (all []netip.Addr) {
 	a, ok := caller.ParseAddr(peer)
-	all = append(all, caller.Network(a))
+	all = append(all, caller.Client(a))
 	if !ok {
 		return all
 	}
@@ -181,7 +280,7 @@ func vouched(peer string, lines []string, trusted []netip.Prefix) (all []netip.A
 			break
 		}
 		a = named
-		all = append(all, caller.Network(a))
+		all = append(all, caller.Client(a))
 	}
 	return all
 }
@@ -206,7 +305,7 @@ func FuzzAddressBehind(f *testing.F) {
 			t.Errorf("%v %v: want %v", got, ok, want)
 		}
 		r.Header["Forwarded"] = lines
-		if a, ok := AddressBehind("Forwarded", proxies...)(r); ok && a != caller.Network(a) {
+		if a, ok := AddressBehind("Forwarded", proxies...)(r); ok && a != caller.Client(a) {
 			t.Errorf("%v is no network", a)
 		}
 	})

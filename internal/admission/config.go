@@ -50,7 +50,7 @@ func (c Config[R]) Validate() error {
 	case c.RetryJitter < 0:
 		return fmt.Errorf("RetryJitter = %v: must be >= 0", c.RetryJitter)
 	}
-	if i := caller.Networks(c.Trusted).Invalid(); i >= 0 {
+	if i := caller.Invalid(c.Trusted); i >= 0 {
 		//lint:ignore ST1005 it begins with the name of a field
 		return fmt.Errorf("Trusted[%d]: is not a network", i)
 	}

@@ -6,7 +6,6 @@ package admission
 
 import (
 	"context"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +22,7 @@ type Door[R any] struct {
 	classes  classes
 	exempt   paths
 	exempted atomic.Uint64
-	trusted  caller.Networks
+	trusted  caller.Trusted
 }
 
 // New returns a Door. The Config must be valid.
@@ -33,7 +32,7 @@ func New[R any](cfg Config[R]) *Door[R] {
 		rules:   make([]ruleCounts, len(cfg.Rules)),
 		classes: classes{limiter: cfg.PerClass},
 		exempt:  newPaths(cfg.Exempt),
-		trusted: caller.Trust(cfg.Trusted),
+		trusted: caller.Trust(cfg.Trusted, false),
 	}
 	if cfg.PerClass == nil {
 		d.classes.limiter = func(string) weir.Limiter { return cfg.Limiter }
@@ -51,8 +50,8 @@ func (d *Door[R]) Exempt(path string) bool {
 	return true
 }
 
-// Trusts reports whether an address is known and in a trusted network.
-func (d *Door[R]) Trusts(a netip.Addr, known bool) bool { return known && d.trusted.Contain(a) }
+// Trusts reports whether a peer is trusted.
+func (d *Door[R]) Trusts(p caller.Peer) bool { return d.trusted.Contains(p) }
 
 // A Visit holds the tokens and the permit of one request. The zero Visit holds
 // nothing. It may be reused after Leave, and is not safe for concurrent use.

@@ -15,12 +15,12 @@ const MaxHops = 32
 // elements of RFC 7239. The list is read from its end: if an address is trusted,
 // the entry before it is the client of that proxy. If an entry is not an address,
 // the client is the proxy that sent it.
-func Behind(peer netip.Addr, values []string, forwarded bool, trusted Networks) netip.Addr {
+func Behind(peer Peer, values []string, forwarded bool, trusted Trusted) Peer {
 	client, hops := peer, 0
 	for i := len(values) - 1; i >= 0; i-- {
 		rest, more := values[i], true
 		for more {
-			if !trusted.Contain(client) || hops == MaxHops {
+			if !trusted.Contains(client) || hops == MaxHops {
 				return client
 			}
 			hops++
@@ -29,14 +29,15 @@ func Behind(peer netip.Addr, values []string, forwarded bool, trusted Networks) 
 			if entry = strings.TrimSpace(entry); entry == "" {
 				continue // lists may have empty elements
 			}
+			parse := ParseAddr
 			if forwarded {
-				entry = forwardedFor(entry)
+				parse = forwardedFor
 			}
-			a, ok := ParseAddr(entry)
+			a, ok := parse(entry)
 			if !ok {
 				return client
 			}
-			client = a
+			client = Peer{Addr: a}
 		}
 	}
 	return client
@@ -62,8 +63,9 @@ func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
-// forwardedFor returns the parameter for of an element of Forwarded, or "unknown".
-func forwardedFor(element string) string {
+// forwardedFor returns the address in the parameter for of an element of Forwarded. It is not ok if there is
+// none: such as unknown, or an obfuscated identifier, which may be another one for each request (RFC 7239, section 6.3).
+func forwardedFor(element string) (netip.Addr, bool) {
 	for element != "" {
 		var pair string
 		pair, element, _ = httpheader.Cut(element, ';')
@@ -72,11 +74,50 @@ func forwardedFor(element string) string {
 			continue
 		}
 		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
-			value = value[1 : len(value)-1]
+			value = unescape(value[1 : len(value)-1])
 		}
-		if value != "" {
-			return value
-		}
+		return parseNode(value)
 	}
-	return "unknown"
+	return netip.Addr{}, false
+}
+
+// unescape replaces the quoted pairs in the content of a quoted string.
+func unescape(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}
+
+// parseNode parses an address with or without a port, which may be obfuscated (RFC 7239, section 6).
+func parseNode(node string) (netip.Addr, bool) {
+	name, port := node, ""
+	switch i := strings.LastIndexByte(node, ':'); {
+	case strings.HasPrefix(node, "["):
+		i = strings.IndexByte(node, ']') + 1
+		name, port = node[:i], node[i:]
+	case i >= 0 && strings.Count(node, ":") == 1:
+		name, port = node[:i], node[i:]
+	}
+	if port != "" && !isNodePort(port) {
+		return netip.Addr{}, false
+	}
+	return ParseAddr(name)
+}
+
+// isNodePort reports whether a text is a colon with a port of RFC 7239.
+func isNodePort(s string) bool {
+	if obfuscated, ok := strings.CutPrefix(s, ":_"); ok {
+		const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+		return obfuscated != "" && strings.Trim(obfuscated, letters) == ""
+	}
+	digits, ok := strings.CutPrefix(s, ":")
+	return ok && len(digits) >= 1 && len(digits) <= 5 && strings.Trim(digits, "0123456789") == ""
 }

@@ -11,7 +11,7 @@
 //	connection refused, no answer in time                   UNAVAILABLE          Dropped
 //	a quota of this client (OverRate, OverBurst)      429   RESOURCE_EXHAUSTED   Ignored
 //	a gateway got no valid answer                     502                        Ignored
-//	no address, no route, a failed handshake                                     Ignored
+//	no address, no route, no socket, a failed handshake                          Ignored
 //	the client's error, a bug                         4xx, 500, 501  all others  Ignored
 //
 // A sign of load is a failure that less work in flight could prevent, and that
@@ -145,8 +145,9 @@ func unreachable(err error) bool {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	_, record := errors.AsType[tls.RecordHeaderError](err)
 	op, ok := errors.AsType[*net.OpError](err)
-	alert := ok && op.Op == "remote error" // its type is not exported: tls.AlertError is for QUIC
-	return certificate || record || alert || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+	alert := ok && op.Op == "remote error"                                                                // its type is not exported: tls.AlertError is for QUIC
+	socket := ok && op.Op == "dial" && (errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES)) // a Unix one
+	return certificate || record || alert || socket || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
 // judgedSign returns the Sign of an error that says itself what it means for load: a

@@ -18,9 +18,12 @@ func deployed(t *testing.T, name string) string {
 	return string(text)
 }
 
-// dashboard returns the queries of the panels of the dashboard, and those of its variables. It checks that each
+// dashboards are the files of the dashboards.
+var dashboards = []string{"grafana/dashboard.json", "grafana/proxy.json"}
+
+// dashboard returns the queries of the panels of a dashboard, and those of its variables. It checks that each
 // panel has an id of its own, and a query unless it is a row.
-func dashboard(t *testing.T) (queries, variables []string) {
+func dashboard(t *testing.T, name string) (queries, variables []string) {
 	t.Helper()
 	type panel struct {
 		ID          int
@@ -36,7 +39,7 @@ func dashboard(t *testing.T) (queries, variables []string) {
 			List []struct{ Definition string }
 		}
 	}
-	fatal(t, json.Unmarshal([]byte(deployed(t, "grafana/dashboard.json")), &file))
+	fatal(t, json.Unmarshal([]byte(deployed(t, name)), &file))
 	ids := map[int]bool{}
 	var panels []panel
 	for _, p := range file.Panels {

@@ -23,7 +23,6 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/redistest"
 	"github.com/weir-go/weir/metric"
-	"github.com/weir-go/weir/service/internal/proxy"
 )
 
 // scraped returns the metrics of a server after every kind of event.
@@ -100,19 +99,20 @@ func scrapedLeaf(t *testing.T) string {
 // scrapedLimits returns the metrics of a proxy, and of a limiter in another program.
 func scrapedLimits(t *testing.T) (text string) {
 	t.Helper()
-	p, err := proxy.New(proxy.Config{Origins: []string{nowhere}})
-	fatal(t, err)
+	tokens := file(t, "tokens.yaml", operatorTokens)
+	s := proxying(t, "--origin", nowhere, "--rules", file(t, "proxy.yaml", "rules: [{name: a, rate: 1/h}]\nclasses: [{name: c, routes: /c, limit: auto, cache: {ttl: 1s}}]"), "--tokens", tokens, "--admin-auth")
+	s.get()
+	text = ask(t, http.DefaultClient, "GET", s.admin+"/metrics", "Authorization", "Bearer secret-of-the-operator").body
+	s.end()
+	lintMetrics(t, text)
 	lim, err := inflight.New(inflight.Config{})
 	fatal(t, err)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metric.NewLimiter("api", lim))
-	for _, h := range []http.Handler{p.Admin(), promhttp.HandlerFor(registry, promhttp.HandlerOpts{})} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		lintMetrics(t, w.Body.String())
-		text += w.Body.String()
-	}
-	return text
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	lintMetrics(t, w.Body.String())
+	return text + w.Body.String()
 }
 
 func TestFleetMetrics(t *testing.T) {
@@ -216,11 +216,12 @@ func TestAlerts(t *testing.T) {
 	fatal(t, err)
 	runbook, err := os.ReadFile("../../../docs/runbook.md")
 	fatal(t, err)
-	if n := strings.Count(string(runbook), "\n## "); n != len(alerts.Groups[0].Rules) {
-		t.Errorf("the runbook has %d sections for %d alerts", n, len(alerts.Groups[0].Rules))
+	rules := append(alerts.Groups[0].Rules, alerts.Groups[1].Rules...)
+	if n := strings.Count(string(runbook), "\n## "); n != len(rules) {
+		t.Errorf("the runbook has %d sections for %d alerts", n, len(rules))
 	}
 	var exprs []string
-	for _, r := range alerts.Groups[0].Rules {
+	for _, r := range rules {
 		exprs = append(exprs, r.Expr)
 		if want := "https://github.com/weir-go/weir/blob/main/docs/runbook.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
 			t.Errorf("%s: runbook_url %q: want %s", r.Alert, r.Annotations["runbook_url"], want)
@@ -239,13 +240,17 @@ func TestAlerts(t *testing.T) {
 	metricsExist(t, exprs)
 }
 
-// Every panel has queries of existing metrics.
+// Every panel of the dashboards has queries of existing metrics.
 func TestDashboard(t *testing.T) {
-	queries, variables := dashboard(t)
-	if len(queries) < 30 {
-		t.Errorf("%d queries: the dashboard was not read", len(queries))
+	var all []string
+	for _, name := range dashboards {
+		queries, variables := dashboard(t, name)
+		if len(queries) < 30 {
+			t.Errorf("%s: %d queries: it was not read", name, len(queries))
+		}
+		all = append(append(all, queries...), variables...)
 	}
-	metricsExist(t, append(queries, variables...))
+	metricsExist(t, all)
 }
 
 // metricsExist checks that every metric in the expressions exists.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/weir-go/weir/service/internal/unixsocket"
 )
 
 // listen opens a TCP listener at the address of a flag.
@@ -33,23 +36,44 @@ func listen(flag, addr string) (net.Listener, error) {
 	return ln, nil
 }
 
+// listeners opens listeners at TCP addresses and at Unix sockets.
+type listeners struct {
+	SocketMode unixsocket.Mode `default:"0660" placeholder:"MODE" group:"bounds" help:"Permissions of Unix sockets: a process that may write to one may connect (${default})."`
+}
+
+// listen opens a listener at the address of a flag.
+func (l *listeners) listen(flag, addr string, log *slog.Logger) (net.Listener, error) {
+	path, ok := strings.CutPrefix(addr, "unix:")
+	if !ok {
+		return listen(flag, addr)
+	}
+	if unixsocket.InUse(path) {
+		log.Warn("the listener takes over the socket of another process, which gets no further connections", "socket", path)
+	}
+	ln, err := unixsocket.Listen(path, l.SocketMode)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return ln, nil
+}
+
 // listenBoth opens the listeners for clients and for operators.
-func listenBoth(public, admin string) (forClients, forOperators net.Listener, err error) {
-	if forClients, err = listen("--listen", public); err != nil {
+func (l *listeners) listenBoth(public, admin string, log *slog.Logger) (forClients, forOperators net.Listener, err error) {
+	if forClients, err = l.listen("--listen", public, log); err != nil {
 		return nil, nil, err
 	}
-	if forOperators, err = listen("--admin", admin); err != nil {
+	if forOperators, err = l.listen("--admin", admin, log); err != nil {
 		forClients.Close()
 	}
 	return forClients, forOperators, err
 }
 
 // listenMore opens a further listener, if there is an address for it.
-func listenMore(flag, address string) (net.Listener, error) {
+func (l *listeners) listenMore(flag, address string, log *slog.Logger) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
-	return listen(flag, address)
+	return l.listen(flag, address, log)
 }
 
 // checkBounds checks the flags with a bound in a tag least or most.

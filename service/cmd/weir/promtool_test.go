@@ -20,14 +20,18 @@ func promtool(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// Prometheus accepts its configuration, the alerts, and the queries of the dashboard, and the tests of the alerts
+// Prometheus accepts its configuration, the alerts, and the queries of the dashboards, and the tests of the alerts
 // pass.
 func TestPromtool(t *testing.T) {
 	promtool(t, "prometheus", "check", "config", "--syntax-only", "prometheus.yml")
 	promtool(t, "prometheus", "check", "config", "--syntax-only", "prometheus-store.yml")
 	promtool(t, "prometheus", "check", "rules", "alerts.yaml")
 	promtool(t, "prometheus", "test", "rules", "alerts_test.yaml")
-	queries, _ := dashboard(t)
+	var queries []string
+	for _, name := range dashboards {
+		more, _ := dashboard(t, name)
+		queries = append(queries, more...)
+	}
 	var rules strings.Builder
 	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	for i, query := range queries {

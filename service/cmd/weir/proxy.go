@@ -5,12 +5,9 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
@@ -20,15 +17,15 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxy/proxypage"
 	"github.com/weir-go/weir/service/internal/settings"
+	"github.com/weir-go/weir/service/internal/supervisor"
 )
 
 type proxyCmd struct {
-	Origin []string `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000: http, https (HTTP/2 if the origin speaks it) or h2c (HTTP/2 without TLS). Several, each with a flag of its own or separated by commas: a request goes to the one with fewer in flight of two random ones, and an origin that fails gets none for a while. --limit is one for all of them together."`
-	Listen string   `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients (${default})."`
-	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
+	Origin []string `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000: http, https (HTTP/2 if the origin speaks it), h2c (HTTP/2 without TLS), or unix:///run/app.sock. Several, each with a flag of its own or separated by commas: a request goes to the one with fewer in flight of two random ones, and an origin that fails gets none for a while. --limit is one for all of them together."`
+	Listen string   `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients, or unix:PATH for a Unix socket (${default})."`
+	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators, or unix:PATH: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
 
-	AdminHost []string `placeholder:"NAME" group:"operators" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
-	Pprof     bool     `group:"operators" help:"Serve /debug/pprof/ to operators."`
+	Pprof bool `group:"operators" help:"Serve /debug/pprof/ to operators."`
 
 	proxyRules `embed:""`
 
@@ -50,6 +47,7 @@ type proxyCmd struct {
 	MaxConnections int           `least:"1" default:"10000" placeholder:"N" group:"bounds" help:"Maximum number of client connections. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503 (${default})."`
 	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" group:"stop" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
 	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"stop" help:"After that: how long to wait for requests in flight (${default})."`
+	listeners      `embed:""`
 	proxyWire      `embed:""`
 	proxyUpstream  `embed:"" group:"upstream"`
 	LogLevel       slog.Level `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
@@ -82,7 +80,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	cfg := c.config(log)
 	wire.configure(&cfg)
 	decisions := newUpstreamDecisions() // empty without an upstream
-	cfg.Collectors = []prometheus.Collector{lines.Metric(), decisions}
+	cfg.Collectors = append(wire.metrics(), lines.Metric(), decisions)
 	watcher := c.watcher() // before the first load, so that no change after it is missed
 	p, err := proxy.New(cfg)
 	if err != nil {
@@ -103,13 +101,14 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		defer to.Close()
 		limited = takeTokens(to, c.UpstreamKey, p.Shadow, decisions, p.CountDenied, p)
 	}
-	ln, admin, err := listenBoth(c.Listen, c.Admin)
+	ln, admin, err := c.listenBoth(c.Listen, c.Admin, log)
 	if err != nil {
 		return err
 	}
-	stopAdmin := c.serveAdmin(p, admin, log)
-	defer stopAdmin()
-	log.Info("weir proxy", "listen", wire.scheme()+ln.Addr().String(), "admin", "http://"+admin.Addr().String(),
+	page := proxypage.New(p, c.Pprof)
+	defer page.Close()
+	defer wire.serveAdmin(page, admin)()
+	log.Info("weir proxy", "listen", httpserve.URL(scheme(c.TLSCert != ""), ln.Addr()), "admin", httpserve.URL(scheme(c.AdminTLS), admin.Addr()),
 		"origin", strings.Join(c.Origin, ","), "limit", c.Limit.String(), "queue", c.Queue, "max_wait", c.MaxWait,
 		"rules", c.Rules, "shadow", c.Shadow)
 
@@ -120,6 +119,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() {
+		supervisor.Stopping(log)
 		if n := p.Drain(); n > 0 && c.DrainDelay > 0 {
 			log.Info("not ready: clients are asked to leave", "connections", n, "delay", c.DrainDelay)
 			time.Sleep(c.DrainDelay)
@@ -130,24 +130,12 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	// A client's connection can need one to the origin. The others are for operators and DNS.
 	srv := wire.server(limited, p.Draining, c.ClientTimeout)
 	defer httpserve.CatchLog(log)()
-	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, 64, log), srv)
+	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, maxOperators+56, log), srv)
 	wire.attach(srv, conns, p)
+	supervisor.Ready(log)
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
 		return err
 	}
 	log.Info("drained")
 	return nil
-}
-
-func (c *proxyCmd) serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {
-	page := proxypage.New(p, c.Pprof)
-	srv := httpserve.New(httpserve.Private(page, httpserve.Loopback(ln.Addr()), c.AdminHost), log)
-	srv.ReadTimeout, srv.WriteTimeout = 10*time.Second, 30*time.Second
-	go func() {
-		log.Debug("the admin listener is closed", "reason", srv.Serve(ln))
-	}()
-	return func() {
-		_ = srv.Close()
-		page.Close()
-	}
 }

@@ -6,38 +6,50 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/httpheader"
+	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxyheader"
+	"github.com/weir-go/weir/service/internal/proxyrule"
+	"github.com/weir-go/weir/service/internal/server/token"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
 // proxyWire configures the connections of a proxy with clients and origins.
 type proxyWire struct {
-	TLSCert     string `name:"tls-cert" placeholder:"FILE" group:"tls" help:"Serve TLS to clients with this certificate and its chain. Clients may speak HTTP/2, with TLS or without. All files for TLS are loaded again when they change, and upon SIGHUP."`
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" group:"tls" help:"Serve TLS to clients with this certificate and its chain. Clients may speak HTTP/2, with TLS or without. All files for TLS, and --tokens, are loaded again when they change, and upon SIGHUP."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" group:"tls" help:"The private key of --tls-cert."`
 	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" group:"tls" help:"Accept only clients with a certificate that this authority has signed."`
+
+	AdminHost []string `placeholder:"NAME" group:"operators" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
+	Tokens    string   `placeholder:"FILE" group:"operators" help:"A YAML file with the tokens of operators, which allow admin."`
+	AdminAuth bool     `group:"operators" help:"Operators need a token of --tokens that allows admin. /-/health and /-/ready need none."`
+	AdminTLS  bool     `name:"admin-tls" group:"operators" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
 
 	OriginCA         string `name:"origin-ca" placeholder:"FILE" group:"origin" help:"Accept https origins with a certificate that this authority has signed, instead of those of the system."`
 	OriginCert       string `name:"origin-cert" placeholder:"FILE" group:"origin" help:"Show this certificate to https origins that ask for one."`
 	OriginKey        string `name:"origin-key" placeholder:"FILE" group:"origin" help:"The private key of --origin-cert."`
 	OriginServerName string `placeholder:"NAME" group:"origin" help:"The name in the certificate of https origins, if it is not that of their URL."`
 
-	Trust         []string `placeholder:"CIDR" group:"front" help:"Networks or addresses of the proxies in front of this one. Of their requests, X-Forwarded-For, -Host, -Proto and Forwarded are kept, and the client's address counts for rules and shares. Of others, they are replaced."`
+	Trust         []string `placeholder:"CIDR" group:"front" help:"Networks or addresses of the proxies in front of this one, or unix for those at a Unix socket. Of their requests, X-Forwarded-For, -Host, -Proto, -Port and Forwarded are kept, and the client's address counts for rules and shares. Of others, they are replaced."`
 	TrustHeader   string   `default:"X-Forwarded-For" placeholder:"NAME" group:"front" help:"Header in which the proxies of --trust report their clients: X-Forwarded-For, Forwarded, or one with a single address, such as X-Real-IP. They must append to it or replace it (${default})."`
 	ProxyProtocol bool     `group:"front" help:"The proxies of --trust send the header of the PROXY protocol, version 1 or 2, before each connection. Connections of others have none."`
 
@@ -53,16 +65,19 @@ type wire struct {
 	*proxyWire
 	clients *certfile.Set // nil without TLS
 	origins *certfile.Set
-	trusted caller.Networks
+	trusted caller.Trusted
+	guard   token.Guard
 	watcher *config.Watcher // nil if there are no files
 	log     *slog.Logger
-	mu      sync.Mutex // held by reload: the last one puts its files into force last
+	mu      sync.Mutex                         // held by reload: the last one puts its files into force last
+	failed  atomic.Bool                        // the last reload
+	conns   atomic.Pointer[connlimit.Listener] // nil before there is one
 }
 
 // open checks the flags and loads the files.
 func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 	w := &wire{proxyWire: c, log: log}
-	networks, err := parseNetworks(c.Trust)
+	trusted, err := parseTrust(c.Trust)
 	switch {
 	case err != nil:
 		return nil, err
@@ -72,19 +87,30 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 		return nil, usagef("--tls-client-ca needs --tls-cert and --tls-key")
 	case (c.OriginCert == "") != (c.OriginKey == ""):
 		return nil, usagef("--origin-cert and --origin-key need each other")
-	case c.ProxyProtocol && len(networks) == 0:
+	case c.ProxyProtocol && trusted.Empty():
 		return nil, usagef("--proxy-protocol needs --trust: without it, any client could choose its address")
+	case c.AdminAuth != (c.Tokens != ""):
+		return nil, usagef("--admin-auth and --tokens need each other: operators need one of the tokens that allow admin")
+	case c.AdminTLS && c.TLSCert == "":
+		return nil, usagef("--admin-tls needs --tls-cert and --tls-key")
 	case !httpheader.ValidName(c.TrustHeader):
 		return nil, usagef("--trust-header=%q: is no name of a header", c.TrustHeader)
 	}
-	w.trusted = caller.Trust(networks)
+	w.trusted = trusted
 	clients := certfile.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSClientCA}
 	origins := certfile.Files{Cert: c.OriginCert, Key: c.OriginKey, CA: c.OriginCA}
-	if paths := slices.Concat(clients.Paths(), origins.Paths()); len(paths) > 0 { // before they are read, so that no change is missed
+	paths := slices.Concat(clients.Paths(), origins.Paths())
+	if c.Tokens != "" {
+		paths = append(paths, c.Tokens)
+	}
+	if len(paths) > 0 { // before they are read, so that no change is missed
 		w.watcher = config.NewWatcher(paths, 10*time.Second)
 	}
 	if w.origins, err = certfile.Open(origins); err != nil {
 		return nil, fmt.Errorf("--origin-ca, --origin-cert, --origin-key: %w", err)
+	}
+	if err = w.loadTokens(); err != nil {
+		return nil, err
 	}
 	if c.TLSCert == "" {
 		return w, nil
@@ -95,34 +121,101 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 	return w, nil
 }
 
-// parseNetworks parses networks and addresses.
-func parseNetworks(texts []string) (networks []netip.Prefix, err error) {
-	for _, text := range texts {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			a, wrong := netip.ParseAddr(text)
-			if wrong != nil {
-				return nil, usagef("--trust=%s: must be a network such as 10.0.0.0/8, or an address", text)
-			}
-			p = netip.PrefixFrom(a, a.BitLen())
-		}
-		networks = append(networks, p.Masked())
+// loadTokens loads the tokens of operators, if there is a file.
+func (w *wire) loadTokens() error {
+	if w.Tokens == "" {
+		return nil
 	}
-	return networks, nil
+	tokens, err := token.Load(w.Tokens)
+	if err != nil {
+		return fmt.Errorf("--tokens: %w", err)
+	}
+	w.guard.Use(tokens)
+	return nil
+}
+
+// The metrics of connections and files.
+var (
+	connectionsMax     = metric.Gauge("weir_proxy_connections_max", "Bound of weir_proxy_connections.")
+	connectionsShed    = metric.Counter("weir_proxy_connections_shed_total", "Idle connections that were closed to make room for new ones.")
+	connectionsRefused = metric.Counter("weir_proxy_connections_refused_total", "Connections that were refused because their address, or all, had too many.")
+	accessGood         = metric.Gauge("weir_proxy_access_last_reload_successful", "Whether the last load of certificates, authorities and tokens succeeded. Absent without such files.")
+)
+
+// metrics returns the metrics of connections, files and the process.
+func (w *wire) metrics() []prometheus.Collector {
+	families := []*metric.Family{connectionsMax, connectionsShed, connectionsRefused, accessGood}
+	return []prometheus.Collector{
+		metric.NewCollector(nil, families, w.collect),
+		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	}
+}
+
+func (w *wire) collect(s metric.Scrape) {
+	if conns := w.conns.Load(); conns != nil {
+		n := conns.Count()
+		s.Send(connectionsMax, float64(conns.Max()))
+		s.Send(connectionsShed, float64(n.Shed))
+		s.Send(connectionsRefused, float64(n.Refused))
+	}
+	if w.watcher == nil {
+		return
+	}
+	good := 1.0
+	if w.failed.Load() {
+		good = 0
+	}
+	s.Send(accessGood, good)
+}
+
+// maxOperators bounds the connections of operators.
+const maxOperators = 100
+
+// serveAdmin serves operators until stop is called.
+func (w *wire) serveAdmin(page http.Handler, ln net.Listener) (stop func()) {
+	var authorize func(*http.Request) (int, error)
+	if w.AdminAuth {
+		authorize = w.guard.AuthorizeAdmin
+	}
+	conns := connlimit.New(ln, maxOperators)
+	srv := httpserve.New(httpserve.Private(operator.Guard(page, authorize), httpserve.Loopback(ln.Addr()), w.AdminHost), w.log)
+	srv.ReadTimeout, srv.WriteTimeout, srv.ConnState = 10*time.Second, 30*time.Second, conns.ConnState
+	serve := srv.Serve
+	if w.AdminTLS {
+		srv.TLSConfig = w.clients.Plain()
+		serve = func(ln net.Listener) error { return srv.ServeTLS(ln, "", "") }
+	}
+	go func() {
+		w.log.Debug("the admin listener is closed", "reason", serve(conns))
+	}()
+	return func() { _ = srv.Close() }
+}
+
+// parseTrust parses networks, addresses, and unix.
+func parseTrust(texts []string) (caller.Trusted, error) {
+	var list proxyrule.Networks
+	for _, text := range texts {
+		var n proxyrule.Network
+		if err := n.UnmarshalText([]byte(text)); err != nil {
+			return caller.Trusted{}, usagef("--trust=%s: must be a network such as 10.0.0.0/8, an address, or unix", text)
+		}
+		list = append(list, n)
+	}
+	return list.Trusted(), nil
 }
 
 // configure sets the fields of a proxy's configuration.
 func (w *wire) configure(cfg *proxy.Config) {
 	cfg.OriginTLS, cfg.MaxBody = w.origins.Client(w.OriginServerName), int64(w.MaxBody)
-	cfg.Trust = proxy.Trust{Networks: w.trusted, Header: w.TrustHeader}
+	cfg.Trust = proxy.Trust{Proxies: w.trusted, Header: w.TrustHeader}
 }
 
-// scheme returns the scheme of the URL for clients.
-func (w *wire) scheme() string {
-	if w.clients != nil {
-		return "https://"
+// scheme returns the scheme of the URL of a listener with or without TLS.
+func scheme(secure bool) string {
+	if secure {
+		return "https"
 	}
-	return "http://"
+	return "http"
 }
 
 // limit returns a listener of clients that bounds their connections.
@@ -131,7 +224,7 @@ func (w *wire) limit(ln net.Listener, max int, srv *http.Server) *connlimit.List
 		return func(from net.Addr, err error) { srv.ErrorLog.Printf("%s from %v: %v", what, from, err) }
 	}
 	if w.ProxyProtocol {
-		ln = proxyheader.New(ln, proxyheader.Config{Trusted: w.trusted.Contain, Timeout: w.HeaderTimeout, Failed: failed("connection")})
+		ln = proxyheader.New(ln, proxyheader.Config{Trusted: w.trusted.Contains, Timeout: w.HeaderTimeout, Failed: failed("connection")})
 	}
 	conns := connlimit.New(ln, max)
 	conns.MaxAge = w.MaxConnectionAge
@@ -139,9 +232,10 @@ func (w *wire) limit(ln net.Listener, max int, srv *http.Server) *connlimit.List
 	if w.clients != nil {
 		conns.TLS = w.clients.Server("h2", "http/1.1")
 	}
-	if len(w.trusted) > 0 {
-		conns.Shared = w.trusted.Contain
+	if !w.trusted.Empty() {
+		conns.Shared = w.trusted.Contains
 	}
+	w.conns.Store(conns)
 	return conns
 }
 
@@ -190,12 +284,15 @@ func (w *wire) reload(p *proxy.Proxy) {
 	if err := w.origins.Load(); err != nil {
 		wrong = append(wrong, err.Error())
 	}
+	if err := w.loadTokens(); err != nil {
+		wrong = append(wrong, err.Error())
+	}
 	p.UseOriginTLS(w.origins.Client(w.OriginServerName))
-	if len(wrong) > 0 {
-		w.log.Error("reload of certificates failed: files with errors keep their last good content", "error", strings.Join(wrong, "; "))
+	if w.failed.Store(len(wrong) > 0); len(wrong) > 0 {
+		w.log.Error("reload of certificates and tokens failed: files with errors keep their last good content", "error", strings.Join(wrong, "; "))
 		return
 	}
-	w.log.Info("certificates reloaded")
+	w.log.Info("certificates and tokens reloaded")
 }
 
 // watch reloads the files when they change, and upon SIGHUP, until ctx ends.

@@ -100,12 +100,12 @@ func TestProxyTLS(t *testing.T) {
 		return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}
 	files.renew(ca, 2)
-	s.until("certificates reloaded")
+	s.until("certificates and tokens reloaded")
 	if n := serial(ca.client(t, ca, true)); n != 2 {
 		t.Errorf("certificate %d: want the new one", n)
 	}
 	fatal(t, os.WriteFile(files.key, []byte("not a key"), 0o600))
-	s.until("reload of certificates failed")
+	s.until("reload of certificates and tokens failed")
 	if n := serial(ca.client(t, ca, true)); n != 2 {
 		t.Errorf("certificate %d: want the last good one", n)
 	}
@@ -113,9 +113,9 @@ func TestProxyTLS(t *testing.T) {
 	stays.Transport.(*http.Transport).DisableKeepAlives = false
 	serial(stays)
 	files.renew(ca, 3)
-	s.times("certificates reloaded", 2)
+	s.times("certificates and tokens reloaded", 2)
 	files.trust(other)
-	s.times("certificates reloaded", 3)
+	s.times("certificates and tokens reloaded", 3)
 	if _, err := ca.client(t, ca, true).Get(s.public); err == nil {
 		t.Error("a client of the authority that was removed is served on a new connection")
 	}
@@ -153,7 +153,7 @@ func TestProxyToTLS(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	client.renew(ca, 7)
-	s.until("certificates reloaded")
+	s.until("certificates and tokens reloaded")
 	if a := s.get(); !strings.HasSuffix(a.body, "certificate 7") {
 		t.Errorf("%d %s: want the new certificate", a.status, a.body)
 	}
@@ -268,14 +268,18 @@ func TestProxyWireRefused(t *testing.T) {
 		{"--tls-cert /none --tls-key /none", 1, "--tls-cert, --tls-key, --tls-client-ca: open /none"},
 		{"--tls-cert " + files.key + " --tls-key " + files.cert, 1, "--tls-cert, --tls-key, --tls-client-ca: "},
 		{"--origin-ca " + files.key, 1, "there is no certificate in it"},
-		{"--trust 10.0.0.0/8,ten", 2, "--trust=ten: must be a network such as 10.0.0.0/8, or an address"},
+		{"--trust 10.0.0.0/8,ten", 2, "--trust=ten: must be a network such as 10.0.0.0/8, an address, or unix"},
 		{"--trust 10.0.0.0/33", 2, "--trust=10.0.0.0/33"},
+		{"--admin-auth", 2, "--admin-auth and --tokens need each other"},
+		{"--tokens /none", 2, "--admin-auth and --tokens need each other"},
+		{"--admin-auth --tokens /none", 1, "--tokens: open /none"},
+		{"--admin-tls", 2, "--admin-tls needs --tls-cert and --tls-key"},
 		{"--proxy-protocol", 2, "--proxy-protocol needs --trust"},
 		{"--trust-header a:b", 2, `--trust-header="a:b"`},
 		{"--max-header 10", 2, "--max-header=10"},
 		{"--header-timeout 0s", 2, "--header-timeout=0s: must be >= 1ms"},
 		{"--origin http://127.0.0.1:1", 2, `--origin="http://127.0.0.1:1": is there twice`},
-		{"--origin gopher://a", 2, `--origin="gopher://a": must be an absolute http, https or h2c URL`},
+		{"--origin gopher://a", 2, `--origin="gopher://a": must be an absolute http, https, h2c or unix URL`},
 	} {
 		args := append([]string{"proxy", "--origin", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.Fields(tt.args)...)
 		if code, _, stderr := weir(t, args...); code != tt.code || !strings.Contains(stderr, tt.want) {

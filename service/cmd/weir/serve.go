@@ -18,7 +18,7 @@ import (
 )
 
 type serveCmd struct {
-	Listen string `placeholder:"ADDR" help:"Address for callers, HTTP/1.1 and HTTP/2 (127.0.0.1:8080)."`
+	Listen string `placeholder:"ADDR" help:"Address for callers, HTTP/1.1 and HTTP/2, or unix:PATH for a Unix socket, as for the other listeners (127.0.0.1:8080)."`
 	Port   int    `least:"0" most:"65535" short:"p" env:"PORT" placeholder:"N" help:"Listen on this port of all addresses, instead of --listen. (The variable is not $$WEIR_PORT, because Kubernetes sets that for a Service named weir.)"`
 	RESP   string `name:"resp-listen" placeholder:"ADDR" help:"Address for clients of Redis: CL.THROTTLE and more (off)."`
 	GRPC   string `name:"grpc-listen" placeholder:"ADDR" help:"Address for gRPC alone: Envoy's rate-limit service. --listen serves it too, over HTTP/2, with more processor time."`
@@ -41,6 +41,7 @@ type serveCmd struct {
 	serveUpstream       `embed:"" group:"upstream"`
 	servePeers          `embed:"" group:"peers"`
 	serveBound          `embed:"" group:"bounds"`
+	listeners           `embed:""`
 	serveLog            `embed:"" group:"log"`
 
 	serveBenchmark `embed:"" group:"benchmark"`
@@ -78,13 +79,13 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	var at daemon.Listeners
-	if at.Public, at.Admin, err = listenBoth(c.address(), c.Admin); err != nil {
+	if at.Public, at.Admin, err = c.listenBoth(c.address(), c.Admin, log); err != nil {
 		return err
 	}
-	if at.GRPC, err = listenMore("--grpc-listen", c.GRPC); err != nil {
+	if at.GRPC, err = c.listenMore("--grpc-listen", c.GRPC, log); err != nil {
 		return errors.Join(err, at.Close())
 	}
-	if at.RESP, err = listenMore("--resp-listen", c.RESP); err != nil {
+	if at.RESP, err = c.listenMore("--resp-listen", c.RESP, log); err != nil {
 		return errors.Join(err, at.Close())
 	}
 	return d.Run(ctx, at)

@@ -115,6 +115,13 @@ func (s *Set) Server(protocols ...string) *tls.Config {
 	}}
 }
 
+// Plain returns the configuration of a server's handshakes, as Server does, without certificates of clients.
+func (s *Set) Plain(protocols ...string) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return s.inForce.Load().cert, nil
+	}}
+}
+
 // Client returns the configuration of a client's handshakes with servers, by the content in
 // force. If there are no authorities, those of the system count. A server must have a
 // certificate for name; if that is empty, for the name by which it is called.

@@ -51,9 +51,9 @@ type Listener struct {
 	// HelloTime bounds the time for the first bytes of a connection, handshake
 	// included. If zero, it is not bounded. It must be set before Accept is called.
 	HelloTime time.Duration
-	// Shared, if not nil, reports whether a proxy has an address. Connections of a proxy carry
+	// Shared, if not nil, reports whether a peer is a proxy. Connections of a proxy carry
 	// requests of many clients, so it may have all connections. It must be set before Accept is called.
-	Shared func(netip.Addr) bool
+	Shared func(caller.Peer) bool
 	// MaxAge, if > 0, is how long a connection lives until Outlived reports true, give or take a
 	// tenth at random: connections that came together do not leave together. It must be set
 	// before Accept is called.
@@ -190,15 +190,11 @@ func (l *Listener) setIdleLocked(c *conn, idle bool) {
 // clientAddr returns the address that connections are counted by, and whether it is Shared.
 // All connections that do not come over IP are of one client.
 func (l *Listener) clientAddr(a net.Addr) (addr netip.Addr, shared bool) {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}, false
+	peer := caller.PeerOf(a)
+	if l.Shared != nil && l.Shared(peer) {
+		return peer.Addr, true
 	}
-	addr = tcp.AddrPort().Addr().Unmap().WithZone("")
-	if l.Shared != nil && l.Shared(addr) {
-		return addr, true
-	}
-	return caller.Network(addr), false
+	return caller.Client(peer.Addr), false
 }
 
 const (

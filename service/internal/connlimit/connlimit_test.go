@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/nettest"
 
+	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/testrig"
 )
 
@@ -369,11 +370,43 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
+// A client has one share of the connections, by whichever of its addresses it comes. Clients with
+// addresses in one network of 64 bits have one each, if that network has the clients of a translator.
+func TestSharesOfClients(t *testing.T) {
+	const most = 5 // of ten, for one client
+	for _, one := range [][]string{
+		{"192.0.2.1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1", "2002:c000:201::1", "2002:c000:201:9::1", "2001:0:4136:e378:8000:63bf:3fff:fdfe"},
+		{"2001:db8:1:2::1", "2001:db8:1:2:9::1"},
+	} {
+		gather(t, func(w *crowd) {
+			open := 0
+			for range 6 {
+				for _, address := range one {
+					if w.busy(address) {
+						open++
+					}
+				}
+			}
+			if open != most {
+				w.Errorf("%d connections from %v: want %d", open, one, most)
+			}
+		})
+	}
+	gather(t, func(w *crowd) {
+		for range 5 {
+			w.busy("64:ff9b::192.0.2.1")
+		}
+		if !w.busy("64:ff9b::192.0.2.2") {
+			w.Error("another client of the translator is refused")
+		}
+	})
+}
+
 // A trusted proxy may have all connections, because they are of many clients. It does not
 // lose idle ones to others as long as these have more than none.
 func TestShared(t *testing.T) {
 	gather(t, func(w *crowd) {
-		w.limit.Shared = func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") }
+		w.limit.Shared = func(p caller.Peer) bool { return p.Addr == netip.MustParseAddr("192.0.2.1") }
 		for i := range 10 {
 			if !w.busy("192.0.2.1") {
 				w.Fatalf("connection %d of a proxy is refused", i)
@@ -384,7 +417,7 @@ func TestShared(t *testing.T) {
 		}
 	})
 	gather(t, func(w *crowd) {
-		w.limit.Shared = func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") }
+		w.limit.Shared = func(p caller.Peer) bool { return p.Addr == netip.MustParseAddr("192.0.2.1") }
 		for range 6 {
 			w.come("192.0.2.1")
 		}

@@ -27,9 +27,9 @@ var kindNames = [kinds]string{"waiting", "deciding", "settling", "debugging", "b
 
 func (k Kind) String() string { return kindNames[k] }
 
-// A Client is an address, or an IPv6 network of 64 bits, from which connections come.
+// A Client is where connections come from: an address as of caller.Client, or Unix sockets.
 type Client struct {
-	addr  netip.Addr
+	addr  netip.Addr // invalid for Unix sockets
 	held  [kinds]atomic.Int64
 	pays  budget
 	conns int64 // guarded by the Listener's mutex
@@ -106,7 +106,7 @@ func (l *Limit) Count() (places, used int64, refused uint64) {
 // EnterFrom takes n places for a client of a trusted proxy, by the address of the client. If it
 // returns true, LeaveFrom must follow.
 func (l *Limit) EnterFrom(client netip.Addr, n int64) bool {
-	client = caller.Network(client)
+	client = caller.Client(client)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.behind[client]
@@ -125,7 +125,7 @@ func (l *Limit) EnterFrom(client netip.Addr, n int64) bool {
 
 // LeaveFrom gives n places back.
 func (l *Limit) LeaveFrom(client netip.Addr, n int64) {
-	client = caller.Network(client)
+	client = caller.Client(client)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.behind[client]

@@ -27,6 +27,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/server/rlqsapi"
 	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/supervisor"
 )
 
 // Config configures a Daemon. The fields with a help text are flags.
@@ -219,15 +220,15 @@ func (d *Daemon) limited(ln net.Listener, inForce *atomic.Pointer[tls.Config]) *
 
 // announce logs the addresses, the rules and the store.
 func (d *Daemon) announce(public, admin net.Addr) {
-	scheme, adminScheme := "http://", "http://"
+	scheme, adminScheme := "http", "http"
 	if d.cfg.TLS.Cert != "" {
-		scheme = "https://"
+		scheme = "https"
 	}
 	if d.cfg.Operators.AdminTLS {
-		adminScheme = "https://"
+		adminScheme = "https"
 	}
 	rules := d.server.Rules()
-	facts := []any{"listen", scheme + public.String(), "admin", adminScheme + admin.String(),
+	facts := []any{"listen", httpserve.URL(scheme, public), "admin", httpserve.URL(adminScheme, admin),
 		"from", d.cfg.source(), "rules", len(rules.Rules), "hash", rules.Hash}
 	if d.cfg.Store != nil {
 		facts = append(facts, "store", d.cfg.Store.Client.Address)
@@ -370,6 +371,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 	}
 	go d.tier.watchTiers(ctx, d)
 	d.serving.Store(true)
+	supervisor.Ready(d.log)
 	select {
 	case err := <-failed:
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/supervisor"
 )
 
 // drain ends the service. First it serves as before, but is not ready, and asks clients to
@@ -16,6 +17,7 @@ import (
 // off, which is an error.
 func (d *Daemon) drain() error {
 	d.draining.Store(true)
+	supervisor.Stopping(d.log)
 	d.rls.Drain()
 	if open := d.connections().Open + d.resp.count().Open; open > 0 && d.cfg.DrainDelay > 0 {
 		d.log.Info("not ready: clients are asked to leave", "connections", open, "delay", d.cfg.DrainDelay)

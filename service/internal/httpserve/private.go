@@ -50,8 +50,21 @@ func within(name, domain string) bool { return name == domain || strings.HasSuff
 
 // Loopback reports whether only this machine reaches an address.
 func Loopback(addr net.Addr) bool {
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+	switch a := addr.(type) {
+	case *net.TCPAddr:
+		return a.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	}
+	return false
+}
+
+// URL returns the URL of a listener, for people: that of a Unix socket is unix: and its path.
+func URL(scheme string, addr net.Addr) string {
+	if unix, ok := addr.(*net.UnixAddr); ok {
+		return "unix:" + unix.Name
+	}
+	return scheme + "://" + addr.String()
 }
 
 func loopback(name string) bool {

@@ -107,7 +107,7 @@ func TestMetrics(t *testing.T) {
 		status := 200
 		p := newProxy(t, proxy.Config{Transport: origin(func(r *http.Request) (*http.Response, error) {
 			return answers(status, s)(r)
-		}), Auto: limit.Config{Initial: 8, Max: 8}})
+		}), Auto: limit.Config{Initial: 8, Max: 8}, Queue: -1})
 		ask(t.Context(), p) // a refusal counts as much as of a success's time it took
 		status = 503
 		for range 9 {
@@ -141,6 +141,10 @@ func TestMetrics(t *testing.T) {
 		check("weir_proxy_waiting", "", 0)
 		check("weir_proxy_abandoned", "", 0)
 		check("weir_proxy_connections", "", 0)
+		check("weir_proxy_long_lived_max", "", 2000)
+		check("weir_proxy_class_bound", "class=default of=min_limit", 1)
+		check("weir_proxy_class_bound", "class=default of=max_limit", 8)
+		check("weir_proxy_class_bound", "class=default of=queue", 0)
 		check("weir_proxy_decisions_total", "decision=admit reason=", 9)
 		check("weir_proxy_decisions_total", "decision=reject reason=over_limit", 1)
 		check("weir_proxy_wait_seconds", "", 9)

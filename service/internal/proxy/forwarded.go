@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -14,8 +15,8 @@ import (
 
 // Trust says which proxies tell the truth about their clients. The zero Trust trusts none.
 type Trust struct {
-	// Networks contain the addresses of the trusted proxies.
-	Networks []netip.Prefix
+	// Proxies has the trusted proxies.
+	Proxies caller.Trusted
 	// Header is the header in which they report their clients: X-Forwarded-For, Forwarded
 	// (RFC 7239), or one with a single address, such as X-Real-IP. If empty,
 	// X-Forwarded-For. The proxies must append to it, or replace it.
@@ -24,8 +25,8 @@ type Trust struct {
 
 // trust is a Trust that is ready for use.
 type trust struct {
-	networks caller.Networks
-	header   string
+	proxies caller.Trusted
+	header  string
 }
 
 func newTrust(t Trust) trust {
@@ -33,103 +34,138 @@ func newTrust(t Trust) trust {
 	if header == "" {
 		header = "X-Forwarded-For"
 	}
-	return trust{caller.Trust(t.Networks), header}
+	return trust{t.Proxies, header}
 }
 
 // A source says where a request comes from, if it came through a trusted proxy.
 type source struct {
-	proxy  netip.Addr // invalid if the peer is no trusted proxy
-	client netip.Addr // as the proxy reports it; invalid if it reports none
+	proxy  caller.Peer // the zero Peer if the peer is no trusted proxy
+	client netip.Addr  // as the proxy reports it; invalid if it reports none
 }
+
+// trusted reports whether the request came through a trusted proxy.
+func (s source) trusted() bool { return s.proxy != caller.Peer{} }
 
 type sourceKey struct{}
 
 // identify returns a request with the address of its client as its RemoteAddr, and with its
-// source, if it came through a trusted proxy.
+// source, if it came through a trusted proxy. The RemoteAddr of a peer at a Unix socket is
+// caller.UnixPeer.
 func (t *trust) identify(r *http.Request) *http.Request {
-	if len(t.networks) == 0 {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if t.proxies.Empty() && !caller.IsUnix(local) {
 		return r
 	}
-	peer, ok := caller.ParseAddr(r.RemoteAddr)
-	if !ok || !t.networks.Contain(peer) {
+	peer := caller.PeerAt(r.RemoteAddr, local)
+	if !t.proxies.Contains(peer) {
+		if peer.Unix {
+			r = r.WithContext(r.Context())
+			r.RemoteAddr = caller.UnixPeer
+		}
 		return r
 	}
 	from := source{proxy: peer}
-	if client := caller.Behind(peer, r.Header[t.header], t.header == "Forwarded", t.networks); client != peer {
-		from.client = client
+	if client := caller.Behind(peer, r.Header[t.header], t.header == "Forwarded", t.proxies); client != peer {
+		from.client = client.Addr
 	}
 	r = r.WithContext(context.WithValue(r.Context(), sourceKey{}, from))
 	if from.client.IsValid() {
 		r.RemoteAddr = netip.AddrPortFrom(from.client, 0).String()
+	} else if peer.Unix {
+		r.RemoteAddr = caller.UnixPeer
 	}
 	return r
 }
 
 // source returns where a request comes from, after identify.
 func (t *trust) source(r *http.Request) (from source) {
-	if len(t.networks) > 0 {
+	if !t.proxies.Empty() {
 		from, _ = r.Context().Value(sourceKey{}).(source)
 	}
 	return from
 }
 
 // forwardedHeaders are the headers by which proxies tell about their clients.
-var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"}
+var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-Ip", "Forwarded"}
 
 // setForwarded tells the origin about the client: by the headers of a trusted proxy, to
 // which it appends the address of that proxy, or else by its own. The caller has removed the
 // headers of the client.
 func (t *trust) setForwarded(out, in *http.Request, from source) {
-	if !from.proxy.IsValid() {
-		setOwn(out, in, in.RemoteAddr)
-		if !slices.Contains(forwardedHeaders[:], t.header) {
+	client := addressOf(in.RemoteAddr)
+	if _, sent := in.Header["X-Real-Ip"]; client != "" && (sent || t.header == "X-Real-Ip") {
+		out.Header["X-Real-Ip"] = []string{client}
+	}
+	if !from.trusted() {
+		setOwn(out, in, client)
+		if _, sent := in.Header["X-Forwarded-Port"]; sent {
+			out.Header["X-Forwarded-Port"] = []string{portOf(in.Host, scheme(in))}
+		}
+		if client != "" && !slices.Contains(forwardedHeaders[:], t.header) {
 			out.Header[t.header] = out.Header["X-Forwarded-For"]
 		}
 		return
 	}
-	for _, name := range forwardedHeaders {
+	proxy := ""
+	if from.proxy.Addr.IsValid() {
+		proxy = from.proxy.Addr.String()
+	}
+	chain := proxy
+	if prior := in.Header["X-Forwarded-For"]; len(prior) > 0 {
+		if chain = strings.Join(prior, ", "); proxy != "" {
+			chain += ", " + proxy
+		}
+	}
+	setOwn(out, in, chain)
+	for _, name := range [...]string{"X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port"} {
 		if values := in.Header[name]; len(values) > 0 {
 			out.Header[name] = values
 		}
 	}
-	host, proto := out.Header["X-Forwarded-Host"], out.Header["X-Forwarded-Proto"]
-	forwarded := out.Header["Forwarded"]
-	setOwn(out, in, from.proxy.String())
-	if len(host) > 0 {
-		out.Header["X-Forwarded-Host"] = host
-	}
-	if len(proto) > 0 {
-		out.Header["X-Forwarded-Proto"] = proto
-	}
-	if len(forwarded) > 0 {
+	if forwarded := in.Header["Forwarded"]; len(forwarded) > 0 {
 		out.Header["Forwarded"] = []string{strings.Join(forwarded, ", ") + ", " + element(from.proxy, scheme(in))}
 	}
 }
 
-// setOwn appends an address to X-Forwarded-For, and sets the headers of the host and the
+// addressOf returns the address in a RemoteAddr; empty if it has none.
+func addressOf(remote string) string {
+	a, ok := caller.ParseAddr(remote)
+	if !ok {
+		return ""
+	}
+	if host, _, _ := strings.Cut(remote, ":"); a.Is4() && len(host) >= len("0.0.0.0") { // it is a's text already
+		return host
+	}
+	return a.String()
+}
+
+// setOwn sets X-Forwarded-For to a list of addresses, unless that is empty, and the headers of the host and the
 // protocol.
-func setOwn(out, in *http.Request, address string) {
-	if a, ok := caller.ParseAddr(address); ok {
-		if host, _, _ := strings.Cut(address, ":"); a.Is4() && len(host) >= len("0.0.0.0") { // it is a's text already
-			address = host
-		} else {
-			address = a.String()
-		}
+func setOwn(out, in *http.Request, addresses string) {
+	values := [...]string{addresses, in.Host, scheme(in)} // one allocation
+	if addresses != "" {
+		out.Header["X-Forwarded-For"] = values[0:1:1]
 	}
-	if prior := out.Header["X-Forwarded-For"]; len(prior) > 0 {
-		address = strings.Join(prior, ", ") + ", " + address
-	}
-	values := [...]string{address, in.Host, scheme(in)} // one allocation
-	out.Header["X-Forwarded-For"] = values[0:1:1]
 	out.Header["X-Forwarded-Host"] = values[1:2:2]
 	out.Header["X-Forwarded-Proto"] = values[2:3:3]
+}
+
+// portOf returns the port in a Host, or that of the protocol.
+func portOf(host, scheme string) string {
+	if i := strings.LastIndexByte(host, ':') + 1; i > strings.LastIndexByte(host, ']') && i < len(host) && isPort(host[i:]) {
+		return host[i:]
+	}
+	if scheme == "https" {
+		return "443"
+	}
+	return "80"
 }
 
 // resource is an httpcache.Config.Key: what a request names, with the host and the protocol that
 // a trusted proxy reports, because the answer of the origin can depend on them.
 func (t *trust) resource(r *http.Request) (key string, ok bool) {
 	var hosts, protocols, forwarded []string
-	if t.source(r).proxy.IsValid() {
+	if t.source(r).trusted() {
 		hosts, protocols = r.Header["X-Forwarded-Host"], r.Header["X-Forwarded-Proto"]
 		for _, list := range r.Header["Forwarded"] {
 			forwarded = append(forwarded, reported(list))
@@ -163,9 +199,13 @@ func scheme(r *http.Request) string {
 }
 
 // element returns an element of Forwarded for a request through a proxy.
-func element(a netip.Addr, scheme string) string {
-	if a.Is6() {
-		return `for="[` + a.String() + `]";proto=` + scheme
+func element(p caller.Peer, scheme string) string {
+	name := "unknown" // a proxy without an address
+	switch {
+	case p.Addr.Is4():
+		name = p.Addr.String()
+	case p.Addr.Is6():
+		name = `"[` + p.Addr.String() + `]"`
 	}
-	return "for=" + a.String() + ";proto=" + scheme
+	return "for=" + name + ";proto=" + scheme
 }

@@ -1,6 +1,8 @@
 package proxy_test
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -9,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
@@ -16,38 +19,53 @@ import (
 // What the origin learns about the client, and by which address the proxy knows it.
 func TestForwarded(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48")}
+	const unix = "unix:@" // a peer at a Unix socket, and what net/http says of its address
 	for _, tt := range []struct {
 		name, peer, header string
 		sends              []string
-		want               string // X-Forwarded-For; -Host; -Proto; Forwarded; X-Real-Ip
+		want               string // X-Forwarded-For; -Host; -Proto; -Port; Forwarded; X-Real-Ip
 		client             string // by which shares are counted
 	}{
-		{"a client", "192.0.2.1:5", "", nil, "192.0.2.1; shop.example; http; ; ", "192.0.2.1:5"},
-		{"a client that lies", "192.0.2.1:5", "", []string{"X-Forwarded-For: 203.0.113.9", "Forwarded: for=203.0.113.9", "X-Forwarded-Host: evil", "X-Forwarded-Proto: https"},
-			"192.0.2.1; shop.example; http; ; ", "192.0.2.1:5"},
-		{"a proxy", "10.0.0.1:5", "", []string{"X-Forwarded-For: 192.0.2.7", "X-Forwarded-Host: www.example", "X-Forwarded-Proto: https"},
-			"192.0.2.7, 10.0.0.1; www.example; https; ; ", "192.0.2.7:0"},
-		{"a proxy with an IPv4 address in IPv6 form", "[::ffff:10.0.0.1]:5", "", []string{"X-Forwarded-For: 192.0.2.7"}, "192.0.2.7, 10.0.0.1; shop.example; http; ; ", "192.0.2.7:0"},
-		{"a proxy of a client that lies", "10.0.0.1:5", "", []string{"X-Forwarded-For: 203.0.113.9, 192.0.2.7"}, "203.0.113.9, 192.0.2.7, 10.0.0.1; shop.example; http; ; ", "192.0.2.7:0"},
-		{"two proxies", "10.0.0.1:5", "", []string{"X-Forwarded-For: 192.0.2.7, 10.0.0.2"}, "192.0.2.7, 10.0.0.2, 10.0.0.1; shop.example; http; ; ", "192.0.2.7:0"},
-		{"several lines", "10.0.0.1:5", "", []string{"X-Forwarded-For: 192.0.2.7", "X-Forwarded-For: 10.0.0.2"}, "192.0.2.7, 10.0.0.2, 10.0.0.1; shop.example; http; ; ", "192.0.2.7:0"},
-		{"a proxy itself", "10.0.0.1:5", "", nil, "10.0.0.1; shop.example; http; ; ", "10.0.0.1:5"},
-		{"a proxy that says nonsense", "10.0.0.1:5", "", []string{"X-Forwarded-For: unknown"}, "unknown, 10.0.0.1; shop.example; http; ; ", "10.0.0.1:5"},
-		{"an IPv6 client", "[2001:db8:1::1]:5", "", []string{"X-Forwarded-For: 2001:db8:9::7"}, "2001:db8:9::7, 2001:db8:1::1; shop.example; http; ; ", "[2001:db8:9::7]:0"},
+		{"a client", "192.0.2.1:5", "", nil, "192.0.2.1; shop.example; http; ; ; ", "192.0.2.1:5"},
+		{"a client of IPv6", "[2001:db8:9::7]:5", "", nil, "2001:db8:9::7; shop.example; http; ; ; ", "[2001:db8:9::7]:5"},
+		{"a client that lies", "192.0.2.1:5", "", []string{"X-Forwarded-For: 203.0.113.9", "Forwarded: for=203.0.113.9", "X-Forwarded-Host: evil", "X-Forwarded-Proto: https",
+			"X-Forwarded-Port: 8443", "X-Real-IP: 203.0.113.9"},
+			"192.0.2.1; shop.example; http; 80; ; 192.0.2.1", "192.0.2.1:5"},
+		{"a proxy", "10.0.0.1:5", "", []string{"X-Forwarded-For: 192.0.2.7", "X-Forwarded-Host: www.example", "X-Forwarded-Proto: https", "X-Forwarded-Port: 8443"},
+			"192.0.2.7, 10.0.0.1; www.example; https; 8443; ; ", "192.0.2.7:0"},
+		{"a proxy that lets its client choose X-Real-IP", "10.0.0.1:5", "", []string{"X-Forwarded-For: 192.0.2.7", "X-Real-IP: 203.0.113.9"},
+			"192.0.2.7, 10.0.0.1; shop.example; http; ; ; 192.0.2.7", "192.0.2.7:0"},
+		{"a proxy with an IPv4 address in IPv6 form", "[::ffff:10.0.0.1]:5", "", []string{"X-Forwarded-For: 192.0.2.7"}, "192.0.2.7, 10.0.0.1; shop.example; http; ; ; ", "192.0.2.7:0"},
+		{"a proxy of a client that lies", "10.0.0.1:5", "", []string{"X-Forwarded-For: 203.0.113.9, 192.0.2.7"}, "203.0.113.9, 192.0.2.7, 10.0.0.1; shop.example; http; ; ; ", "192.0.2.7:0"},
+		{"two proxies", "10.0.0.1:5", "", []string{"X-Forwarded-For: 192.0.2.7, 10.0.0.2"}, "192.0.2.7, 10.0.0.2, 10.0.0.1; shop.example; http; ; ; ", "192.0.2.7:0"},
+		{"several lines", "10.0.0.1:5", "", []string{"X-Forwarded-For: 192.0.2.7", "X-Forwarded-For: 10.0.0.2"}, "192.0.2.7, 10.0.0.2, 10.0.0.1; shop.example; http; ; ; ", "192.0.2.7:0"},
+		{"a proxy itself", "10.0.0.1:5", "", nil, "10.0.0.1; shop.example; http; ; ; ", "10.0.0.1:5"},
+		{"a proxy that says nonsense", "10.0.0.1:5", "", []string{"X-Forwarded-For: unknown"}, "unknown, 10.0.0.1; shop.example; http; ; ; ", "10.0.0.1:5"},
+		{"an IPv6 client", "[2001:db8:1::1]:5", "", []string{"X-Forwarded-For: 2001:db8:9::7"}, "2001:db8:9::7, 2001:db8:1::1; shop.example; http; ; ; ", "[2001:db8:9::7]:0"},
 		{"Forwarded", "10.0.0.1:5", "Forwarded", []string{`Forwarded: for="[2001:db8:9::7]:80";proto=https`, "X-Forwarded-For: 203.0.113.9"},
-			`203.0.113.9, 10.0.0.1; shop.example; http; for="[2001:db8:9::7]:80";proto=https, for=10.0.0.1;proto=http; `, "[2001:db8:9::7]:0"},
-		{"Forwarded, by IPv6", "[2001:db8:1::1]:5", "forwarded", []string{`Forwarded: for=192.0.2.7`}, `2001:db8:1::1; shop.example; http; for=192.0.2.7, for="[2001:db8:1::1]";proto=http; `, "192.0.2.7:0"},
-		{"X-Real-IP", "10.0.0.1:5", "X-Real-IP", []string{"X-Real-IP: 192.0.2.7"}, "10.0.0.1; shop.example; http; ; 192.0.2.7", "192.0.2.7:0"},
-		{"a client that sends X-Real-IP", "192.0.2.1:5", "X-Real-IP", []string{"X-Real-IP: 203.0.113.9"}, "192.0.2.1; shop.example; http; ; 192.0.2.1", "192.0.2.1:5"},
-		{"no address at all", "@", "", nil, "@; shop.example; http; ; ", "@"},
+			`203.0.113.9, 10.0.0.1; shop.example; http; ; for="[2001:db8:9::7]:80";proto=https, for=10.0.0.1;proto=http; `, "[2001:db8:9::7]:0"},
+		{"Forwarded, with an obfuscated port", "10.0.0.1:5", "Forwarded", []string{`Forwarded: for="192.0.2.7:_a"`},
+			`10.0.0.1; shop.example; http; ; for="192.0.2.7:_a", for=10.0.0.1;proto=http; `, "192.0.2.7:0"},
+		{"Forwarded, by IPv6", "[2001:db8:1::1]:5", "forwarded", []string{`Forwarded: for=192.0.2.7`}, `2001:db8:1::1; shop.example; http; ; for=192.0.2.7, for="[2001:db8:1::1]";proto=http; `, "192.0.2.7:0"},
+		{"X-Real-IP", "10.0.0.1:5", "X-Real-IP", []string{"X-Real-IP: 192.0.2.7"}, "10.0.0.1; shop.example; http; ; ; 192.0.2.7", "192.0.2.7:0"},
+		{"a client that sends X-Real-IP", "192.0.2.1:5", "X-Real-IP", []string{"X-Real-IP: 203.0.113.9"}, "192.0.2.1; shop.example; http; ; ; 192.0.2.1", "192.0.2.1:5"},
+		{"no address at all", "@", "", []string{"X-Forwarded-For: 203.0.113.9", "X-Real-IP: 203.0.113.9"}, "; shop.example; http; ; ; ", "@"},
+		{"a Unix socket", unix, "", []string{"X-Forwarded-For: 203.0.113.9", "X-Real-IP: 203.0.113.9"}, "; shop.example; http; ; ; ", "unix:"},
+		{"a Unix socket with the name of a client", "unix:192.0.2.9:5", "", nil, "; shop.example; http; ; ; ", "unix:"},
+		{"a Unix socket with the name of a proxy", "unix:10.0.0.1:5", "", []string{"X-Forwarded-For: 203.0.113.9"}, "; shop.example; http; ; ; ", "unix:"},
+		{"a Unix socket that is trusted", unix, "trusted", []string{"X-Forwarded-For: 203.0.113.9, 192.0.2.7, 10.0.0.2", "X-Forwarded-Proto: https"},
+			"203.0.113.9, 192.0.2.7, 10.0.0.2; shop.example; https; ; ; ", "192.0.2.7:0"},
+		{"a Unix socket that is trusted, and says nothing", unix, "trusted", nil, "; shop.example; http; ; ; ", "unix:"},
+		{"a Unix socket that is trusted, with Forwarded", unix, "trusted Forwarded", []string{"Forwarded: for=192.0.2.7"}, "; shop.example; http; ; for=192.0.2.7, for=unknown;proto=http; ", "192.0.2.7:0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got string
+			header, trustsUnix := strings.CutPrefix(tt.header, "trusted")
 			p := newProxy(t, proxy.Config{
-				Trust: proxy.Trust{Networks: trusted, Header: tt.header},
+				Trust: proxy.Trust{Proxies: caller.Trust(trusted, trustsUnix), Header: strings.TrimSpace(header)},
 				Transport: origin(func(r *http.Request) (*http.Response, error) {
 					var all []string
-					for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-Ip"} {
+					for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "Forwarded", "X-Real-Ip"} {
 						all = append(all, strings.Join(r.Header[name], " | "))
 					}
 					got = strings.Join(all, "; ")
@@ -55,7 +73,10 @@ func TestForwarded(t *testing.T) {
 				}),
 			})
 			r := testrig.Request("GET", "http://shop.example/", tt.sends...)
-			r.RemoteAddr = tt.peer
+			remote, isUnix := strings.CutPrefix(tt.peer, "unix:")
+			if r.RemoteAddr = remote; isUnix {
+				r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/weir.sock", Net: "unix"}))
+			}
 			p.ServeHTTP(httptest.NewRecorder(), r)
 			if got != tt.want {
 				t.Errorf("the origin gets %s: want %s", got, tt.want)
@@ -67,13 +88,50 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
+// An X-Forwarded-Port becomes the port of the Host, or that of the protocol.
+func TestForwardedPort(t *testing.T) {
+	for host, want := range map[string]string{
+		"shop.example": "80", "shop.example:8080": "8080", "[2001:db8::1]": "80", "[2001:db8::1]:81": "81", "shop.example:": "80", "shop.example:x": "80", "": "80",
+	} {
+		p := newProxy(t, proxy.Config{Transport: origin(func(r *http.Request) (*http.Response, error) {
+			if got := r.Header["X-Forwarded-Port"]; len(got) != 1 || got[0] != want {
+				t.Errorf("of Host %q: %q: want %s", host, got, want)
+			}
+			return answer(200), nil
+		})})
+		r := testrig.Request("GET", "http://shop.example/", "X-Forwarded-Port: 1")
+		r.Host = host
+		p.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
+// The rules of a proxy count the clients behind a Unix socket that is trusted one by one; all others
+// at Unix sockets are one client.
+func TestRulesOfUnixSockets(t *testing.T) {
+	for unix, want := range map[bool]int{true: 200, false: 429} {
+		p := withRules(t, "rules: [{name: a, by: address, rate: 1/h}]", proxy.Config{
+			Trust: proxy.Trust{Proxies: caller.Trust(nil, unix)}, Transport: answers(200, 0),
+		})
+		for i, client := range []string{"192.0.2.7", "192.0.2.8"} {
+			r := testrig.Request("GET", "http://shop.example/", "X-Forwarded-For: "+client)
+			r.RemoteAddr = client + ":5" // as the path of the client
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/weir.sock", Net: "unix"}))
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			if i == 1 && w.Code != want {
+				t.Errorf("trusted %v: the second client gets %d: want %d", unix, w.Code, want)
+			}
+		}
+	}
+}
+
 // The clients of a trusted proxy share the places for long-lived exchanges by their own
 // addresses.
 func TestLongLivedBehindAProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProxy(t, proxy.Config{
 			Transport: origin(ample), Limit: proxy.FixedLimit(20), LongLived: 10,
-			Trust: proxy.Trust{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}},
+			Trust: proxy.Trust{Proxies: caller.Trust([]netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}, false)},
 		})
 		stream := func(client string) {
 			r := httptest.NewRequestWithContext(t.Context(), "GET", "http://shop.example/events", nil)

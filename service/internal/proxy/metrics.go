@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/balance"
 )
@@ -30,7 +31,7 @@ func newMetrics() *metrics {
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
-	return &metrics{
+	m := &metrics{
 		registry: registry,
 		origin: auto.NewHistogram(prometheus.HistogramOpts{Name: "weir_proxy_origin_duration_seconds", Buckets: seconds,
 			Help: "Time from the request to the origin until its response header or its failure, while the client waited."}),
@@ -41,6 +42,13 @@ func newMetrics() *metrics {
 		longEnded: counter("weir_proxy_long_lived_ended_total",
 			"Long-lived exchanges that were ended, because their address had its share of --long-lived, and the limit was reached, by reason.", "why"),
 	}
+	for c := limit.Grown; c <= limit.Drain; c++ { // so that a rate has the first change
+		m.limitChanges.WithLabelValues(c.String())
+	}
+	for _, why := range longLivedNames[1:] {
+		m.longLived.WithLabelValues(why)
+	}
+	return m
 }
 
 // The metrics that a scrape reads from Stats.
@@ -50,6 +58,7 @@ var (
 	waitingFamily    = metric.Gauge("weir_proxy_waiting", "Requests in the queue.")
 	abandonedFamily  = metric.Gauge("weir_proxy_abandoned", "Requests whose client has left, and that the origin has not answered; part of weir_proxy_inflight, unless long-lived.")
 	longFamily       = metric.Gauge("weir_proxy_long_lived", "Exchanges in progress that do not count as in flight.")
+	longMaxFamily    = metric.Gauge("weir_proxy_long_lived_max", "Bound of weir_proxy_long_lived.")
 	longFullFamily   = metric.Counter("weir_proxy_long_lived_full_total", "Long-lived exchanges that stayed in flight, because there were too many, or too many of their address.")
 	conditionFamily  = metric.Gauge("weir_proxy_condition", "Condition of the origin: 1 for the current one.", "condition")
 	signsFamily      = metric.Counter("weir_proxy_signs_total", "Answers of the origin, and missing ones, by what they tell about its load.", "sign")
@@ -66,7 +75,7 @@ var (
 
 // watch registers a collector of the proxy's Stats.
 func (m *metrics) watch(p *Proxy) {
-	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longFullFamily,
+	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longMaxFamily, longFullFamily,
 		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily, wastedFamily, waitFamily,
 		originFamily, originInflight, originState, originRetried}
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
@@ -81,6 +90,10 @@ func (p *Proxy) collect(s metric.Scrape) {
 	s.Send(waitingFamily, float64(st.Waiting))
 	s.Send(abandonedFamily, float64(st.Abandoned))
 	s.Send(longFamily, float64(st.LongLived))
+	if p.long != nil {
+		places, _, _ := p.long.Count()
+		s.Send(longMaxFamily, float64(places))
+	}
 	s.Send(longFullFamily, float64(p.longFull.Load()))
 	s.Send(connectionFamily, float64(st.Connections))
 	current := p.Status().Condition

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
@@ -14,6 +15,7 @@ var (
 	classLimit    = metric.Gauge("weir_proxy_class_limit", "Requests that may be in flight, of each class with a limit, and in total.", "class")
 	classInflight = metric.Gauge("weir_proxy_class_inflight", "Requests in flight within each limit.", "class")
 	classWaiting  = metric.Gauge("weir_proxy_class_waiting", "Requests in the queue of each limit.", "class")
+	classBound    = metric.Gauge("weir_proxy_class_bound", "Bounds of each limit: min_limit and max_limit of an adaptive one, and queue.", "class", "of")
 	classPatience = metric.Gauge("weir_proxy_class_patience_seconds",
 		"Age of a request at which nearly all clients have left, as each limit has learnt it; 0 if it is not known.", "class")
 	classOutcomes  = metric.Counter("weir_proxy_class_outcomes_total", "Finished requests of each class, by what they tell about load.", "class", "outcome")
@@ -30,7 +32,7 @@ var (
 	rulesGood      = metric.Gauge("weir_proxy_rules_last_reload_successful", "Whether the last load of the file of rules succeeded.")
 	rulesFailures  = metric.Counter("weir_proxy_rules_reload_failures_total", "Loads of the file of rules that failed; the last good rules stayed in force.")
 	shadowFamily   = metric.Gauge("weir_proxy_shadow", "Whether the whole proxy is in shadow mode.")
-	familiesOfFile = []*metric.Family{classLimit, classInflight, classWaiting, classPatience, classOutcomes, classWasted, classWait, classRequests, classDecisions, ruleDecisions, cacheRequests, cacheBytes,
+	familiesOfFile = []*metric.Family{classLimit, classBound, classInflight, classWaiting, classPatience, classOutcomes, classWasted, classWait, classRequests, classDecisions, ruleDecisions, cacheRequests, cacheBytes,
 		rulesLoaded, rulesGood, rulesFailures, shadowFamily}
 )
 
@@ -45,6 +47,11 @@ func (p *Proxy) collectRules(s metric.Scrape) {
 		st := l.Stats()
 		s.Send(classPatience, st.Patience.Seconds(), name)
 		s.Send(classLimit, float64(st.Limit), name)
+		s.Send(classBound, float64(l.now.queue), name, "queue")
+		if !l.fixed.Load() {
+			s.Send(classBound, float64(cmp.Or(l.now.auto.Min, 1)), name, "min_limit")
+			s.Send(classBound, float64(cmp.Or(l.now.auto.Max, 10_000)), name, "max_limit")
+		}
 		s.Send(classInflight, float64(st.Inflight), name)
 		s.Send(classWaiting, float64(st.Waiting), name)
 	}

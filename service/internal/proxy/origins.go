@@ -63,24 +63,33 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 	ordinary, cleartext := cmp.Or(cfg.Transport, http.RoundTripper(&s.ordinary)), cmp.Or(cfg.Transport, http.RoundTripper(newTransport(cfg.Dial, nil, true)))
 	for _, text := range cfg.Origins {
 		u, err := url.Parse(text)
+		isUnix := err == nil && u.Scheme == "unix"
 		switch {
 		case !strings.Contains(text, "://"):
 			return nil, fmt.Errorf("proxy: Origins = %q: must begin with a scheme, as in %q", text, "http://"+text)
 		case err != nil:
 			return nil, fmt.Errorf("proxy: Origins: %w", err)
-		case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Host == "":
-			return nil, fmt.Errorf("proxy: Origins = %q: must be an absolute http, https or h2c URL", text)
+		case isUnix && (u.Host != "" || len(u.Path) < 2 || u.RawQuery != ""):
+			return nil, fmt.Errorf("proxy: Origins = %q: must have the path of a socket alone, as in unix:///run/app.sock", text)
+		case !isUnix && (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Host == ""):
+			return nil, fmt.Errorf("proxy: Origins = %q: must be an absolute http, https, h2c or unix URL", text)
 		case !isPort(u.Port()):
 			return nil, fmt.Errorf("proxy: Origins = %q: must have a port from 1 to 65535, or none", text)
 		case u.User != nil || u.Fragment != "":
 			return nil, fmt.Errorf("proxy: Origins = %q: must have no user and no fragment", u.Redacted())
 		}
 		o := &originServer{name: u.String(), url: u, transport: ordinary}
+		dial := cfg.Dial
+		if isUnix {
+			dial = dialUnix(dial, u.Path)
+			o.url = &url.URL{Scheme: "http", Host: "localhost"}
+			o.transport = cmp.Or(cfg.Transport, http.RoundTripper(newTransport(dial, nil, false)))
+		}
 		switch {
 		case u.Scheme == "h2c":
 			u.Scheme, o.transport = "http", cleartext
-		case u.Scheme == "http" && cfg.Transport == nil && http1client.Supported:
-			o.client = newClient(cfg.Dial, u)
+		case o.url.Scheme == "http" && cfg.Transport == nil && http1client.Supported:
+			o.client = newClient(dial, o.url)
 		}
 		for _, other := range s.list {
 			if other.name == o.name {
@@ -105,6 +114,11 @@ const (
 )
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// dialUnix returns a function that connects to the Unix socket at a path.
+func dialUnix(dial dialFunc, path string) dialFunc {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "unix", path) }
+}
 
 // newClient returns a client for brief requests to an http origin.
 func newClient(dial dialFunc, origin *url.URL) *http1client.Client {

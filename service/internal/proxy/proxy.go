@@ -57,8 +57,8 @@ const (
 // Config configures a Proxy. Only Origins is required.
 type Config struct {
 	// Origins are the absolute URLs that requests go to, each to one of them: http, https
-	// (HTTP/2 if the origin speaks it), or h2c (HTTP/2 without TLS). The path of a URL is a
-	// prefix of each request's path. See package balance for the choice. The limit is one
+	// (HTTP/2 if the origin speaks it), h2c (HTTP/2 without TLS), or unix with the path of a socket
+	// (HTTP/1.1). The path of other URLs is a prefix of each request's path. See package balance for the choice. The limit is one
 	// over all origins together.
 	Origins []string
 	// OriginTLS configures TLS to the origins. If nil, the certificates of the system count.

@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,6 +75,21 @@ func newWeir(t testing.TB, s setting) *front {
 	return f
 }
 
+// replaceMore replaces the headers that SetXForwarded leaves to clients.
+func replaceMore(r *httputil.ProxyRequest) {
+	if _, sent := r.In.Header["X-Real-Ip"]; sent {
+		client, _, _ := net.SplitHostPort(r.In.RemoteAddr)
+		r.Out.Header.Set("X-Real-Ip", client)
+	}
+	if _, sent := r.In.Header["X-Forwarded-Port"]; sent {
+		_, port, _ := net.SplitHostPort(r.In.Host)
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			port = "80"
+		}
+		r.Out.Header.Set("X-Forwarded-Port", port)
+	}
+}
+
 // newBare returns the proxy of net/http. It answers 502 for a status that HTTP does not have: without
 // ModifyResponse, it panics.
 func newBare(t testing.TB, s setting) *front {
@@ -86,6 +102,7 @@ func newBare(t testing.TB, s setting) *front {
 			r.Out.Host = r.In.Host
 			r.Out.Trailer = r.In.Trailer // a clone, which gets no values
 			r.SetXForwarded()
+			replaceMore(r)
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if r.StatusCode < 100 {

@@ -28,7 +28,7 @@ var requests = map[string]string{
 	"expect in vain":     "POST /no-continue HTTP/1.1\r\n" + host + "Expect: 100-continue\r\nContent-Length: 5\r\n\r\nhello",
 	"strange expect":     "POST / HTTP/1.1\r\n" + host + "Expect: a-miracle\r\nContent-Length: 5\r\n\r\nhello",
 	"hop by hop":         "GET / HTTP/1.1\r\n" + host + "Connection: X-Secret, keep-alive\r\nX-Secret: a\r\nProxy-Connection: close\r\nTe: trailers, deflate\r\nKeep-Alive: 5\r\nProxy-Authorization: Basic a\r\n\r\n",
-	"own forwarded":      "GET / HTTP/1.1\r\n" + host + "X-Forwarded-For: 203.0.113.9\r\nForwarded: for=203.0.113.9\r\nX-Forwarded-Host: evil.example\r\nX-Forwarded-Proto: https\r\nX-Real-Ip: 203.0.113.9\r\n\r\n",
+	"own forwarded":      "GET / HTTP/1.1\r\n" + host + "X-Forwarded-For: 203.0.113.9\r\nForwarded: for=203.0.113.9\r\nX-Forwarded-Host: evil.example\r\nX-Forwarded-Proto: https\r\nX-Real-Ip: 203.0.113.9\r\nX-Forwarded-Port: 8443\r\n\r\n",
 	"no user agent":      "GET / HTTP/1.1\r\n" + host + "Accept-Encoding: gzip\r\n\r\n",
 	"many headers":       "GET / HTTP/1.1\r\n" + host + strings.Repeat("X-Many: value\r\n", 100) + "\r\n",
 	"pipelined":          "GET /a HTTP/1.1\r\n" + host + "\r\nGET /b HTTP/1.1\r\n" + host + "\r\n",

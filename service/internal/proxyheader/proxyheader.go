@@ -14,11 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/pires/go-proxyproto"
+
+	"github.com/weir-go/weir/internal/caller"
 )
 
 const (
@@ -30,8 +31,8 @@ const (
 
 // Config configures a Listener.
 type Config struct {
-	// Trusted reports whether the proxy at an address sends the header.
-	Trusted func(netip.Addr) bool
+	// Trusted reports whether a peer is a proxy that sends the header.
+	Trusted func(caller.Peer) bool
 	// Timeout bounds the time for the whole header.
 	Timeout time.Duration
 	// Failed, if not nil, is called for each trusted proxy that sends no valid header, or
@@ -89,7 +90,7 @@ func (l *Listener) run() {
 			if !l.hand(accepted{err: err}) || errors.Is(err, net.ErrClosed) {
 				return
 			}
-		case !l.trusts(nc.RemoteAddr()):
+		case !l.cfg.Trusted(caller.PeerOf(nc.RemoteAddr())):
 			l.hand(accepted{conn: nc})
 		default:
 			select {
@@ -113,11 +114,6 @@ func (l *Listener) hand(a accepted) bool {
 		}
 		return false
 	}
-}
-
-func (l *Listener) trusts(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && l.cfg.Trusted(tcp.AddrPort().Addr().Unmap().WithZone(""))
 }
 
 // read reads the header of a connection.
@@ -150,7 +146,7 @@ func readHeader(nc net.Conn) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no header of the PROXY protocol: %w", err)
 	}
-	c := &conn{Conn: nc, rest: r, from: nc.RemoteAddr()}
+	c := &conn{Conn: nc, rest: r, from: nc.RemoteAddr(), to: nc.LocalAddr()}
 	if h.Command.IsLocal() { // the proxy itself, such as a health check
 		return c, nil
 	}
@@ -158,7 +154,7 @@ func readHeader(nc net.Conn) (net.Conn, error) {
 	if !ok {
 		return nil, fmt.Errorf("header of the PROXY protocol: the client's address is %v: must be one of TCP", h.SourceAddr)
 	}
-	c.from = tcp
+	c.from, c.to = tcp, h.DestinationAddr
 	return c, nil
 }
 
@@ -167,6 +163,7 @@ type conn struct {
 	net.Conn
 	rest *bufio.Reader // what came with the header; nil when it is read
 	from net.Addr
+	to   net.Addr
 }
 
 // Read reads what came with the header, then from the connection.
@@ -182,6 +179,10 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // RemoteAddr returns the address of the client.
 func (c *conn) RemoteAddr() net.Addr { return c.from }
+
+// LocalAddr returns the address to which the client has connected. Without it, the client would seem to be at
+// the Unix socket of its proxy.
+func (c *conn) LocalAddr() net.Addr { return c.to }
 
 // NetConn returns the connection within.
 func (c *conn) NetConn() net.Conn { return c.Conn }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pires/go-proxyproto"
 
+	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/testrig"
 )
 
@@ -36,7 +37,7 @@ type door struct {
 func open(t *testing.T, test func(door)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := door{t, network{testrig.Listen()}, make(chan net.Conn, 2000), make(chan error, 2000)}
-		trusted := netip.MustParsePrefix("10.0.0.0/8")
+		trusted := caller.Trust([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, false)
 		l := New(d.in, Config{Trusted: trusted.Contains, Timeout: 10 * time.Second, Failed: func(_ net.Addr, err error) { d.failures <- err }})
 		ended := make(chan struct{})
 		go func() {

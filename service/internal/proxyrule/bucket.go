@@ -80,7 +80,7 @@ func (r *Rule) Rule(b *Buckets) httplimit.Rule {
 	m := r.match()
 	var rule httplimit.Rule
 	if b.address != nil {
-		rule = httplimit.PerKey(r.Name, b.address, httplimit.Address())
+		rule = httplimit.PerKey(r.Name, b.address, Address)
 	} else {
 		rule = httplimit.PerKey(r.Name, b.text, r.By.function(&m.routes))
 	}

@@ -45,8 +45,8 @@ func ParseRequest(text string) (*http.Request, error) {
 		case !found:
 			return nil, fmt.Errorf("%q: want a header as NAME=value, or address=ADDRESS", word)
 		case name == "address":
-			if _, ok := caller.ParseAddr(value); !ok {
-				return nil, fmt.Errorf("address=%s: is not an address", value)
+			if _, ok := caller.ParsePeer(value); !ok {
+				return nil, fmt.Errorf("address=%s: must be unix: or an address", value)
 			}
 			r.RemoteAddr = value
 		case !httpguts.ValidHeaderFieldName(name):

@@ -3,6 +3,7 @@ package proxyrule
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -174,9 +175,8 @@ func (p part) function(routes *Routes) func(*http.Request) (string, bool) {
 	case "header":
 		return httplimit.Header(p.name)
 	case "address":
-		address := httplimit.Address()
 		return func(r *http.Request) (string, bool) {
-			a, ok := address(r)
+			a, ok := Address(r)
 			return a.String(), ok
 		}
 	case "route":
@@ -194,6 +194,13 @@ func (p part) function(routes *Routes) func(*http.Request) (string, bool) {
 		}
 	}
 	return func(r *http.Request) (string, bool) { return queryValue(r.URL, p.name) }
+}
+
+// Address is a key function for the client at a RemoteAddr, which is not the peer's if that is a
+// trusted proxy.
+func Address(r *http.Request) (netip.Addr, bool) {
+	a, ok := caller.ParseAddr(r.RemoteAddr)
+	return caller.Client(a), ok
 }
 
 // queryValue returns the first value of a parameter that is not empty.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/keyed"
 )
 
@@ -22,7 +21,7 @@ type BucketState struct {
 func (r *Rule) Look(b *Buckets, req *http.Request) BucketState {
 	var d weir.Decision
 	if b.address != nil {
-		address, _ := httplimit.Address()(req) // without one, as without a key: the zero key
+		address, _ := Address(req) // without one, as without a key: the zero key
 		d = look(req.Context(), b.address, address)
 	} else {
 		key, _ := r.By.function(&r.match().routes)(req)

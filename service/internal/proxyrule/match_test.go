@@ -157,7 +157,7 @@ GET /healthz from 127.0.0.1
 		"G(T /":                 `"G(T" is not a method`,
 		"/ X-Api-Key":           `want a header as NAME=value`,
 		"/ X@=a":                `"X@": is not the name of a header`,
-		"/ address=home":        "address=home: is not an address",
+		"/ address=home":        "address=home: must be unix: or an address",
 		`/ A="b`:                "a quote does not end",
 		"GET http://a.example/": "is not a path",
 	} {

@@ -191,7 +191,7 @@ type Priority struct {
 	Header string `yaml:"header"`
 	// Levels maps values of the header to priorities. If nil, the values are their names.
 	Levels map[string]Level `yaml:"levels"`
-	// Trust holds networks of clients. Their header may raise the priority above the one
+	// Trust holds networks of clients, or unix for the clients at a Unix socket. Their header may raise the priority above the one
 	// of the class. The header of any other client can only lower it.
 	Trust Networks `yaml:"trust"`
 }

@@ -169,7 +169,7 @@ func TestRecognize(t *testing.T) {
 
 // The header raises the priority of trusted clients alone, and lowers that of any.
 func TestPriority(t *testing.T) {
-	named := parsed(t, "priority: {header: X-P, trust: [10.0.0.0/8, '2001:db8::/32']}").Reader()
+	named := parsed(t, "priority: {header: X-P, trust: [10.0.0.0/8, '2001:db8::/32', unix]}").Reader()
 	mapped := parsed(t, "priority: {header: X-P, levels: {gold: critical_plus, Trial: sheddable}, trust: 10.1.1.1}").Reader()
 	none := parsed(t, "mode: enforce").Reader()
 	for _, tt := range []struct {
@@ -185,6 +185,8 @@ func TestPriority(t *testing.T) {
 		{named, "/ address=11.2.3.4 X-P=critical", weir.Sheddable, weir.Sheddable},
 		{named, "/ address=11.2.3.4 X-P=sheddable", weir.Critical, weir.Sheddable},
 		{named, "/ address=10.2.3.4 X-P=much", weir.Sheddable, weir.Sheddable},
+		{named, "/ address=unix: X-P=critical_plus", weir.Critical, weir.CriticalPlus},
+		{mapped, "/ address=unix: X-P=gold", weir.Critical, weir.Critical},
 		{named, "/ address=10.2.3.4", weir.SheddablePlus, weir.SheddablePlus},
 		{mapped, "/ address=10.1.1.1 X-P=GOLD", weir.Critical, weir.CriticalPlus},
 		{mapped, "/ address=10.1.1.2 X-P=gold", weir.Critical, weir.Critical},

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +18,7 @@ import (
 // It is safe for concurrent use.
 type Reader struct {
 	rules  *Rules
-	trust  caller.Networks
+	trust  caller.Trusted
 	levels map[string]Level // by the value of the header, in lower case
 	tenant func(*http.Request) (string, bool)
 }
@@ -28,11 +27,7 @@ type Reader struct {
 func (r *Rules) Reader() *Reader {
 	x := &Reader{rules: r}
 	if p := r.Priority; p != nil {
-		var trust []netip.Prefix
-		for _, n := range p.Trust {
-			trust = append(trust, n.Prefix)
-		}
-		x.trust, x.levels = caller.Trust(trust), map[string]Level{}
+		x.trust, x.levels = p.Trust.Trusted(), map[string]Level{}
 		for value, level := range p.Levels {
 			x.levels[strings.ToLower(value)] = level
 		}
@@ -64,7 +59,7 @@ func (x *Reader) Priority(r *http.Request, of weir.Priority) weir.Priority {
 		return of
 	}
 	p := weir.Priority(level)
-	if client, ok := caller.ParseAddr(r.RemoteAddr); p > of && !(ok && x.trust.Contain(client)) {
+	if client, ok := caller.ParsePeer(r.RemoteAddr); p > of && !(ok && x.trust.Contains(client)) {
 		return of
 	}
 	return p

@@ -19,7 +19,7 @@ var Reference = slices.Concat([]filedoc.Field{
 	{Path: "rules[].name", Kind: filedoc.Text, Example: "clients",
 		Text: "Names the rule in answers, metrics and logs: at most 64 printable ASCII characters but `\"` and `\\`, no two the same. A rule keeps its tokens and counts over a reload if it keeps its name and `by`."},
 	{Path: "rules[].by", Kind: filedoc.Texts, Default: "one bucket for all requests", Example: "[header X-Api-Key, query api_key, address]",
-		Text: "Sources of the key; each key has a bucket. A source is `address` (of the client; for IPv6 its network of 64 bits), `header NAME`, `cookie NAME`, `query NAME`, `route` (the pattern of `routes`), `method` or `host`, or several: `address + route`. " +
+		Text: "Sources of the key; each key has a bucket. A source is `address` (of the client; for IPv6 its network of 64 bits; clients at a Unix socket have none), `header NAME`, `cookie NAME`, `query NAME`, `route` (the pattern of `routes`), `method` or `host`, or several: `address + route`. " +
 			"The first source that a request has counts; requests without any share a bucket. A client can choose its header, cookie or parameter, and with each value it has another bucket: check it in front, or add a rule by address."},
 	{Path: "rules[].rate", Kind: filedoc.Rate, Example: "100/m",
 		Text: "Tokens per period: `100/s`, `5/m`, `1000/h`, `10000/d`, `100/90s`; the period from 1ms to 10 years. A rule has a rate or a `limit`. With `0/s`, a bucket is never refilled: without `burst`, all requests are denied."},
@@ -51,7 +51,7 @@ var Reference = slices.Concat([]filedoc.Field{
 	{Path: "priority.levels", Kind: filedoc.Map, Default: "the values are the levels", Example: "{gold: critical_plus, trial: sheddable}",
 		Text: "The level of each value of the header: `sheddable`, `sheddable_plus`, `critical` or `critical_plus`."},
 	{Path: "priority.trust", Kind: filedoc.Texts, Default: "none", Example: `[10.0.0.0/8, "2001:db8::7"]`,
-		Text: "Addresses and networks of clients. Their header may raise the priority above the one of the class. The header of any other client can only lower it."},
+		Text: "Addresses and networks of clients, or `unix` for clients at a Unix socket. Their header may raise the priority above the one of the class. The header of any other client can only lower it."},
 	{Path: "tenants", Kind: filedoc.Object, Example: "{by: header X-Api-Key}",
 		Text: "Tenants of the same priority share limits fairly: when requests wait, each tenant is served in turn, however many requests it sends."},
 	{Path: "tenants.by", Kind: filedoc.Texts, Example: "[header X-Api-Key, address]", Text: "Sources of the tenant, as `rules[].by`; `route` stands for the pattern of the class. Must be given."},

@@ -2,6 +2,7 @@ package proxypage
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/service/internal/operator"
 )
 
@@ -27,7 +29,12 @@ func (p *Page) serveExplain(w http.ResponseWriter, r *http.Request) {
 		operator.Fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	operator.Answer(w, http.StatusOK, p.source.Explain(asked.WithContext(r.Context())))
+	var local net.Addr // the operator may be at a Unix socket
+	if asked.RemoteAddr == caller.UnixPeer {
+		local = &net.UnixAddr{Net: "unix"}
+	}
+	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, local)
+	operator.Answer(w, http.StatusOK, p.source.Explain(asked.WithContext(ctx)))
 }
 
 // requestOf makes the request that parameters describe.
@@ -49,14 +56,18 @@ func requestOf(q url.Values) (*http.Request, error) {
 	if u.Host == "" && !strings.HasPrefix(u.Path, "/") {
 		return nil, fmt.Errorf("url = %.200q: must begin with / or with http://", target)
 	}
-	address, err := netip.ParseAddr(cmp.Or(strings.TrimSpace(q.Get("address")), "192.0.2.1"))
-	if err != nil {
-		return nil, fmt.Errorf("address = %.60q: must be an IP address", q.Get("address"))
+	remote := cmp.Or(strings.TrimSpace(q.Get("address")), "192.0.2.1")
+	if remote != caller.UnixPeer {
+		address, err := netip.ParseAddr(remote)
+		if err != nil {
+			return nil, fmt.Errorf("address = %.60q: must be unix: or an IP address", remote)
+		}
+		remote = net.JoinHostPort(address.String(), "0")
 	}
 	r := &http.Request{
 		Method: method, Host: cmp.Or(u.Host, "localhost"), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		URL: &url.URL{Path: cmp.Or(u.Path, "/"), RawPath: u.RawPath, RawQuery: u.RawQuery}, Body: http.NoBody,
-		RequestURI: u.RequestURI(), RemoteAddr: net.JoinHostPort(address.String(), "0"),
+		RequestURI: u.RequestURI(), RemoteAddr: remote,
 	}
 	if r.Header, err = headerOf(q["header"]); err != nil {
 		return nil, err

@@ -153,7 +153,7 @@ func TestRequestOf(t *testing.T) {
 		{"url=" + url.QueryEscape("http://[::1"), "cannot be read"},
 		{"url=/" + strings.Repeat("a", 9000), "has 9001 bytes: must be <= 8192"},
 		{"url=/&method=GET%20/", `method = "GET /": must be a method`},
-		{"url=/&address=here", `address = "here": must be an IP address`},
+		{"url=/&address=here", `address = "here": must be unix: or an IP address`},
 		{"url=/&header=none", `header = "none": must be a line such as`},
 		{"url=/&header=a%20b:%20c", "must be a line such as"},
 		{"url=/&header=a:b%0ac", "must be a line such as"},

@@ -101,7 +101,7 @@ func New(cfg Config) *API {
 		cfg.Reset = cfg.Server.Reset
 	}
 	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
-	a.handler = httpserve.Private(a.guard(a.routes()), cfg.Local, cfg.Hosts)
+	a.handler = httpserve.Private(operator.Guard(a.routes(), cfg.Authorize), cfg.Local, cfg.Hosts)
 	a.history.add(a.read(cfg.Server.Stats()))
 	a.ended.Go(func() {
 		operator.Sample(a.stop, func() { a.history.add(a.read(cfg.Server.Stats())) })
@@ -134,23 +134,6 @@ func (a *API) routes() http.Handler {
 	}
 	operator.ServePage(mux, assets)
 	return mux
-}
-
-// guard asks Authorize, but for what probes ask.
-func (a *API) guard(next http.Handler) http.Handler {
-	if a.cfg.Authorize == nil {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if probe := r.URL.Path == "/-/health" || r.URL.Path == "/-/ready"; !probe {
-			if status, err := a.cfg.Authorize(r); err != nil {
-				w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="weir"`}
-				operator.Fail(w, status, err.Error())
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {

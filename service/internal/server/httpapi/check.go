@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -123,11 +122,11 @@ func (c *call) findKeys(k *check) *fault {
 		return noCheck("there are more than " + strconv.Itoa(maxCheckKeys) + " keys")
 	}
 	for _, address := range addresses {
-		a, ok := caller.ParseAddr(strings.TrimSpace(address))
+		client, ok := caller.ParsePeer(strings.TrimSpace(address))
 		if !ok {
-			return &fault{status: http.StatusTooManyRequests, text: "cannot read " + addressField + ": it must be an IP address, with or without a port"}
+			return &fault{status: http.StatusTooManyRequests, text: "cannot read " + addressField + ": it must be an IP address, with or without a port, or unix:"}
 		}
-		k.addAddress(a)
+		k.addClient(client)
 	}
 	for _, key := range keys {
 		key, err := decider.ParseKey(key, c.api.cfg.MaxKey)
@@ -144,12 +143,17 @@ func (c *call) findKeys(k *check) *fault {
 	return nil
 }
 
-// addAddress adds the key of an address: of IPv6, that of the network of 64 bits. The key is valid until forget.
-func (k *check) addAddress(a netip.Addr) {
+// addClient adds the key of a client: "address:" and its address, its network, or unix. The key is valid until
+// forget.
+func (k *check) addClient(client caller.Peer) {
 	from := len(k.addresses)
-	b := caller.Network(a).AppendTo(append(k.addresses, "address:"...))
-	if a.Is6() {
-		b = append(b, "/64"...)
+	b := append(k.addresses, "address:"...)
+	if n := caller.Network(client.Addr); client.Unix {
+		b = append(b, "unix"...)
+	} else if n.IsSingleIP() {
+		b = n.Addr().AppendTo(b)
+	} else {
+		b = n.AppendTo(b)
 	}
 	k.addresses = b // if it has moved, earlier keys keep the old array
 	k.keys = append(k.keys, unsafe.String(&b[from], len(b)-from))

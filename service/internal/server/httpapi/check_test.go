@@ -89,6 +89,23 @@ func TestCheckOfSeveralKeys(t *testing.T) {
 	})
 }
 
+// All addresses of a client have one key.
+func TestCheckOfAddresses(t *testing.T) {
+	for address, key := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "64:ff9b::192.0.2.1": "192.0.2.1", "2002:c000:201:7::1": "192.0.2.1",
+		"2001:0:4136:e378:8000:63bf:3fff:fdfe": "192.0.2.1", "64:ff9b:1::192.0.2.1": "64:ff9b:1::c000:201",
+		"2001:db8:1:2:3::4": "2001:db8:1:2::/64", "unix:": "unix",
+	} {
+		s := threeADay(t, httpapi.Config{})
+		if a := s.ask("GET", "/check", "", "Weir-Address: "+address, "Weir-Cost: 3"); a.status != 200 {
+			t.Errorf("%s: %d %s", address, a.status, a.body)
+		}
+		if a := s.ask("GET", "/check", "", "Weir-Key: address:"+key); a.status != 429 {
+			t.Errorf("%s: %d for %s: want that the address has used it up", address, a.status, key)
+		}
+	}
+}
+
 // A mistake of the gateway is no denial, and what its client can cause is no mistake.
 func TestCheckBadRequests(t *testing.T) {
 	s := threeADay(t, httpapi.Config{MaxKey: 100, Authorize: func(r *http.Request, _ token.Action, key string) error {
@@ -120,7 +137,7 @@ func TestCheckBadRequests(t *testing.T) {
 		{[]string{"Weir-Key: " + strings.Repeat("k", 101), "Weir-Denied-Status: 403"}, 403, "the key is too long"},
 		{[]string{"Weir-Key: "}, 429, "the key is empty"},
 		{[]string{"Weir-Key: a\xff"}, 429, "UTF-8"},
-		{[]string{"Weir-Address: unix:"}, 429, "Weir-Address: it must be an IP address"},
+		{[]string{"Weir-Address: unix:/run/x"}, 429, "Weir-Address: it must be an IP address, with or without a port, or unix:"},
 		{[]string{"Weir-Address: 192.0.2.1, 192.0.2.2"}, 429, "it must be an IP address"},
 	} {
 		a := s.ask("GET", "/check", "", append(tt.headers, "Authorization: Bearer x")...)
