@@ -1,0 +1,224 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/proxy"
+)
+
+// A server is an origin in memory with some workers. Each serves a request in a time.
+type server struct {
+	workers chan struct{}
+	takes   time.Duration
+
+	mu     sync.Mutex    // guards the fields below
+	dead   bool          // it refuses connections
+	killed chan struct{} // closed when it dies
+	thaw   chan struct{} // closed when it goes on; nil: it does not hang
+
+	most, inside atomic.Int64 // requests inside
+}
+
+func newServer(workers int, takes time.Duration) *server {
+	return &server{workers: make(chan struct{}, workers), takes: takes, killed: make(chan struct{})}
+}
+
+func (o *server) serve(r *http.Request) (*http.Response, error) {
+	o.mu.Lock()
+	dead, killed := o.dead, o.killed
+	o.mu.Unlock()
+	if dead {
+		return refuses(r)
+	}
+	o.most.Store(max(o.most.Load(), o.inside.Add(1)))
+	defer o.inside.Add(-1)
+	until := func(done <-chan struct{}) error {
+		select {
+		case <-done:
+			return nil
+		case <-killed:
+			return syscall.ECONNRESET
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
+	}
+	if err := until(o.thawed()); err != nil {
+		return nil, err
+	}
+	select {
+	case o.workers <- struct{}{}:
+		defer func() { <-o.workers }()
+	case <-killed:
+		return nil, syscall.ECONNRESET
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	worked, cancel := context.WithTimeout(context.Background(), o.takes)
+	defer cancel()
+	if err := until(worked.Done()); err != nil {
+		return nil, err
+	}
+	if err := until(o.thawed()); err != nil {
+		return nil, err
+	}
+	return answer(200), nil
+}
+
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+func (o *server) thawed() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.thaw == nil {
+		return closed
+	}
+	return o.thaw
+}
+
+func (o *server) hang() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.thaw = make(chan struct{})
+}
+
+func (o *server) goOn() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.thaw)
+	o.thaw = nil
+}
+
+func (o *server) kill() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dead = true
+	close(o.killed)
+}
+
+func (o *server) start() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dead, o.killed = false, make(chan struct{})
+}
+
+// A fleet is several servers behind a proxy, with clients that leave after five seconds.
+type fleet struct {
+	arrivals
+	servers []*server
+}
+
+func newFleet(t *testing.T, change func(*proxy.Config), servers ...*server) *fleet {
+	g := newGroup(map[string]origin{})
+	cfg := defaults(g.RoundTrip)
+	cfg.Timeout = 2 * s
+	for i, o := range servers {
+		host := fmt.Sprint("o", i)
+		g.does[host] = o.serve
+		cfg.Origins = append(cfg.Origins, "http://"+host)
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return &fleet{arrivals{t: t, proxy: newProxy(t, cfg)}, servers}
+}
+
+// during sends requests at a rate, and returns how many of them were served in the end.
+func (f *fleet) during(rate int, d time.Duration) (good, all int) {
+	var served atomic.Int64
+	var mine sync.WaitGroup
+	all = int(d.Seconds() * float64(rate))
+	for range all {
+		mine.Go(func() {
+			ctx, leave := context.WithTimeout(f.t.Context(), 5*s)
+			defer leave()
+			w := httptest.NewRecorder()
+			f.proxy.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+			if w.Code == http.StatusOK {
+				served.Add(1)
+			}
+		})
+		time.Sleep(s / time.Duration(rate))
+	}
+	mine.Wait()
+	return int(served.Load()), all
+}
+
+// serves expects that a share of the requests is served.
+func (f *fleet) serves(when string, rate int, d time.Duration, share float64) {
+	f.t.Helper()
+	if good, all := f.during(rate, d); float64(good) < share*float64(all) {
+		f.t.Errorf("%s: %d of %d requests served: want %.0f %%", when, good, all, 100*share)
+	}
+}
+
+// end expects that nothing is left over.
+func (f *fleet) end() {
+	f.t.Helper()
+	time.Sleep(2 * time.Minute)
+	want(f.t, f.proxy, 0, 0)
+	for i, o := range f.proxy.Stats().Origins {
+		if o.Inflight != 0 {
+			f.t.Errorf("origin %d has %d in flight", i, o.Inflight)
+		}
+	}
+}
+
+func three() []*server {
+	return []*server{newServer(4, 50*time.Millisecond), newServer(4, 50*time.Millisecond), newServer(4, 50*time.Millisecond)}
+}
+
+// limitsOfTests are an adaptive limit, a fixed one, and a longer time-out.
+var limitsOfTests = map[string]func(*proxy.Config){
+	"auto":    nil,
+	"fixed":   func(c *proxy.Config) { c.Limit = proxy.FixedLimit(20) },
+	"patient": func(c *proxy.Config) { c.Timeout = 30 * s },
+}
+
+// While origins hang or are dead, the others serve what they can.
+func TestOriginsThatHangOrAreDead(t *testing.T) {
+	for name, cfg := range limitsOfTests {
+		for _, c := range []struct {
+			hang, dead []int
+		}{{hang: []int{0}}, {hang: []int{0, 1}}, {hang: []int{0}, dead: []int{1}}, {dead: []int{0}}, {dead: []int{0, 1}}} {
+			t.Run(fmt.Sprint(name, " hang ", c.hang, " dead ", c.dead), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFleet(t, cfg, three()...)
+					f.serves("before", 50, 10*s, 1)
+					for _, i := range c.hang {
+						f.servers[i].hang()
+					}
+					for _, i := range c.dead {
+						f.servers[i].kill()
+					}
+					go f.during(50, 3*s)
+					time.Sleep(3 * s)
+					f.serves("from three seconds on", 50, 30*s, 0.95)
+					for _, i := range c.hang {
+						state(t, f.proxy, i, balance.Ejected)
+						f.servers[i].goOn()
+					}
+					for _, i := range c.dead {
+						state(t, f.proxy, i, balance.Ejected)
+						f.servers[i].start()
+					}
+					f.serves("while they return", 50, 30*s, 1)
+					for i := range f.servers {
+						state(t, f.proxy, i, balance.In)
+					}
+					f.serves("afterwards", 150, 30*s, 0.95)
+					f.end()
+				})
+			})
+		}
+	}
+}
