@@ -308,6 +308,16 @@ func (s *Set) load(now time.Duration, i int, sizes Sizes) float64 {
 // Leave ends a request that has a ticket.
 func (s *Set) Leave(t Ticket) { s.origins[t.Origin].inflight-- }
 
+// Withdraw ends a request that has a ticket and was not sent.
+func (s *Set) Withdraw(t Ticket) {
+	o := &s.origins[t.Origin]
+	o.inflight--
+	o.unheard.n = max(o.unheard.n-1, 0)
+	if t.trial {
+		o.trial = t.at
+	}
+}
+
 // Judge reports how a request has ended. If it was answered 503 with Retry-After, after is
 // that time; otherwise it is 0.
 func (s *Set) Judge(now time.Duration, t Ticket, r Result, after time.Duration) {

@@ -50,7 +50,7 @@ type originServer struct {
 	transport http.RoundTripper
 	client    *http1client.Client           // for brief requests; nil: they use the transport
 	signs     [loadsign.Count]atomic.Uint64 // of its answers, and missing ones
-	retried   atomic.Uint64                 // requests that went to another origin
+	retried   atomic.Uint64                 // requests that went to another origin, because this one did not answer
 }
 
 // newOrigins parses the URLs of the origins.
@@ -162,17 +162,71 @@ func (e heldError) Error() string {
 	return fmt.Sprintf("the origin asked for a pause of %v by Retry-After", time.Duration(e))
 }
 
-// pick chooses an origin; it is not avoid, unless that is -1. If it returns no error, leave
-// must follow.
-func (s *origins) pick(now time.Duration, avoid int) (balance.Ticket, error) {
-	random := rand.Uint64()
+// choose gives a request a place at an origin in proportion to sizes, unless they are nil. It is not avoid, unless
+// that is -1.
+func (s *origins) choose(random uint64, avoid int, sizes balance.Sizes, ps *permits) (err error) {
+	now := time.Since(s.epoch)
+	s.mu.Lock()
+	if ps.ticket, ps.placed = s.set.Pick(now, random, avoid, sizes); !ps.placed {
+		err = heldError(s.set.Wait(now))
+	}
+	changed, ok := s.set.Changed()
+	s.mu.Unlock()
+	if ok {
+		s.logOut(changed, balance.NoAnswers.String())
+	}
+	return err
+}
+
+// place gives a request a place at any origin but avoid. If all are held, it does nothing.
+func (s *origins) place(ps *permits, avoid int) error {
+	if err := s.choose(rand.Uint64(), avoid, nil, ps); err != nil && avoid >= 0 {
+		return errNoOther
+	}
+	return nil
+}
+
+// placeIn gives a request a place at an origin, if that is in.
+func (s *origins) placeIn(ps *permits, origin int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok := s.set.Pick(now, random, avoid)
-	if !ok {
-		return t, heldError(s.set.Wait(now))
-	}
-	return t, nil
+	ps.ticket, ps.placed = s.set.Take(time.Since(s.epoch), origin)
+	return ps.placed
+}
+
+// withdraw takes the place of a request that has not been sent.
+func (s *origins) withdraw(ps *permits) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.Withdraw(ps.ticket)
+	ps.placed = false
+}
+
+// await chooses the origin at which a request waits. Then enter or giveUp must follow.
+func (s *origins) await(avoid int, sizes balance.Sizes) (origin int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.set.Await(time.Since(s.epoch), avoid, sizes)
+}
+
+// enter gives a request that has waited its place.
+func (s *origins) enter(ps *permits, origin int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ps.ticket, ps.placed = s.set.Enter(time.Since(s.epoch), origin), true
+}
+
+func (s *origins) giveUp(origin int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.GiveUp(origin)
+}
+
+// out reports whether an origin is out, and another one is not.
+func (s *origins) out(origin int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.set.Out(origin)
 }
 
 func (s *origins) leave(t balance.Ticket) {
@@ -181,10 +235,10 @@ func (s *origins) leave(t balance.Ticket) {
 	s.set.Leave(t)
 }
 
-// direct sets the URL of a request to an origin. It keeps the Host.
-func (s *origins) direct(req *http.Request, t balance.Ticket) {
+// direct sets the URL of a request to the origin. It keeps the Host.
+func (o *originServer) direct(req *http.Request) {
 	host := req.Host
-	(&httputil.ProxyRequest{Out: req}).SetURL(s.list[t.Origin].url)
+	(&httputil.ProxyRequest{Out: req}).SetURL(o.url)
 	req.Host = host
 }
 
@@ -200,7 +254,7 @@ func (s *origins) judge(now time.Duration, t balance.Ticket, sign loadsign.Sign,
 	switch {
 	case was == is:
 	case is == balance.Ejected:
-		s.log.Warn("the origin fails: it gets no requests for a while", "origin", o.name, "sign", sign.String())
+		s.logOut(t.Origin, sign.String())
 	case is == balance.Held:
 		s.log.Warn("the origin answers 503 with Retry-After to all requests: it gets a request each second for a while", "origin", o.name, "retry_after", after)
 	case is == balance.Starting:
@@ -208,11 +262,20 @@ func (s *origins) judge(now time.Duration, t balance.Ticket, sign loadsign.Sign,
 	}
 }
 
+func (s *origins) logOut(origin int, sign string) {
+	s.log.Warn("the origin fails: it gets no requests for a while", "origin", s.list[origin].name, "sign", sign)
+}
+
 // errStatus says that an origin has answered with a status that HTTP does not have.
 var errStatus = errors.New("the origin answered with an invalid status")
 
-// ask sends a request to the origin.
-func (o *originServer) ask(req *http.Request) answer {
+// ask sends a request to the origin. It returns a panic of the transport, for the goroutine of the handler.
+func (o *originServer) ask(req *http.Request) (a answer) {
+	defer func() {
+		if v := recover(); v != nil {
+			a = answer{panicked: v}
+		}
+	}()
 	if o.client != nil && brief(req) {
 		return answerOf(o.client.RoundTrip(req))
 	}
@@ -252,6 +315,8 @@ func resultOf(a answer, sign loadsign.Sign) (r balance.Result, after time.Durati
 		return balance.Unknown, 0
 	case a.err != nil && notSent(a.err):
 		return balance.Unreachable, 0
+	case a.err != nil && loadsign.OfError(a.err) == loadsign.Silent:
+		return balance.Silent, 0
 	case a.err != nil && brokenOff(a.err):
 		return balance.Failed, 0
 	case a.err != nil: // such as a request that the transport refuses to send
@@ -275,10 +340,10 @@ func notSent(err error) bool {
 	return ok && dial.Op == "dial"
 }
 
-// brokenOff reports whether an error says that the origin closed the connection, was too slow,
-// or answered with an invalid status.
+// brokenOff reports whether an error says that the origin closed the connection, or answered with an invalid
+// status.
 func brokenOff(err error) bool {
-	return loadsign.OfError(err) == loadsign.Silent || errors.Is(err, errStatus) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return errors.Is(err, errStatus) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -26,31 +25,25 @@ type answer struct {
 
 // roundTrip sends the request to the origin. It returns when the client leaves, or the Timeout
 // is over. The request can outlive its client, and its end is an outcome for the limit. It
-// changes the URL of the request.
+// changes the URL of the request. If it has set moved, the request can be sent to another origin.
 func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	p := x.proxy
-	ticket, err := p.origins.pick(x.admitted, -1)
-	if err != nil {
-		return nil, err
+	if x.held != nil {
+		return nil, x.held
 	}
-	x.place(ticket)
+	to := p.origins.list[x.permit.ticket.Origin]
 	x.wake = make(chan struct{}, 1)
-	var whole *url.URL
-	if len(p.origins.list) > 1 {
-		u := *req.URL
-		whole = &u
-	}
-	p.origins.direct(req, ticket)
-	x.takeIdle(req, p.origins.list[ticket.Origin])
+	to.direct(req)
+	x.takeIdle(req, to)
 	x.watchOrigin(x.admitted)
 	if !x.call() {
-		x.start(req, whole)
+		x.start(req, to)
 	}
 	switch a, event := x.await(x.client.Done(), nil); event {
 	case originAnswered:
 		now := p.now()
 		p.metrics.origin.Observe((now - x.admitted).Seconds())
-		return x.answered(a, now)
+		return x.answered(req, a, now)
 	case clientLeft:
 		if x.upload != nil {
 			x.upload.clientGone()
@@ -58,6 +51,9 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 		x.abandon(false)
 		return nil, errClientGone
 	default:
+		if x.moved = x.movable(req, errTimeout); x.moved {
+			x.excuse()
+		}
 		x.abandon(true)
 		return nil, errTimeout
 	}
@@ -102,19 +98,19 @@ func (x *exchange) happened() (a answer, e event, ok bool) {
 	}
 	if silent {
 		x.seen(loadsign.Silent)
-		x.judge(x.proxy.now(), loadsign.Silent, balance.Failed, 0)
+		x.judge(x.proxy.now(), loadsign.Silent, balance.Silent, 0)
 		return a, originSilent, true
 	}
 	return a, 0, false
 }
 
 // start sends the request on another goroutine, with a context that ends by release, and not
-// with the client's request. The URL whole is that for another origin; nil if there is none.
-func (x *exchange) start(req *http.Request, whole *url.URL) {
+// with the client's request.
+func (x *exchange) start(req *http.Request, to *originServer) {
 	ctx := x.inform.watch(req.Context())
 	ctx, x.release = context.WithCancel(context.WithoutCancel(ctx))
 	req = req.WithContext(ctx)
-	go func() { x.hear(x.ask(req, whole)) }()
+	go func() { x.hear(to.ask(req)) }()
 }
 
 // hear passes the answer to await.
@@ -125,47 +121,37 @@ func (x *exchange) hear(a answer) {
 	x.wakeUp()
 }
 
-// ask sends the request to the origin of the exchange. If that cannot be reached, it sends
-// a request that may be repeated to another one. It returns a panic of the transport, for
-// the goroutine of the handler.
-func (x *exchange) ask(req *http.Request, whole *url.URL) (a answer) {
-	defer func() {
-		if v := recover(); v != nil {
-			a = answer{panicked: v}
-		}
-	}()
+// movable reports whether a request without an answer may be sent to another origin, once: it may be repeated, and
+// the origin could not be reached, broke off, or is out because it answers nothing.
+func (x *exchange) movable(req *http.Request, failed error) bool {
 	s := x.proxy.origins
-	a = s.list[x.ticketNow().Origin].ask(req)
-	if a.err != nil && whole != nil && notSent(a.err) && replayable(req) && req.Context().Err() == nil {
-		if again, ok := x.elsewhere(req, a.err, whole); ok {
-			a = s.list[again.Origin].ask(req)
-		}
+	if x.again || len(s.list) == 1 || !replayable(req) || x.client.Err() != nil {
+		return false
 	}
-	return a
+	return notSent(failed) || brokenOff(failed) || failed == errTimeout && s.out(x.permit.ticket.Origin)
 }
 
-// elsewhere moves the exchange to another origin, and directs the request there.
-func (x *exchange) elsewhere(req *http.Request, failed error, whole *url.URL) (t balance.Ticket, ok bool) {
-	s, was := x.proxy.origins, x.ticketNow()
-	body := req.Body
-	if req.GetBody != nil {
-		var err error
-		if body, err = req.GetBody(); err != nil {
-			return t, false
-		}
+// elsewhere sends the request of an exchange that has failed to another origin.
+func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, route string, failed error) {
+	p, was := x.proxy, x.permit.ticket.Origin
+	var ps permits
+	err := x.class.acquire(r.Context(), route, was, &ps)
+	if err == nil && r.GetBody != nil {
+		r.Body, err = r.GetBody()
 	}
-	t, err := s.pick(x.proxy.now(), was.Origin)
 	if err != nil {
-		return t, false
+		ps.Release(weir.Ignored)
+		x.count(weir.Dropped, false)
+		if failed != errTimeout { // which was seen
+			x.seen(x.sign)
+		}
+		x.fail(w, r, failed)
+		return
 	}
-	x.judge(x.proxy.now(), loadsign.OfError(failed), balance.Unreachable, 0)
-	s.list[was.Origin].retried.Add(1)
-	if !x.place(t) {
-		return t, false
-	}
-	req.Body, req.URL = body, whole
-	s.direct(req, t)
-	return t, true
+	p.origins.list[was].retried.Add(1)
+	again := p.begin(w, r, x.class, &ps, p.now())
+	again.again = true
+	_ = again.serve(w, r)
 }
 
 // abandon keeps the permit of an exchange without a client until the origin has

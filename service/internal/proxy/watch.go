@@ -71,7 +71,7 @@ func (p *Proxy) snapshot() snapshot {
 	if limiters := p.plan.Load().limiters; len(limiters) > 1 {
 		s.limits = make(map[*limiter]uint64, len(limiters))
 		for _, l := range limiters {
-			s.limits[l] = l.rejected.Load()
+			s.limits[l] = l.refused()
 		}
 	}
 	s.spared = p.all.spared.Load()
