@@ -161,8 +161,8 @@ func (r *row) add(now time.Duration) {
 func New(n int) *Set { return &Set{origins: make([]origin, n)} }
 
 // Pick chooses an origin for a request, by 64 random bits, and in proportion to sizes, unless they are nil. It does not
-// choose avoid, unless that is -1. If ok is true, Leave must follow. If ok is false, there is no origin but avoid,
-// or all are held, and Wait says for how long.
+// choose avoid, unless that is -1, for a request that was there before: it goes to an origin that is in. If ok is true, Leave must
+// follow. If ok is false, there is no such origin, or all are held, and Wait says for how long.
 func (s *Set) Pick(now time.Duration, random uint64, avoid int, sizes Sizes) (t Ticket, ok bool) {
 	n := uint64(len(s.origins))
 	a := int(random % n)
@@ -170,7 +170,7 @@ func (s *Set) Pick(now time.Duration, random uint64, avoid int, sizes Sizes) (t 
 	if n > 1 {
 		b = int((uint64(a) + 1 + (random>>32)%(n-1)) % n)
 	}
-	usableA, usableB := a != avoid && s.usable(now, a), b != avoid && s.usable(now, b)
+	usableA, usableB := a != avoid && s.usable(now, a, avoid), b != avoid && s.usable(now, b, avoid)
 	switch {
 	case usableA && usableB && s.load(now, b, sizes) < s.load(now, a, sizes), !usableA && usableB:
 		a = b
@@ -185,7 +185,7 @@ func (s *Set) Pick(now time.Duration, random uint64, avoid int, sizes Sizes) (t 
 
 // Take is Pick of an origin, if a request may go there and it is no trial.
 func (s *Set) Take(now time.Duration, i int) (t Ticket, ok bool) {
-	if o := &s.origins[i]; !s.usable(now, i) || o.out != In {
+	if !s.usable(now, i, i) {
 		return t, false
 	}
 	return s.enter(now, i), true
@@ -211,7 +211,7 @@ func (s *Set) first(now time.Duration, random, avoid int) int {
 		i = (random + i) % len(s.origins)
 		switch {
 		case i == avoid:
-		case s.usable(now, i):
+		case s.usable(now, i, avoid):
 			return i
 		case ejected < 0 && avoid < 0 && s.origins[i].out == Ejected:
 			ejected = i
@@ -227,7 +227,7 @@ func (s *Set) Await(now time.Duration, avoid int, sizes Sizes) (origin int, ok b
 	for _, want := range [...]State{In, Ejected} {
 		for i := range s.origins {
 			o := &s.origins[i]
-			if i == avoid || want == In && !s.usable(now, i) || o.out != want {
+			if i == avoid || want == In && !s.usable(now, i, i) || o.out != want {
 				continue
 			}
 			if cost := s.load(now, i, sizes) * max(o.mean, 1); cost < least {
@@ -251,8 +251,9 @@ func (s *Set) Enter(now time.Duration, i int) Ticket {
 // GiveUp ends the wait of a request that does not go to its origin.
 func (s *Set) GiveUp(i int) { s.origins[i].waiting-- }
 
-// usable reports whether a request may go to an origin. It ejects one that is silent.
-func (s *Set) usable(now time.Duration, i int) bool {
+// usable reports whether a request may go to an origin; not to one that is out, if it has to avoid another one. It
+// ejects one that is silent.
+func (s *Set) usable(now time.Duration, i, avoid int) bool {
 	o := &s.origins[i]
 	if o.out == Held && now >= o.hold {
 		s.admit(now, o)
@@ -261,7 +262,7 @@ func (s *Set) usable(now time.Duration, i int) bool {
 		s.eject(now, o, NoAnswers, false)
 		s.changed = i + 1
 	}
-	return o.out == In || now >= o.trial
+	return o.out == In || avoid < 0 && now >= o.trial
 }
 
 // othersAnswer reports whether an origin has answered in the second half of a time in which this one has not.

@@ -143,7 +143,9 @@ func (x *exchange) wastedLocked() bool {
 // late for one request while it served many others, or is out, or the client was slow.
 func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
 	switch {
-	case x.long == stuck && (x.excused || x.overtaken()) && (o == weir.Dropped || o == outcome.Late):
+	case x.long == stuck && x.excused:
+		return weir.Ignored
+	case x.long == stuck && x.overtaken() && (o == weir.Dropped || o == outcome.Late):
 		return weir.Ignored
 	case x.slow && o == weir.Success:
 		return weir.Ignored

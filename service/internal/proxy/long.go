@@ -112,6 +112,8 @@ func (x *exchange) checkWaitLocked(now time.Duration) {
 		x.leaveLimitLocked(slowBody, x.upload.cut)
 	case x.proxy.origins.out(x.permit.ticket.Origin):
 		x.excuseLocked()
+		x.alarm.out = true
+		x.interrupt()
 	case x.overtaken() || x.permit.relieves(now):
 		x.leaveLimitLocked(stuck, nil)
 	}

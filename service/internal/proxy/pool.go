@@ -248,36 +248,38 @@ func (c *class) ask(ctx context.Context, avoid int, ps *permits) (err error) {
 // maxMoves bounds how often a request that waits goes to another origin, because its own is out.
 const maxMoves = 3
 
-// spread takes the units of a request at the origin where it fits best. If none has a place, the request waits at one. If that is out
-// in the end, it goes to another one.
-func (c *class) spread(ctx context.Context, avoid int, u *units, how way, ps *permits) error {
+// spread takes the units of a request at the origin where it fits best. If none has a place, the request waits at one. If that is
+// out in the end, it goes to another one. Before it is rejected, it looks for a place once more.
+func (c *class) spread(ctx context.Context, avoid int, u *units, how way, ps *permits) (err error) {
 	var sizes balance.Sizes = u.class
 	if !u.classEach {
 		sizes = u.total
 	}
 	s := c.origins
-	for moves := 0; ; moves++ {
-		if err := s.placeAt(ctx, avoid, u, sizes, ps); err != errNoPlace || c.shadow {
+	for moves, last := 0, false; ; moves++ {
+		if found := s.placeAt(ctx, avoid, u, sizes, ps); found != errNoPlace || c.shadow {
+			return found
+		}
+		if last {
 			return err
 		}
 		origin, ok := s.await(avoid, sizes)
 		if !ok {
 			return errNoOther
 		}
-		err := u.take(ctx, ps, origin, how)
+		err = u.take(ctx, ps, origin, how)
+		last = moves == maxMoves || !s.out(origin)
 		switch {
-		case s.out(origin) && moves < maxMoves && ctx.Err() == nil:
-			if err == nil {
-				u.release(ps)
-			}
-			s.giveUp(origin)
-			continue
-		case err != nil:
-			s.giveUp(origin)
-		default:
+		case err == nil && last:
 			s.enter(ps, origin)
+			return nil
+		case err == nil:
+			u.release(ps)
 		}
-		return err
+		s.giveUp(origin)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 }
 

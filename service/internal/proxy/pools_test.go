@@ -200,9 +200,8 @@ func TestOriginsThatHangOrAreDead(t *testing.T) {
 					for _, i := range c.dead {
 						f.servers[i].kill()
 					}
-					go f.during(50, 3*s)
-					time.Sleep(3 * s)
-					f.serves("from three seconds on", 50, 30*s, 0.95)
+					f.serves("at first", 50, 3*s, 0.9)
+					f.serves("from three seconds on", 50, 30*s, 1)
 					for _, i := range c.hang {
 						state(t, f.proxy, i, balance.Ejected)
 						f.servers[i].goOn()
@@ -221,4 +220,164 @@ func TestOriginsThatHangOrAreDead(t *testing.T) {
 			})
 		}
 	}
+}
+
+// When no origin serves, each of them is tried; when they return, requests are served within two seconds.
+func TestAllOriginsAreOutAndReturn(t *testing.T) {
+	for name, cfg := range limitsOfTests {
+		for _, how := range []struct {
+			name      string
+			out, back func(*server)
+		}{{"dead", (*server).kill, (*server).start}, {"hanging", (*server).hang, (*server).goOn}} {
+			t.Run(name+" "+how.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFleet(t, cfg, three()...)
+					f.serves("before", 100, 10*s, 1)
+					for _, o := range f.servers {
+						how.out(o)
+					}
+					f.during(100, 20*s)
+					for _, o := range f.servers {
+						how.back(o)
+					}
+					go f.during(100, 2*s)
+					time.Sleep(2 * s)
+					f.serves("from two seconds after the return on", 100, 20*s, 0.99)
+					f.end()
+				})
+			})
+		}
+	}
+}
+
+// Unequal origins get unequal work: together they serve nearly what all can.
+func TestUnequalOrigins(t *testing.T) {
+	for name, c := range map[string]struct {
+		workers int
+		takes   time.Duration
+		rate    int // 90 % of what all can serve
+	}{"ten times slower": {4, 500 * time.Millisecond, 151}, "half the size": {2, 50 * time.Millisecond, 180}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, nil, newServer(c.workers, c.takes), newServer(4, 50*time.Millisecond), newServer(4, 50*time.Millisecond))
+				f.during(c.rate, 30*s)
+				f.serves("later", c.rate, 60*s, 0.97)
+				for i := range f.servers {
+					state(t, f.proxy, i, balance.In)
+				}
+				f.end()
+			})
+		})
+	}
+}
+
+// A limit of one origin keeps its work out of a queue there, whatever others do.
+func TestEachOriginHasALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, nil, newServer(2, 50*time.Millisecond), newServer(8, 50*time.Millisecond))
+		f.during(300, 60*s) // of 200
+		f.servers[0].most.Store(0)
+		f.servers[1].most.Store(0)
+		good, all := f.during(300, 30*s)
+		if good < 190*30 {
+			t.Errorf("%d of %d requests served: want 200 a second", good, all)
+		}
+		if small, large := f.servers[0].most.Load(), f.servers[1].most.Load(); small > 8 || large > 24 || small < 2 || large < 8 {
+			t.Errorf("%d and %d at once: want about the 2 and 8 workers", small, large)
+		}
+		f.end()
+	})
+}
+
+// While origins restart one after the other, or one comes and goes, all requests that may be repeated are served.
+func TestOriginsThatRestart(t *testing.T) {
+	for name, cfg := range limitsOfTests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, cfg, three()...)
+				f.serves("before", 100, 10*s, 1)
+				for i := range f.servers {
+					f.servers[i].kill()
+					f.serves(fmt.Sprint("without origin ", i), 100, 5*s, 1)
+					f.servers[i].start()
+					f.serves(fmt.Sprint("with origin ", i), 100, 15*s, 1)
+				}
+				for range 10 {
+					f.servers[1].kill()
+					f.serves("while one is away", 100, 2*s, 1)
+					f.servers[1].start()
+					f.serves("while it is there", 100, 2*s, 1)
+				}
+				f.end()
+			})
+		})
+	}
+}
+
+// A request that may be repeated goes to another origin if its origin breaks off, or is out because it answers nothing; a POST does not.
+func TestMovesToAnotherOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, nil, newServer(4, 50*time.Millisecond), newServer(4, 50*time.Millisecond))
+		f.servers[0].hang()
+		var wrong atomic.Int64
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				method := "GET"
+				if i%2 == 0 {
+					method = "POST"
+				}
+				if code := call(t, f.proxy, method, nil); code != 200 && (method == "GET" || code != 504) {
+					wrong.Add(1)
+				}
+			})
+			time.Sleep(s / 100)
+		}
+		all.Wait()
+		if wrong.Load() > 0 {
+			t.Errorf("%d wrong answers", wrong.Load())
+		}
+		st := f.proxy.Stats()
+		if st.Origins[0].Retried == 0 {
+			t.Error("none has gone to another origin")
+		}
+		if admitted := st.Admitted; admitted != 100 {
+			t.Errorf("%d admitted: want 100", admitted)
+		}
+		time.Sleep(time.Minute)
+		st, ended := f.proxy.Stats(), uint64(0)
+		for _, n := range st.Outcomes {
+			ended += n
+		}
+		if ended != 100 {
+			t.Errorf("%v: want 100 outcomes", st.Outcomes)
+		}
+		f.servers[0].goOn()
+		f.end()
+	})
+}
+
+// An operator can change an adaptive limit of each origin into a number for all, and back.
+func TestLimitForEachAndForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, nil, three()...)
+		f.serves("auto", 100, 10*s, 1)
+		for _, l := range []proxy.Limit{proxy.FixedLimit(6), {}} {
+			if err := f.proxy.Set(proxy.Change{Limit: &l}); err != nil {
+				t.Fatal(err)
+			}
+			f.serves(fmt.Sprint(l), 100, 20*s, 0.99)
+		}
+		if st := f.proxy.Stats(); st.Limit < 6 {
+			t.Errorf("limit %d: want at least 2 for each origin", st.Limit)
+		}
+		six := proxy.FixedLimit(6)
+		if err := f.proxy.Set(proxy.Change{Limit: &six}); err != nil {
+			t.Fatal(err)
+		}
+		if st := f.proxy.Stats(); st.Limit != 6 {
+			t.Errorf("limit %d: want 6", st.Limit)
+		}
+		f.end()
+	})
 }

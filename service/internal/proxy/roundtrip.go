@@ -39,23 +39,30 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	if !x.call() {
 		x.start(req, to)
 	}
-	switch a, event := x.await(x.client.Done(), nil); event {
-	case originAnswered:
-		now := p.now()
-		p.metrics.origin.Observe((now - x.admitted).Seconds())
-		return x.answered(req, a, now)
-	case clientLeft:
-		if x.upload != nil {
-			x.upload.clientGone()
+	for {
+		switch a, event := x.await(x.client.Done(), nil); event {
+		case originAnswered:
+			now := p.now()
+			p.metrics.origin.Observe((now - x.admitted).Seconds())
+			return x.answered(req, a, now)
+		case clientLeft:
+			if x.upload != nil {
+				x.upload.clientGone()
+			}
+			x.abandon(false)
+			return nil, errClientGone
+		case originSilent:
+			if x.moved = x.movable(req, errTimeout); x.moved {
+				x.excuse()
+			}
+			x.abandon(true)
+			return nil, errTimeout
+		case originOut:
+			if x.moved = x.movable(req, errTimeout); x.moved {
+				x.abandon(false)
+				return nil, errTimeout
+			}
 		}
-		x.abandon(false)
-		return nil, errClientGone
-	default:
-		if x.moved = x.movable(req, errTimeout); x.moved {
-			x.excuse()
-		}
-		x.abandon(true)
-		return nil, errTimeout
 	}
 }
 
@@ -66,6 +73,7 @@ const (
 	originAnswered event = iota
 	clientLeft
 	originSilent // for the Timeout
+	originOut    // and another one is not
 	holdOver
 )
 
@@ -89,8 +97,8 @@ func (x *exchange) await(gone <-chan struct{}, over <-chan time.Time) (answer, e
 // happened returns the event that has woken await.
 func (x *exchange) happened() (a answer, e event, ok bool) {
 	x.mu.Lock()
-	came, silent := x.came, x.alarm.silent
-	x.alarm.silent = false
+	came, silent, out := x.came, x.alarm.silent, x.alarm.out
+	x.alarm.silent, x.alarm.out = false, false
 	a = x.answer
 	x.mu.Unlock()
 	if came {
@@ -100,6 +108,9 @@ func (x *exchange) happened() (a answer, e event, ok bool) {
 		x.seen(loadsign.Silent)
 		x.judge(x.proxy.now(), loadsign.Silent, balance.Silent, 0)
 		return a, originSilent, true
+	}
+	if out {
+		return a, originOut, true
 	}
 	return a, 0, false
 }
@@ -165,8 +176,8 @@ func (x *exchange) abandon(late bool) {
 		over := time.NewTimer(x.proxy.cfg.AbandonedHold)
 		defer over.Stop()
 		a, event := x.await(nil, over.C)
-		for event == originSilent {
-			late = true
+		for event == originSilent || event == originOut {
+			late = late || event == originSilent
 			a, event = x.await(nil, over.C)
 		}
 		o := weir.Ignored
