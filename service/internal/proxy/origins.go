@@ -244,17 +244,27 @@ func (o *originServer) direct(req *http.Request) {
 
 // judge tells the Set how a request has ended, and logs if that changes the state of the origin.
 func (s *origins) judge(now time.Duration, t balance.Ticket, sign loadsign.Sign, r balance.Result, after time.Duration) {
-	o := s.list[t.Origin]
-	o.signs[sign].Add(1)
+	s.list[t.Origin].signs[sign].Add(1)
+	s.change(now, t.Origin, sign.String(), after, func() { s.set.Judge(now, t, r, after) })
+}
+
+// checked tells the Set the result of a health check.
+func (s *origins) checked(now time.Duration, origin int, well bool) {
+	s.change(now, origin, balance.Check.String(), 0, func() { s.set.Checked(now, origin, well) })
+}
+
+// change changes the Set, and logs if that changes the state of an origin.
+func (s *origins) change(now time.Duration, origin int, sign string, after time.Duration, apply func()) {
+	o := s.list[origin]
 	s.mu.Lock()
-	was := s.set.Origin(now, t.Origin).State
-	s.set.Judge(now, t, r, after)
-	is := s.set.Origin(now, t.Origin).State
+	was := s.set.Origin(now, origin).State
+	apply()
+	is := s.set.Origin(now, origin).State
 	s.mu.Unlock()
 	switch {
 	case was == is:
 	case is == balance.Ejected:
-		s.logOut(t.Origin, sign.String())
+		s.logOut(origin, sign)
 	case is == balance.Held:
 		s.log.Warn("the origin answers 503 with Retry-After to all requests: it gets a request each second for a while", "origin", o.name, "retry_after", after)
 	case is == balance.Starting:

@@ -26,6 +26,7 @@ type plan struct {
 	total    *limiter            // of all classes; nil: none
 	fair     fairness
 
+	health      health
 	guard       *pressure.Guard // nil: none
 	maxPressure float64
 
@@ -56,6 +57,7 @@ func (p *Proxy) newPlan(rules *proxyrule.Rules, ruled bool) (next *plan, apply f
 	}}
 	b.fair.text, b.fair.weights = rules.Fairness()
 	b.routes, b.classOf = rules.ClassRoutes()
+	b.health = health{settings.Or(rules.HealthPath, p.cfg.HealthPath), settings.Or(rules.HealthInterval, p.cfg.HealthInterval)}
 	if err := b.makeGuard(); err != nil {
 		return nil, nil, err
 	}

@@ -34,7 +34,7 @@ func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", "a.yaml:1:1: want one document, with rules: or classes:"},
 		{"mode: shadows", `a.yaml:1:7: mode = "shadows": must be enforce or shadow`},
-		{"mods: shadow", `a.yaml:1:1: mods: unknown field; known are classes, deadline, default, fields, max_pressure, mode, priority, rules, tenants, total: did you mean mode?`},
+		{"mods: shadow", `a.yaml:1:1: mods: unknown field; known are classes, deadline, default, fields, health_interval, health_path, max_pressure, mode, priority, rules, tenants, total: did you mean mode?`},
 		{"fields: all", `a.yaml:1:9: fields = "all": must be draft, x, x_unix, draft_x or none`},
 		{"max_pressure: 1", `a.yaml:1:15: max_pressure = 1: must be >= 0 and < 1: a share of the time; 0: no bound`},
 		{"max_pressure: .nan", `max_pressure = .nan: want a number`},
