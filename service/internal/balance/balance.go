@@ -96,8 +96,11 @@ const (
 	Check             // the health check
 )
 
+// Causes is the number of Causes.
+const Causes = Check + 1
+
 func (c Cause) String() string {
-	return [...]string{"", "failures", "connections", "silence", "check"}[c]
+	return [Causes]string{"", "failures", "connections", "silence", "check"}[c]
 }
 
 // A Ticket is a request's place at an origin.

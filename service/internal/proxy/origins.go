@@ -50,6 +50,7 @@ type originServer struct {
 	transport http.RoundTripper
 	client    *http1client.Client           // for brief requests; nil: they use the transport
 	signs     [loadsign.Count]atomic.Uint64 // of its answers, and missing ones
+	ejected   [balance.Causes]atomic.Uint64 // how often it was ejected
 	retried   atomic.Uint64                 // requests that went to another origin, because this one did not answer
 }
 
@@ -173,7 +174,7 @@ func (s *origins) choose(random uint64, avoid int, sizes balance.Sizes, ps *perm
 	changed, ok := s.set.Changed()
 	s.mu.Unlock()
 	if ok {
-		s.logOut(changed, balance.NoAnswers.String())
+		s.isOut(changed, balance.NoAnswers)
 	}
 	return err
 }
@@ -245,26 +246,26 @@ func (o *originServer) direct(req *http.Request) {
 // judge tells the Set how a request has ended, and logs if that changes the state of the origin.
 func (s *origins) judge(now time.Duration, t balance.Ticket, sign loadsign.Sign, r balance.Result, after time.Duration) {
 	s.list[t.Origin].signs[sign].Add(1)
-	s.change(now, t.Origin, sign.String(), after, func() { s.set.Judge(now, t, r, after) })
+	s.change(now, t.Origin, after, func() { s.set.Judge(now, t, r, after) })
 }
 
 // checked tells the Set the result of a health check.
 func (s *origins) checked(now time.Duration, origin int, well bool) {
-	s.change(now, origin, balance.Check.String(), 0, func() { s.set.Checked(now, origin, well) })
+	s.change(now, origin, 0, func() { s.set.Checked(now, origin, well) })
 }
 
 // change changes the Set, and logs if that changes the state of an origin.
-func (s *origins) change(now time.Duration, origin int, sign string, after time.Duration, apply func()) {
+func (s *origins) change(now time.Duration, origin int, after time.Duration, apply func()) {
 	o := s.list[origin]
 	s.mu.Lock()
 	was := s.set.Origin(now, origin).State
 	apply()
-	is := s.set.Origin(now, origin).State
+	changed := s.set.Origin(now, origin)
 	s.mu.Unlock()
-	switch {
+	switch is := changed.State; {
 	case was == is:
 	case is == balance.Ejected:
-		s.logOut(origin, sign)
+		s.isOut(origin, changed.Cause)
 	case is == balance.Held:
 		s.log.Warn("the origin answers 503 with Retry-After to all requests: it gets a request each second for a while", "origin", o.name, "retry_after", after)
 	case is == balance.Starting:
@@ -272,8 +273,11 @@ func (s *origins) change(now time.Duration, origin int, sign string, after time.
 	}
 }
 
-func (s *origins) logOut(origin int, sign string) {
-	s.log.Warn("the origin fails: it gets no requests for a while", "origin", s.list[origin].name, "sign", sign)
+// isOut counts and logs that an origin is ejected.
+func (s *origins) isOut(origin int, why balance.Cause) {
+	o := s.list[origin]
+	o.ejected[why].Add(1)
+	s.log.Warn("the origin fails: it gets no requests for a while", "origin", o.name, "cause", why.String())
 }
 
 // errStatus says that an origin has answered with a status that HTTP does not have.
@@ -372,8 +376,11 @@ type OriginStats struct {
 	URL      string
 	State    balance.State
 	Until    time.Time              // the next trial of an ejected origin, or the end of a hold; otherwise zero
+	Cause    balance.Cause          // of an ejection
+	Limit    int                    // the sum of its adaptive limits; 0: it has none of its own
 	Inflight int                    // requests that it works on, long-lived ones included
-	Retried  uint64                 // requests that went to another origin, because it could not be reached
+	Retried  uint64                 // requests that went to another origin, because this one did not answer
+	Ejected  [balance.Causes]uint64 // how often it was ejected, by cause
 	Signs    [loadsign.Count]uint64 // of its answers, and missing ones
 }
 
@@ -384,7 +391,7 @@ func (s *origins) stats() []OriginStats {
 	s.mu.Lock()
 	for i := range stats {
 		o := s.set.Origin(now, i)
-		stats[i].State, stats[i].Inflight = o.State, o.Inflight
+		stats[i].State, stats[i].Cause, stats[i].Inflight = o.State, o.Cause, o.Inflight
 		if o.Until > 0 {
 			stats[i].Until = s.epoch.Add(o.Until)
 		}
@@ -392,6 +399,9 @@ func (s *origins) stats() []OriginStats {
 	s.mu.Unlock()
 	for i, o := range s.list {
 		stats[i].URL, stats[i].Retried = o.name, o.retried.Load()
+		for cause := range o.ejected {
+			stats[i].Ejected[cause] = o.ejected[cause].Load()
+		}
 		for sign := range o.signs {
 			stats[i].Signs[sign] = o.signs[sign].Load()
 		}

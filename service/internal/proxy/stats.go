@@ -28,6 +28,13 @@ func (p *Proxy) Stats() Stats {
 		Origins: p.origins.stats(),
 	}
 	s.State = p.stateLocked()
+	for _, l := range p.plan.Load().limiters {
+		if l.each() {
+			for i, at := range l.at {
+				s.Origins[i].Limit += int(at.size.Load())
+			}
+		}
+	}
 	return s
 }
 
