@@ -123,7 +123,6 @@ type Sizes interface {
 type Set struct {
 	origins []origin
 	out     int           // origins that are ejected or held
-	last    time.Duration // when an origin has answered
 	longest time.Duration // duration of the slowest answer lately
 	decayed time.Duration // when longest was halved
 	changed int           // an origin that Pick has ejected, plus 1
@@ -261,15 +260,24 @@ func (s *Set) usable(now time.Duration, i, avoid int) bool {
 	if o.out == Held && now >= o.hold {
 		s.admit(now, o)
 	}
-	if o.out == In && o.unheard.n >= silentRow && now-o.unheard.since >= max(silence, 2*s.slowestLately(now)) && s.othersAnswer(now, o.unheard.since) {
+	if o.out == In && o.unheard.n >= silentRow && now-o.unheard.since >= max(silence, 2*s.slowestLately(now)) && s.othersAnswer(now, i) {
 		s.eject(now, o, NoAnswers, false)
 		s.changed = i + 1
 	}
 	return o.out == In || avoid < 0 && now >= o.trial
 }
 
-// othersAnswer reports whether an origin has answered in the second half of a time in which this one has not.
-func (s *Set) othersAnswer(now, since time.Duration) bool { return s.last > since+(now-since)/2 }
+// othersAnswer reports whether another origin than i, which is in, is not silent: there is no request that it has not
+// answered for half as long as i is silent.
+func (s *Set) othersAnswer(now time.Duration, i int) bool {
+	half := (now - s.origins[i].unheard.since) / 2
+	for j := range s.origins {
+		if o := &s.origins[j]; j != i && o.out == In && (o.unheard.n == 0 || now-o.unheard.since < half) {
+			return true
+		}
+	}
+	return false
+}
 
 // slowestLately returns the longest duration of answers lately: it is halved every ten seconds.
 func (s *Set) slowestLately(now time.Duration) time.Duration {
@@ -281,15 +289,17 @@ func (s *Set) slowestLately(now time.Duration) time.Duration {
 	return s.longest
 }
 
-// Changed returns an origin that was ejected since the last call, but not by Judge or Checked.
+// Changed returns the origin that was ejected as silent since the last call, if there is one.
 func (s *Set) Changed() (origin int, ok bool) {
 	origin = s.changed - 1
 	s.changed = 0
 	return origin, origin >= 0
 }
 
-// Out reports whether an origin is out, and another one is not.
-func (s *Set) Out(i int) bool { return s.origins[i].out != In && s.out < len(s.origins) }
+// Out reports whether an origin is out, and another one is not. It ejects one that is silent.
+func (s *Set) Out(now time.Duration, i int) bool {
+	return !s.usable(now, i, i) && s.out < len(s.origins)
+}
 
 // load returns the load of an origin with one more request, in proportion to its size and its share.
 func (s *Set) load(now time.Duration, i int, sizes Sizes) float64 {
@@ -334,7 +344,7 @@ func (s *Set) Judge(now time.Duration, t Ticket, r Result, after time.Duration) 
 	default:
 		o.busy = row{}
 	}
-	silent := r == Silent && o.unheard.n > 0 && o.unheard.since <= t.at && s.othersAnswer(now, t.at)
+	silent := r == Silent && o.unheard.n > 0 && o.unheard.since <= t.at && s.othersAnswer(now, t.Origin)
 	if r == Answered || r == Failed {
 		s.heard(now, o, now-t.at)
 	}
@@ -365,7 +375,7 @@ func (s *Set) Judge(now time.Duration, t Ticket, r Result, after time.Duration) 
 
 // heard notes an answer that took a time, of any status.
 func (s *Set) heard(now time.Duration, o *origin, took time.Duration) {
-	o.unheard, s.last = row{}, now
+	o.unheard = row{}
 	s.longest = max(s.slowestLately(now), took)
 	if o.mean == 0 {
 		o.mean = float64(took)

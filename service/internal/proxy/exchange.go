@@ -31,7 +31,7 @@ type exchange struct {
 	abandoned bool              // a hold has the exchange, and ends it
 	whole     bool              // the handler did not panic; it does if a body breaks off
 	held      error             // all origins ask for a pause
-	again     bool              // it is the second one for its request
+	moves     int               // how often its request has gone to another origin
 	moved     bool              // another one follows, at another origin
 	sign      loadsign.Sign     // of the answer, or the missing one
 

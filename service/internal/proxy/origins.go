@@ -171,12 +171,17 @@ func (s *origins) choose(random uint64, avoid int, sizes balance.Sizes, ps *perm
 	if ps.ticket, ps.placed = s.set.Pick(now, random, avoid, sizes); !ps.placed {
 		err = heldError(s.set.Wait(now))
 	}
+	s.unlock()
+	return err
+}
+
+// unlock releases the mutex after a call that may have ejected an origin as silent.
+func (s *origins) unlock() {
 	changed, ok := s.set.Changed()
 	s.mu.Unlock()
 	if ok {
 		s.isOut(changed, balance.NoAnswers)
 	}
-	return err
 }
 
 // place gives a request a place at any origin but avoid. If all are held, it does nothing.
@@ -190,7 +195,7 @@ func (s *origins) place(ps *permits, avoid int) error {
 // placeIn gives a request a place at an origin, if that is in.
 func (s *origins) placeIn(ps *permits, origin int) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	ps.ticket, ps.placed = s.set.Take(time.Since(s.epoch), origin)
 	return ps.placed
 }
@@ -206,7 +211,7 @@ func (s *origins) withdraw(ps *permits) {
 // await chooses the origin at which a request waits. Then enter or giveUp must follow.
 func (s *origins) await(avoid int, sizes balance.Sizes) (origin int, ok bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	return s.set.Await(time.Since(s.epoch), avoid, sizes)
 }
 
@@ -226,8 +231,8 @@ func (s *origins) giveUp(origin int) {
 // out reports whether an origin is out, and another one is not.
 func (s *origins) out(origin int) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.set.Out(origin)
+	defer s.unlock()
+	return s.set.Out(time.Since(s.epoch), origin)
 }
 
 func (s *origins) leave(t balance.Ticket) {

@@ -245,9 +245,6 @@ func (c *class) ask(ctx context.Context, avoid int, ps *permits) (err error) {
 	return err
 }
 
-// maxMoves bounds how often a request that waits goes to another origin, because its own is out.
-const maxMoves = 3
-
 // spread takes the units of a request at the origin where it fits best. If none has a place, the request waits at one. If that is
 // out in the end, it goes to another one. Before it is rejected, it looks for a place once more.
 func (c *class) spread(ctx context.Context, avoid int, u *units, how way, ps *permits) (err error) {

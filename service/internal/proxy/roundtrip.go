@@ -132,11 +132,14 @@ func (x *exchange) hear(a answer) {
 	x.wakeUp()
 }
 
-// movable reports whether a request without an answer may be sent to another origin, once: it may be repeated, and
+// maxMoves bounds how often a request goes to another origin.
+const maxMoves = 2
+
+// movable reports whether a request without an answer may be sent to another origin: it may be repeated, and
 // the origin could not be reached, broke off, or is out because it answers nothing.
 func (x *exchange) movable(req *http.Request, failed error) bool {
 	s := x.proxy.origins
-	if x.again || len(s.list) == 1 || !replayable(req) || x.client.Err() != nil {
+	if x.moves == maxMoves || len(s.list) == 1 || !replayable(req) || x.client.Err() != nil {
 		return false
 	}
 	return notSent(failed) || brokenOff(failed) || failed == errTimeout && s.out(x.permit.ticket.Origin)
@@ -161,8 +164,10 @@ func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, route strin
 	}
 	p.origins.list[was].retried.Add(1)
 	again := p.begin(w, r, x.class, &ps, p.now())
-	again.again = true
-	_ = again.serve(w, r)
+	again.moves = x.moves + 1
+	if failed := again.serve(w, r); failed != nil {
+		again.elsewhere(w, r, route, failed)
+	}
 }
 
 // abandon keeps the permit of an exchange without a client until the origin has
