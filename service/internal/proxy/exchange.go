@@ -71,7 +71,7 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *perm
 		served: ps.classIn.served.Load(), beside: ps.classIn.holding.Add(1),
 	}
 	if !ps.placed {
-		x.held = p.origins.choose(rand.Uint64(), -1, nil, ps)
+		x.held = p.origins.choose(now, rand.Uint64(), -1, nil, ps)
 	}
 	x.permit = ps.Move()
 	return x

@@ -18,11 +18,12 @@ import (
 // A limiter bounds the requests in flight of one class, or of several. While the limit is adaptive and there are several
 // origins, it is a limit for each of them.
 type limiter struct {
-	whole *pool   // of all origins
-	at    []*pool // of each origin; nil if there is only one
-	name  string
-	fair  fairness
-	fixed atomic.Bool // the limit is a number
+	whole   *pool   // of all origins
+	at      []*pool // of each origin; nil if there is only one
+	name    string
+	fair    fairness
+	fixed   atomic.Bool // the limit is a number
+	origins *origins
 
 	// Proxy.mu guards the fields below.
 	given limits // by the Config or the file of rules
@@ -56,18 +57,18 @@ type fairness struct {
 
 // newLimiter returns a limiter for some origins. An adaptive limit begins where that of old is, if old is not
 // nil and has the same algorithm.
-func newLimiter(name string, l limits, f fairness, old *limiter, origins int, trace func(inflight.Event)) (*limiter, error) {
+func newLimiter(name string, l limits, f fairness, old *limiter, to *origins, trace func(inflight.Event)) (*limiter, error) {
 	now := l
 	if old != nil && old.given == l {
 		now = old.now
 	}
-	made := &limiter{name: name, fair: f, given: l, now: now}
+	made := &limiter{name: name, fair: f, origins: to, given: l, now: now}
 	made.fixed.Store(now.limit.Fixed())
 	var err error
-	if made.whole, err = made.newPool(func(o *limiter) *pool { return o.whole }, old, trace); err != nil || origins == 1 {
+	if made.whole, err = made.newPool(func(o *limiter) *pool { return o.whole }, old, trace); err != nil || len(to.list) == 1 {
 		return made, err
 	}
-	for i := range origins {
+	for i := range to.list {
 		p, err := made.newPool(func(o *limiter) *pool { return o.at[i] }, old, trace)
 		if err != nil {
 			return nil, err

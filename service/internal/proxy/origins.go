@@ -165,8 +165,7 @@ func (e heldError) Error() string {
 
 // choose gives a request a place at an origin in proportion to sizes, unless they are nil. It is not avoid, unless
 // that is -1.
-func (s *origins) choose(random uint64, avoid int, sizes balance.Sizes, ps *permits) (err error) {
-	now := time.Since(s.epoch)
+func (s *origins) choose(now time.Duration, random uint64, avoid int, sizes balance.Sizes, ps *permits) (err error) {
 	s.mu.Lock()
 	if ps.ticket, ps.placed = s.set.Pick(now, random, avoid, sizes); !ps.placed {
 		err = heldError(s.set.Wait(now))
@@ -186,7 +185,7 @@ func (s *origins) unlock() {
 
 // place gives a request a place at any origin but avoid. If all are held, it does nothing.
 func (s *origins) place(ps *permits, avoid int) error {
-	if err := s.choose(rand.Uint64(), avoid, nil, ps); err != nil && avoid >= 0 {
+	if err := s.choose(time.Since(s.epoch), rand.Uint64(), avoid, nil, ps); err != nil && avoid >= 0 {
 		return errNoOther
 	}
 	return nil

@@ -113,7 +113,7 @@ func (b *builder) limiter(name string, l proxyrule.Concurrency) (*limiter, error
 		old = b.old.limiters[name]
 	}
 	if old == nil || old.fair.text != b.fair.text {
-		made, err := newLimiter(name, to, b.fair, old, len(p.origins.list), p.limitChanged(name))
+		made, err := newLimiter(name, to, b.fair, old, p.origins, p.limitChanged(name))
 		b.limiters[name] = made
 		return made, err
 	}

@@ -75,7 +75,7 @@ func (l *limiter) pools() []*pool {
 // Size implements balance.Sizes.
 func (l *limiter) Size(origin int) float64 { return float64(max(l.at[origin].size.Load(), 1)) }
 
-// State returns the sum of the states of all pools. The limit is that of the pools that are asked.
+// State returns the sum of the states of all pools. The limit is that of the pools that are asked, but for origins that are out.
 func (l *limiter) State() (sum inflight.State) {
 	add := func(p *pool, asked bool) {
 		st := p.State()
@@ -88,8 +88,8 @@ func (l *limiter) State() (sum inflight.State) {
 	}
 	each := l.each()
 	add(l.whole, !each)
-	for _, p := range l.at {
-		add(p, each)
+	for i, p := range l.at {
+		add(p, each && !l.origins.out(i))
 	}
 	return sum
 }
@@ -292,7 +292,7 @@ func (u *units) release(ps *permits) {
 // now. A request that tries an origin which is out goes there also without units.
 func (s *origins) placeAt(ctx context.Context, avoid int, u *units, sizes balance.Sizes, ps *permits) error {
 	random := rand.Uint64()
-	if err := s.choose(random, avoid, sizes, ps); err != nil {
+	if err := s.choose(time.Since(s.epoch), random, avoid, sizes, ps); err != nil {
 		if avoid < 0 {
 			return nil // Proxy.begin finds the pause
 		}

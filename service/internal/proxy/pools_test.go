@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/balance"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
@@ -379,5 +381,86 @@ func TestLimitForEachAndForAll(t *testing.T) {
 			t.Errorf("limit %d: want 6", st.Limit)
 		}
 		f.end()
+	})
+}
+
+// The status, its sentence for people, and the metrics name an origin that is out.
+func TestStatusNamesOriginsThatAreOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, nil, three()...)
+		f.serves("before", 100, 5*s, 1)
+		if st := f.proxy.Status(); st.Out != nil || st.Origins != 3 {
+			t.Errorf("%d origins, out: %q", st.Origins, st.Out)
+		}
+		before := f.proxy.Stats()
+		f.servers[1].hang()
+		f.servers[2].kill()
+		f.serves("meanwhile", 50, 20*s, 0.98)
+		if out := f.proxy.Status().Out; fmt.Sprint(out) != "[http://o1 (silence) http://o2 (connections)]" {
+			t.Errorf("out: %q", out)
+		}
+		r := f.proxy.Report()
+		if o := r.Origins[1]; o.State != "ejected" || o.Cause != "silence" || o.Limit == 0 {
+			t.Errorf("%+v", o)
+		}
+		if st := f.proxy.Stats(); st.Limit != st.Origins[0].Limit || before.Limit != before.Origins[0].Limit+before.Origins[1].Limit+before.Origins[2].Limit {
+			t.Errorf("limits %d and %d of %+v: want those of the origins that are not out", before.Limit, st.Limit, st.Origins)
+		}
+		text := fetch(f.proxy.Admin(), "/metrics").Body.String()
+		for _, line := range []string{
+			`weir_proxy_origin_state{origin="http://o1",state="ejected"} 1`, `weir_proxy_origin_ejections_total{cause="silence",origin="http://o1"} 1`,
+			`weir_proxy_origin_ejections_total{cause="connections",origin="http://o2"} 1`, `weir_proxy_origin_limit{origin="http://o0"} `,
+		} {
+			if !strings.Contains(text, line) {
+				t.Errorf("/metrics has no %s", line)
+			}
+		}
+		f.servers[1].goOn()
+		f.end()
+	})
+}
+
+// Limits of classes and of all classes, a reload and shadow mode work with several origins as with one.
+func TestClassesOfSeveralOrigins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := three()
+		g := newGroup(map[string]origin{"a": servers[0].serve, "b": servers[1].serve, "c": servers[2].serve})
+		const classes = "classes: [{name: few, routes: /few, limit: 2}, {name: own, routes: /own, limit: auto}]\ntotal: {limit: %s}\n"
+		p := withRules(t, fmt.Sprintf(classes, "auto"), proxy.Config{
+			Origins: []string{"http://a", "http://b", "http://c"}, Transport: g, Limit: proxy.Limit{}, Auto: limit.Config{Initial: 10, Min: 1, Max: 1000}, Queue: 100, MaxWait: s,
+		})
+		play := func(when string) {
+			t.Helper()
+			for _, path := range []string{"/few", "/own", "/"} {
+				for range 40 {
+					if n := p.crowd(3, path); n != 3 {
+						t.Errorf("%s: %d of 3 requests to %s", when, n, path)
+					}
+				}
+			}
+		}
+		play("total auto")
+		p.reload(fmt.Sprintf(classes, "3"))
+		play("total 3")
+		p.reload(fmt.Sprintf(classes, "auto") + "tenants: {by: address}\n")
+		play("with tenants")
+		servers[0].hang()
+		p.crowd(50, "/own")
+		time.Sleep(2 * s)
+		play("one hangs")
+		p.reload(fmt.Sprintf(classes, "auto") + "mode: shadow\n")
+		if n := p.crowd(100, "/few"); n != 100 {
+			t.Errorf("%d of 100 requests in shadow mode", n)
+		}
+		servers[0].goOn()
+		time.Sleep(2 * time.Minute)
+		if st := p.Stats(); st.Inflight != 0 || st.Waiting != 0 {
+			t.Errorf("%d in flight, %d waiting", st.Inflight, st.Waiting)
+		}
+		for i, o := range p.Stats().Origins {
+			if o.Inflight != 0 {
+				t.Errorf("origin %d has %d in flight", i, o.Inflight)
+			}
+		}
 	})
 }

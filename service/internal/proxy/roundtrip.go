@@ -142,7 +142,7 @@ func (x *exchange) movable(req *http.Request, failed error) bool {
 	if x.moves == maxMoves || len(s.list) == 1 || !replayable(req) || x.client.Err() != nil {
 		return false
 	}
-	return notSent(failed) || brokenOff(failed) || failed == errTimeout && s.out(x.permit.ticket.Origin)
+	return notSent(failed) || brokenOff(failed) && !errors.Is(failed, errStatus) || failed == errTimeout && s.out(x.permit.ticket.Origin)
 }
 
 // elsewhere sends the request of an exchange that has failed to another origin.
