@@ -19,8 +19,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/weir-go/weir/service/bench/internal/process"
 )
 
 // patience is how long a client waits.
@@ -81,12 +79,13 @@ type origin struct {
 }
 
 func newOrigin(workers int, takes time.Duration) (*origin, error) {
-	addr, err := process.FreeAddr()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	o := &origin{addr: addr, workers: make(chan struct{}, workers), takes: takes}
-	return o, o.start()
+	o := &origin{addr: ln.Addr().String(), workers: make(chan struct{}, workers), takes: takes}
+	o.serve(ln)
+	return o, nil
 }
 
 // ServeHTTP implements http.Handler. The work goes on if the client leaves.
@@ -114,16 +113,11 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-func (o *origin) start() error {
-	ln, err := net.Listen("tcp", o.addr)
-	if err != nil {
-		return err
-	}
+func (o *origin) serve(ln net.Listener) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.srv, o.ended = &http.Server{Handler: o}, make(chan struct{})
 	go func(srv *http.Server) { _ = srv.Serve(ln) }(o.srv)
-	return nil
 }
 
 // kill closes all connections, and refuses others.
@@ -147,7 +141,7 @@ func (o *origin) goOn() {
 	o.thaw = nil
 }
 
-// A fault is what happens to three origins.
+// A fault happens to three origins.
 type fault struct {
 	name string
 	rate int // requests a second
@@ -203,9 +197,11 @@ func odd(f fault, workers int, takes time.Duration) fault {
 
 // again starts a dead origin.
 func (o *origin) again() {
+	var ln net.Listener
 	var err error
 	for range 50 { // a connection can have its port meanwhile
-		if err = o.start(); err == nil {
+		if ln, err = net.Listen("tcp", o.addr); err == nil {
+			o.serve(ln)
 			return
 		}
 		time.Sleep(20 * time.Millisecond)

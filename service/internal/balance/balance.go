@@ -385,7 +385,7 @@ func (s *Set) heard(now time.Duration, o *origin, took time.Duration) {
 }
 
 // spares reports whether one more origin may be ejected for what can be a consequence of load:
-// at most half of those that are not out for another reason.
+// at most half of the origins that are not out for another reason.
 func (s *Set) spares() bool {
 	others, failing := 0, 1
 	for i := range s.origins {

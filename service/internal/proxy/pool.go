@@ -75,7 +75,7 @@ func (l *limiter) pools() []*pool {
 // Size implements balance.Sizes.
 func (l *limiter) Size(origin int) float64 { return float64(max(l.at[origin].size.Load(), 1)) }
 
-// State returns the sum of the states of all pools. The limit is that of the pools that are asked, but for origins that are out.
+// State returns the sum of the states of all pools. The limit is the sum over the pools in use, without origins that are out.
 func (l *limiter) State() (sum inflight.State) {
 	add := func(p *pool, asked bool) {
 		st := p.State()
@@ -120,7 +120,7 @@ func (l *limiter) refused() uint64 {
 	return n
 }
 
-// A permits is what a request holds: units of its class and, if there is one, of the total, and a place at an origin.
+// A permits has the units that a request holds, of its class and, if there is one, of the total, and its place at an origin.
 type permits struct {
 	class, total     weir.Permit
 	classIn, totalIn *pool // of the units; totalIn is nil without a total
