@@ -279,9 +279,9 @@ func (s *Set) othersAnswer(now time.Duration, i int) bool {
 	return false
 }
 
-// slowestLately returns the longest duration of answers lately: it is halved every ten seconds.
+// slowestLately returns the longest duration of answers lately: it is halved every half minute.
 func (s *Set) slowestLately(now time.Duration) time.Duration {
-	const half = 10 * time.Second
+	const half = 30 * time.Second
 	if n := (now - s.decayed) / half; n > 0 {
 		s.longest >>= min(n, 62)
 		s.decayed += n * half

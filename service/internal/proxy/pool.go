@@ -261,8 +261,8 @@ func (c *class) spread(ctx context.Context, avoid int, u *units, how way, ps *pe
 			return err
 		}
 		origin, ok := s.await(avoid, sizes)
-		if !ok {
-			return errNoOther
+		if !ok { // all are held since then
+			return s.place(ps, avoid)
 		}
 		err = u.take(ctx, ps, origin, how)
 		last = moves == maxMoves || !s.out(origin)
