@@ -188,6 +188,7 @@ var faults = []fault{
 	}},
 	odd(fault{name: "one ten times slower", rate: 150, lasts: 20 * time.Second}, 4, 500*time.Millisecond),
 	odd(fault{name: "one of half the size", rate: 180, lasts: 20 * time.Second}, 2, 50*time.Millisecond),
+	odd(fault{name: "one of half the size, 1.5 times what all can serve", rate: 300, lasts: 20 * time.Second}, 2, 50*time.Millisecond),
 }
 
 func odd(f fault, workers int, takes time.Duration) fault {

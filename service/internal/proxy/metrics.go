@@ -48,7 +48,7 @@ var (
 	limitFamily      = metric.Gauge("weir_proxy_limit", "Requests that may be in flight.")
 	inflightFamily   = metric.Gauge("weir_proxy_inflight", "Requests in flight, abandoned ones included.")
 	waitingFamily    = metric.Gauge("weir_proxy_waiting", "Requests in the queue.")
-	abandonedFamily  = metric.Gauge("weir_proxy_abandoned", "Requests whose client has left, and that the origin has not answered; part of weir_proxy_inflight, unless long-lived.")
+	abandonedFamily  = metric.Gauge("weir_proxy_abandoned", "Requests whose client has left, or that went to another origin, and that the origin has not answered; part of weir_proxy_inflight, unless long-lived.")
 	longFamily       = metric.Gauge("weir_proxy_long_lived", "Exchanges in progress that do not count as in flight.")
 	longFullFamily   = metric.Counter("weir_proxy_long_lived_full_total", "Long-lived exchanges that stayed in flight, because there were too many, or too many of their address.")
 	conditionFamily  = metric.Gauge("weir_proxy_condition", "Condition of the origin: 1 for the current one.", "condition")

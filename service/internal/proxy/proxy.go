@@ -168,7 +168,7 @@ type Proxy struct {
 	work        *workMeter
 
 	draining    atomic.Bool
-	abandoned   atomic.Int64 // permits held after the client has left
+	abandoned   atomic.Int64 // exchanges that go on after the client has left, or its request went to another origin
 	connections atomic.Int64 // of clients, accepted by Listener
 }
 
