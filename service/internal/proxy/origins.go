@@ -354,6 +354,11 @@ func notSent(err error) bool {
 	case loadsign.Refused, loadsign.Unreachable:
 		return true
 	}
+	return notDialed(err)
+}
+
+// notDialed reports whether an error is that of a dialer.
+func notDialed(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
 }
@@ -365,12 +370,16 @@ func brokenOff(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// replayable reports whether a request may be sent again: its method is idempotent, and its
-// body, if it has one, can be read again.
-func replayable(req *http.Request) bool {
+// rereadable reports whether a request has no body, or one that can be read again.
+func rereadable(req *http.Request) bool {
+	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+}
+
+// idempotent reports whether the method of a request says that it may be repeated.
+func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
-		return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+		return true
 	}
 	return false
 }

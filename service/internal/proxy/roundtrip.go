@@ -135,14 +135,22 @@ func (x *exchange) hear(a answer) {
 // maxMoves bounds how often a request goes to another origin.
 const maxMoves = 2
 
-// movable reports whether a request without an answer may be sent to another origin: it may be repeated, and
-// the origin could not be reached, broke off, or is out because it answers nothing.
+// movable reports whether a request without an answer may be sent to another origin: nothing was sent, because there is
+// no connection; or it may be repeated, and the origin broke off, or is out because it answers nothing.
 func (x *exchange) movable(req *http.Request, failed error) bool {
 	s := x.proxy.origins
-	if x.moves == maxMoves || len(s.list) == 1 || !replayable(req) || x.client.Err() != nil {
+	if x.moves == maxMoves || len(s.list) == 1 || !rereadable(req) || x.client.Err() != nil {
 		return false
 	}
-	return notSent(failed) || brokenOff(failed) && !errors.Is(failed, errStatus) || failed == errTimeout && s.out(x.permit.ticket.Origin)
+	switch {
+	case notDialed(failed):
+		return true
+	case !idempotent(req):
+		return false
+	case failed == errTimeout:
+		return s.out(x.permit.ticket.Origin)
+	}
+	return notSent(failed) || brokenOff(failed) && !errors.Is(failed, errStatus)
 }
 
 // elsewhere sends the request of an exchange that has failed to another origin.
