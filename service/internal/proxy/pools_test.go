@@ -395,7 +395,7 @@ func TestStatusNamesOriginsThatAreOut(t *testing.T) {
 		before := f.proxy.Stats()
 		f.servers[1].hang()
 		f.servers[2].kill()
-		f.serves("meanwhile", 50, 20*s, 0.98)
+		f.serves("meanwhile", 50, 20*s, 1)
 		if out := f.proxy.Status().Out; fmt.Sprint(out) != "[http://o1 (silence) http://o2 (connections)]" {
 			t.Errorf("out: %q", out)
 		}
@@ -408,6 +408,7 @@ func TestStatusNamesOriginsThatAreOut(t *testing.T) {
 		}
 		text := fetch(f.proxy.Admin(), "/metrics").Body.String()
 		for _, line := range []string{
+			`weir_proxy_signs_total{sign="timeout"} 0`, `weir_proxy_signs_total{sign="connection_refused"} 0`, // all are served
 			`weir_proxy_origin_state{origin="http://o1",state="ejected"} 1`, `weir_proxy_origin_ejections_total{cause="silence",origin="http://o1"} 1`,
 			`weir_proxy_origin_ejections_total{cause="connections",origin="http://o2"} 1`, `weir_proxy_origin_limit{origin="http://o0"} `,
 		} {

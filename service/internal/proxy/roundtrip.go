@@ -53,12 +53,16 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 			return nil, errClientGone
 		case originSilent:
 			if x.moved = x.movable(req, errTimeout); x.moved {
+				x.sign = loadsign.Silent
 				x.excuse()
+			} else {
+				x.seen(loadsign.Silent)
 			}
 			x.abandon(true)
 			return nil, errTimeout
 		case originOut:
 			if x.moved = x.movable(req, errTimeout); x.moved {
+				x.sign = loadsign.Silent
 				x.abandon(false)
 				return nil, errTimeout
 			}
@@ -105,7 +109,6 @@ func (x *exchange) happened() (a answer, e event, ok bool) {
 		return a, originAnswered, true
 	}
 	if silent {
-		x.seen(loadsign.Silent)
 		x.judge(x.proxy.now(), loadsign.Silent, balance.Silent, 0)
 		return a, originSilent, true
 	}
@@ -164,9 +167,7 @@ func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, route strin
 	if err != nil {
 		ps.Release(weir.Ignored)
 		x.count(weir.Dropped, false)
-		if failed != errTimeout { // which was seen
-			x.seen(x.sign)
-		}
+		x.seen(x.sign)
 		x.fail(w, r, failed)
 		return
 	}
@@ -190,7 +191,12 @@ func (x *exchange) abandon(late bool) {
 		defer over.Stop()
 		a, event := x.await(nil, over.C)
 		for event == originSilent || event == originOut {
-			late = late || event == originSilent
+			if event == originSilent {
+				late = true
+				if !x.moved {
+					x.seen(loadsign.Silent)
+				}
+			}
 			a, event = x.await(nil, over.C)
 		}
 		o := weir.Ignored
@@ -199,7 +205,9 @@ func (x *exchange) abandon(late bool) {
 			sign := x.discard(a, late)
 			switch o = sign.Outcome(); {
 			case !late:
-				x.seen(sign)
+				if !x.moved {
+					x.seen(sign)
+				}
 				if o == weir.Success {
 					o = outcome.Gone
 				}
