@@ -42,7 +42,7 @@ type proxyCmd struct {
 	SlowStart    time.Duration `least:"0s" default:"0s" placeholder:"TIME" group:"limit" help:"After one to two times this time without use, and at first, the limit begins at a tenth, and doubles while requests succeed: for an origin that is slow while its caches are cold; 0: never (${default})."`
 	MaxPressure  float64       `least:"0" most:"0.99" default:"0" placeholder:"SHARE" group:"limit" help:"The share of the time in which work may wait for the processor, such as 0.4. Above it, a rising part of the requests is rejected, the least important first: for an origin on the same machine. 0: no bound (${default})."`
 	PressureFile string        `default:"/proc/pressure/cpu" placeholder:"FILE" group:"limit" help:"The pressure on the processor: of the machine, or a cgroup's cpu.pressure (${default})."`
-	Queue        int           `least:"0" default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; 0: none (${default})."`
+	Queue        int           `least:"0" default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; at each origin, if each has a limit; 0: none (${default})."`
 	MaxWait      time.Duration `least:"0s" default:"500ms" placeholder:"TIME" help:"Maximum time a request may wait; 0: until its client gives up (${default})."`
 
 	Timeout        time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"Maximum response time of the origin. Exceeding it counts as overload. Set it slightly below the time-out of your clients. 0: no time-out (${default})."`
