@@ -357,7 +357,7 @@ func notSent(err error) bool {
 	return notDialed(err)
 }
 
-// notDialed reports whether an error is that of a dialer.
+// notDialed reports whether an error comes from a dialer.
 func notDialed(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
