@@ -21,6 +21,7 @@ var groups = []kong.Group{
 	{Key: "envoy", Title: "Envoy's rate-limit service, and files of envoyproxy/ratelimit:"},
 	{Key: "gocc", Title: "Limits without --rules, and compatibility with GoCC:"},
 	{Key: "tls", Title: "TLS:"},
+	{Key: "health", Title: "Health checks of origins:"},
 	{Key: "origin", Title: "TLS to origins:"},
 	{Key: "front", Title: "Proxies in front of this one:"},
 	{Key: "operators", Title: "The listener of operators:"},

@@ -21,9 +21,11 @@ import (
 )
 
 type proxyCmd struct {
-	Origin []string `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000: http, https (HTTP/2 if the origin speaks it), h2c (HTTP/2 without TLS), or unix:///run/app.sock. Several, each with a flag of its own or separated by commas: a request goes to the one with fewer in flight of two random ones, and an origin that fails gets none for a while. --limit is one for all of them together."`
-	Listen string   `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients, or unix:PATH for a Unix socket (${default})."`
-	Admin  string   `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators, or unix:PATH: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
+	Origin         []string      `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000: http, https (HTTP/2 if the origin speaks it), h2c (HTTP/2 without TLS), or unix:///run/app.sock. Several, each with a flag of its own or separated by commas: a request goes to the one with less load of two random ones, and an origin that fails gets none for a while. An adaptive --limit is one for each of them, a number is one for all."`
+	HealthPath     string        `placeholder:"PATH" group:"health" help:"Check the health of each origin by a GET of this path, such as /healthz. A status from 200 to 399 is good; two others in a row, or none in time, eject the origin until a check is good, and a request tries it at once then. The default is no checks."`
+	HealthInterval time.Duration `least:"100ms" default:"5s" placeholder:"TIME" group:"health" help:"Time between two health checks of an origin, and how long each may take (${default})."`
+	Listen         string        `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients, or unix:PATH for a Unix socket (${default})."`
+	Admin          string        `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators, or unix:PATH: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
 
 	Pprof bool `group:"operators" help:"Serve /debug/pprof/ to operators."`
 
@@ -37,7 +39,7 @@ type proxyCmd struct {
 	SlowStart    time.Duration `least:"0s" default:"0s" placeholder:"TIME" group:"limit" help:"After one to two times this time without use, and at first, the limit begins at a tenth, and doubles while requests succeed: for an origin that is slow while its caches are cold; 0: never (${default})."`
 	MaxPressure  float64       `least:"0" most:"0.99" default:"0" placeholder:"SHARE" group:"limit" help:"The share of the time in which work may wait for the processor, such as 0.4. Above it, a rising part of the requests is rejected, the least important first: for an origin on the same machine. 0: no bound (${default})."`
 	PressureFile string        `default:"/proc/pressure/cpu" placeholder:"FILE" group:"limit" help:"The pressure on the processor: of the machine, or a cgroup's cpu.pressure (${default})."`
-	Queue        int           `least:"0" default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; 0: none (${default})."`
+	Queue        int           `least:"0" default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; at each origin, if each has a limit; 0: none (${default})."`
 	MaxWait      time.Duration `least:"0s" default:"500ms" placeholder:"TIME" help:"Maximum time a request may wait; 0: until its client gives up (${default})."`
 
 	Timeout        time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"Maximum response time of the origin. Exceeding it counts as overload. Set it slightly below the time-out of your clients. 0: no time-out (${default})."`
@@ -59,6 +61,7 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 		Auto: limit.Config{
 			Initial: cmp.Or(c.InitialLimit, max(min(10, c.MaxLimit), c.MinLimit)), Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
 		},
+		HealthPath: c.HealthPath, HealthInterval: c.HealthInterval,
 		SlowStart: c.SlowStart, MaxPressure: c.MaxPressure, PressureFile: c.PressureFile,
 		Queue: settings.OrNone(c.Queue), MaxWait: settings.OrNone(c.MaxWait), Timeout: settings.OrNone(c.Timeout),
 		AbandonedHold: settings.OrNone(c.AbandonedHold), ClientTimeout: settings.OrNone(c.ClientTimeout),
@@ -113,6 +116,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		"rules", c.Rules, "shadow", c.Shadow)
 
 	go p.Watch(ctx)
+	go p.CheckOrigins(ctx)
 	go heapfloor.Keep(ctx)
 	wire.watch(ctx, p)
 	defer c.reloads(ctx, watcher, p)()

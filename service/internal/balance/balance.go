@@ -1,19 +1,28 @@
-// Package balance chooses one of several origins for each request: the one with fewer
-// requests in flight of two random ones (M. Mitzenmacher, The Power of Two Choices in
-// Randomized Load Balancing, 2001). It observes how requests end, and avoids an origin that
-// fails, without extra requests (passive health). It is pure: it has no clock, and the
-// caller serializes the calls.
+// Package balance chooses one of several origins for each request: the one with less load, for
+// its size, of two random ones (M. Mitzenmacher, The Power of Two Choices in Randomized Load
+// Balancing, 2001). It observes how requests end, and avoids an origin that fails, without extra
+// requests (passive health); results of health checks are taken as well. It is pure: it has no
+// clock, and the caller serializes the calls.
 //
 // # Ejection
 //
-// An origin is ejected, for a second at first, after [unreachableRow] failures in a row to
-// connect, or after [failureRow] failures of any kind in a row that last a second. Failures
-// with a connection can be a consequence of load, which an ejection moves to the other
-// origins. So these eject at most half of the origins. After the time, one request tries the
-// origin. Its failure doubles the time, up to [maxEjection]. Its success ends the ejection,
-// and the origin gets its full share within [slowStart].
+// An origin is ejected, for a second at first, for one of these reasons:
 //
-// If all origins are ejected, requests go to all of them. A single origin is never ejected.
+//   - [unreachableRow] failures in a row to connect.
+//   - Silence: others answer, and it answers none of at least [silentRow] requests for
+//     [silence], or for twice the longest that answers have taken lately. Or it has answered
+//     nothing since a request was sent that is not answered in time.
+//   - [failureRow] failures of any kind in a row that last a second. These can be a consequence
+//     of load, which an ejection moves to the other origins. So they eject at most half of the
+//     origins that are not out for another reason.
+//   - [checkRow] health checks in a row that fail.
+//
+// After the time, one request tries the origin. Each failure doubles the time, up to
+// [maxEjection]. An answer ends the ejection, and the origin gets its
+// full share within [slowStart]. With health checks, the first one that succeeds lets a request try
+// the origin at once, and none tries it before that if a check has ejected it.
+//
+// If all origins are out, requests go to all that are not held. A single origin is never ejected.
 //
 // # Retry-After
 //
@@ -23,15 +32,21 @@
 // an origin that rejects a part of its requests, causes none.
 package balance
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	unreachableRow = 3
 	failureRow     = 5
 	failureSpan    = time.Second
+	silentRow      = 3
+	silence        = time.Second
+	checkRow       = 2
 
 	minEjection = time.Second
-	maxEjection = 30 * time.Second
+	maxEjection = 10 * time.Second
 	slowStart   = 10 * time.Second
 	slowest     = 0.1 // share of an origin's load at the beginning of slowStart
 
@@ -40,6 +55,8 @@ const (
 	probeEvery = time.Second // while an origin is held
 	// MaxHold bounds how long an origin is held after the last answer with Retry-After.
 	MaxHold = 30 * time.Second
+
+	never = time.Duration(math.MaxInt64)
 )
 
 // A Result is the end of a request, as far as it concerns the choice of origins.
@@ -48,7 +65,8 @@ type Result uint8
 const (
 	Unknown     Result = iota // the request was cancelled, or its client failed
 	Answered                  // the origin has answered with another status than those of Failed
-	Failed                    // 502, 503 or 504, or a connection that broke off, or no answer in time
+	Failed                    // 502, 503 or 504, or a connection that broke off
+	Silent                    // there is no answer in time
 	Unreachable               // there is no connection: refused, no address, no route, a failed handshake
 )
 
@@ -67,29 +85,65 @@ var States = [...]State{In, Starting, Ejected, Held}
 
 func (s State) String() string { return [...]string{"in", "starting", "ejected", "held"}[s] }
 
+// A Cause is the reason of an ejection.
+type Cause uint8
+
+const (
+	NoCause     Cause = iota
+	Failing           // failures with a connection
+	Connections       // failures to connect
+	NoAnswers         // others answer, and this origin does not
+	Check             // the health check
+)
+
+// Causes is the number of Causes.
+const Causes = Check + 1
+
+func (c Cause) String() string {
+	return [Causes]string{"", "failures", "connections", "silence", "check"}[c]
+}
+
 // A Ticket is a request's place at an origin.
 type Ticket struct {
 	Origin int
 	trial  bool // the origin is out, and this request tries it
+	at     time.Duration
+}
+
+// Trial reports whether the request tries an origin that is out.
+func (t Ticket) Trial() bool { return t.trial }
+
+// Sizes tell how large origins are, for the load that they can bear.
+type Sizes interface {
+	// Size returns the size of an origin, above zero.
+	Size(origin int) float64
 }
 
 // A Set is a set of origins.
 type Set struct {
 	origins []origin
-	out     int // origins that are ejected or held
+	out     int           // origins that are ejected or held
+	longest time.Duration // duration of the slowest answer lately
+	decayed time.Duration // when longest was halved
+	changed int           // an origin that Pick has ejected, plus 1
 }
 
 type origin struct {
 	inflight int
+	waiting  int
 	out      State // In, Ejected or Held
+	cause    Cause // of the ejection
 	trial    time.Duration
 	back     time.Duration // the start of slowStart
 	starting bool
+	checked  int // failed health checks in a row
 
-	ejection time.Duration // the last one; 0 after slowStart
+	ejection time.Duration // the next one; 0 after slowStart
 	failures row
+	unheard  row           // requests since the last answer
 	busy     row           // answers 503 with Retry-After
 	hold     time.Duration // the end of a hold
+	mean     float64       // duration of answers, in nanoseconds; 0: not known
 }
 
 // A row counts events without another one between.
@@ -108,19 +162,19 @@ func (r *row) add(now time.Duration) {
 // New returns a Set of n origins, n >= 1.
 func New(n int) *Set { return &Set{origins: make([]origin, n)} }
 
-// Pick chooses an origin for a request, by 64 random bits. It does not choose avoid, unless
-// that is -1. If ok is true, Leave must follow. If ok is false, there is no origin but avoid,
-// or all are held, and Wait says for how long.
-func (s *Set) Pick(now time.Duration, random uint64, avoid int) (t Ticket, ok bool) {
+// Pick chooses an origin for a request, by 64 random bits, and in proportion to sizes, unless they are nil. It does not
+// choose avoid, unless that is -1, for a request that was there before: it goes to an origin that is in. If ok is true, Leave must
+// follow. If ok is false, there is no such origin, or all are held, and Wait says for how long.
+func (s *Set) Pick(now time.Duration, random uint64, avoid int, sizes Sizes) (t Ticket, ok bool) {
 	n := uint64(len(s.origins))
 	a := int(random % n)
 	b := a
 	if n > 1 {
 		b = int((uint64(a) + 1 + (random>>32)%(n-1)) % n)
 	}
-	usableA, usableB := a != avoid && s.usable(now, a), b != avoid && s.usable(now, b)
+	usableA, usableB := a != avoid && s.usable(now, a, avoid), b != avoid && s.usable(now, b, avoid)
 	switch {
-	case usableA && usableB && s.load(now, b) < s.load(now, a), !usableA && usableB:
+	case usableA && usableB && s.load(now, b, sizes) < s.load(now, a, sizes), !usableA && usableB:
 		a = b
 	case usableA:
 	default:
@@ -128,13 +182,27 @@ func (s *Set) Pick(now time.Duration, random uint64, avoid int) (t Ticket, ok bo
 			return t, false
 		}
 	}
-	o := &s.origins[a]
-	t = Ticket{Origin: a, trial: o.out != In && now >= o.trial}
+	return s.enter(now, a), true
+}
+
+// Take is Pick of an origin, if a request may go there and it is no trial.
+func (s *Set) Take(now time.Duration, i int) (t Ticket, ok bool) {
+	if !s.usable(now, i, i) {
+		return t, false
+	}
+	return s.enter(now, i), true
+}
+
+func (s *Set) enter(now time.Duration, i int) Ticket {
+	o := &s.origins[i]
+	t := Ticket{Origin: i, trial: o.out != In && now >= o.trial, at: now}
 	if t.trial { // the next one, if there is no result
 		o.trial = now + max(probeEvery, o.ejection)
+		o.ejection = min(2*o.ejection, maxEjection)
 	}
 	o.inflight++
-	return t, true
+	o.unheard.add(now)
+	return t
 }
 
 // first returns the first usable origin from a random one on. If there is none, it returns
@@ -145,7 +213,7 @@ func (s *Set) first(now time.Duration, random, avoid int) int {
 		i = (random + i) % len(s.origins)
 		switch {
 		case i == avoid:
-		case s.usable(now, i):
+		case s.usable(now, i, avoid):
 			return i
 		case ejected < 0 && avoid < 0 && s.origins[i].out == Ejected:
 			ejected = i
@@ -154,19 +222,92 @@ func (s *Set) first(now time.Duration, random, avoid int) int {
 	return ejected
 }
 
-// usable reports whether a request may go to an origin.
-func (s *Set) usable(now time.Duration, i int) bool {
+// Await chooses the origin at which a request that has to wait is expected to be answered first: one that is not avoid, and
+// is in, or any ejected one if none is. It counts the request as waiting there. If ok is true, Enter or GiveUp must follow.
+func (s *Set) Await(now time.Duration, avoid int, sizes Sizes) (origin int, ok bool) {
+	best, least := -1, math.Inf(1)
+	for _, want := range [...]State{In, Ejected} {
+		for i := range s.origins {
+			o := &s.origins[i]
+			if i == avoid || want == In && !s.usable(now, i, i) || o.out != want {
+				continue
+			}
+			if cost := s.load(now, i, sizes) * max(o.mean, 1); cost < least {
+				best, least = i, cost
+			}
+		}
+		if best >= 0 {
+			s.origins[best].waiting++
+			return best, true
+		}
+	}
+	return -1, false
+}
+
+// Enter ends the wait of a request that goes to its origin. Leave must follow.
+func (s *Set) Enter(now time.Duration, i int) Ticket {
+	s.origins[i].waiting--
+	return s.enter(now, i)
+}
+
+// GiveUp ends the wait of a request that does not go to its origin.
+func (s *Set) GiveUp(i int) { s.origins[i].waiting-- }
+
+// usable reports whether a request may go to an origin; not to one that is out, if it has to avoid another one. It
+// ejects one that is silent.
+func (s *Set) usable(now time.Duration, i, avoid int) bool {
 	o := &s.origins[i]
 	if o.out == Held && now >= o.hold {
 		s.admit(now, o)
 	}
-	return o.out == In || now >= o.trial
+	if o.out == In && o.unheard.n >= silentRow && now-o.unheard.since >= max(silence, 2*s.slowestLately(now)) && s.othersAnswer(now, i) {
+		s.eject(now, o, NoAnswers, false)
+		s.changed = i + 1
+	}
+	return o.out == In || avoid < 0 && now >= o.trial
 }
 
-// load returns the load of an origin with one more request, in proportion to its share.
-func (s *Set) load(now time.Duration, i int) float64 {
+// othersAnswer reports whether another origin than i, which is in, is not silent: there is no request that it has not
+// answered for half as long as i is silent.
+func (s *Set) othersAnswer(now time.Duration, i int) bool {
+	half := (now - s.origins[i].unheard.since) / 2
+	for j := range s.origins {
+		if o := &s.origins[j]; j != i && o.out == In && (o.unheard.n == 0 || now-o.unheard.since < half) {
+			return true
+		}
+	}
+	return false
+}
+
+// slowestLately returns the longest duration of answers lately: it is halved every half minute.
+func (s *Set) slowestLately(now time.Duration) time.Duration {
+	const half = 30 * time.Second
+	if n := (now - s.decayed) / half; n > 0 {
+		s.longest >>= min(n, 62)
+		s.decayed += n * half
+	}
+	return s.longest
+}
+
+// Changed returns the origin that was ejected as silent since the last call, if there is one.
+func (s *Set) Changed() (origin int, ok bool) {
+	origin = s.changed - 1
+	s.changed = 0
+	return origin, origin >= 0
+}
+
+// Out reports whether an origin is out, and another one is not. It ejects one that is silent.
+func (s *Set) Out(now time.Duration, i int) bool {
+	return !s.usable(now, i, i) && s.out < len(s.origins)
+}
+
+// load returns the load of an origin with one more request, in proportion to its size and its share.
+func (s *Set) load(now time.Duration, i int, sizes Sizes) float64 {
 	o := &s.origins[i]
-	load := float64(o.inflight + 1)
+	load := float64(o.inflight + o.waiting + 1)
+	if sizes != nil {
+		load /= sizes.Size(i)
+	}
 	if o.starting {
 		up := now - o.back
 		if up >= slowStart {
@@ -178,8 +319,18 @@ func (s *Set) load(now time.Duration, i int) float64 {
 	return load
 }
 
-// Leave ends a request that Pick has chosen an origin for.
+// Leave ends a request that has a ticket.
 func (s *Set) Leave(t Ticket) { s.origins[t.Origin].inflight-- }
+
+// Withdraw ends a request that has a ticket and was not sent.
+func (s *Set) Withdraw(t Ticket) {
+	o := &s.origins[t.Origin]
+	o.inflight--
+	o.unheard.n = max(o.unheard.n-1, 0)
+	if t.trial {
+		o.trial = t.at
+	}
+}
 
 // Judge reports how a request has ended. If it was answered 503 with Retry-After, after is
 // that time; otherwise it is 0.
@@ -193,38 +344,71 @@ func (s *Set) Judge(now time.Duration, t Ticket, r Result, after time.Duration) 
 	default:
 		o.busy = row{}
 	}
+	silent := r == Silent && o.unheard.n > 0 && o.unheard.since <= t.at && s.othersAnswer(now, t.Origin)
+	if r == Answered || r == Failed {
+		s.heard(now, o, now-t.at)
+	}
 	if r == Answered {
 		o.failures = row{}
-		s.admit(now, o)
+		s.answered(now, o)
 		return
 	}
 	o.failures.add(now)
 	switch {
 	case o.busy.n >= holdRow && now-o.busy.since >= holdSpan:
 		s.leave(o, Held)
-		o.hold, o.trial = max(o.hold, now+min(after, MaxHold)), now+probeEvery
+		o.cause, o.hold, o.trial = NoCause, max(o.hold, now+min(after, MaxHold)), now+probeEvery
 	case o.out == Held: // until its end, or another answer
 		if r == Unreachable {
-			s.eject(now, o, t)
+			s.eject(now, o, Connections, t.trial)
 		}
-	case o.out == Ejected, r == Unreachable && o.failures.n >= unreachableRow,
-		o.failures.n >= failureRow && now-o.failures.since >= failureSpan:
-		s.maybeEject(now, o, t, r)
+	case silent:
+		s.eject(now, o, NoAnswers, t.trial)
+	case r == Unreachable && (o.out == Ejected || o.failures.n >= unreachableRow):
+		s.eject(now, o, Connections, t.trial)
+	case o.out == Ejected:
+		s.eject(now, o, o.cause, t.trial)
+	case o.failures.n >= failureRow && now-o.failures.since >= failureSpan && s.spares():
+		s.eject(now, o, Failing, t.trial)
 	}
 }
 
-// maybeEject ejects an origin, unless it is the only one, or its failures can be a
-// consequence of load, and half of the origins are out.
-func (s *Set) maybeEject(now time.Duration, o *origin, t Ticket, r Result) {
-	if o.out == In && (len(s.origins) == 1 || r != Unreachable && 2*(s.out+1) > len(s.origins)) {
-		return
+// heard notes an answer that took a time, of any status.
+func (s *Set) heard(now time.Duration, o *origin, took time.Duration) {
+	o.unheard = row{}
+	s.longest = max(s.slowestLately(now), took)
+	if o.mean == 0 {
+		o.mean = float64(took)
+	} else {
+		o.mean += (float64(took) - o.mean) / 16
 	}
-	s.eject(now, o, t)
 }
 
-// eject ejects an origin. A trial that has failed doubles the time.
-func (s *Set) eject(now time.Duration, o *origin, t Ticket) {
-	if o.out == Ejected && !t.trial { // a request from before
+// spares reports whether one more origin may be ejected for what can be a consequence of load:
+// at most half of the origins that are not out for another reason.
+func (s *Set) spares() bool {
+	others, failing := 0, 1
+	for i := range s.origins {
+		switch o := &s.origins[i]; {
+		case o.out == Ejected && o.cause != Failing:
+			others++
+		case o.out != In:
+			failing++
+		}
+	}
+	return 2*failing <= len(s.origins)-others
+}
+
+// answered takes an origin in that has answered, unless its health check fails.
+func (s *Set) answered(now time.Duration, o *origin) {
+	if o.cause != Check {
+		s.admit(now, o)
+	}
+}
+
+// eject ejects an origin, or goes on if a trial has failed.
+func (s *Set) eject(now time.Duration, o *origin, why Cause, trial bool) {
+	if o.out == Ejected && (!trial || o.cause == Check) { // a request from before
 		return
 	}
 	if o.starting && now-o.back >= slowStart {
@@ -234,9 +418,14 @@ func (s *Set) eject(now time.Duration, o *origin, t Ticket) {
 		s.admit(now, o)
 		return
 	}
-	o.ejection = min(max(2*o.ejection, minEjection), maxEjection)
+	if o.out == Ejected {
+		o.cause, o.trial = why, max(o.trial, now+o.ejection/2)
+		return
+	}
+	wait := max(o.ejection, minEjection)
+	o.ejection = min(2*wait, maxEjection)
 	s.leave(o, Ejected)
-	o.trial = now + o.ejection
+	o.cause, o.trial = why, now+wait
 }
 
 // leave takes an origin out.
@@ -254,12 +443,36 @@ func (s *Set) admit(now time.Duration, o *origin) {
 	}
 	if s.out == len(s.origins) { // the others may work again, too
 		for i := range s.origins {
-			s.origins[i].trial = min(s.origins[i].trial, now)
+			if other := &s.origins[i]; other.cause != Check {
+				other.trial = min(other.trial, now)
+			}
 		}
 	}
 	s.out--
-	o.out, o.back, o.starting = In, now, true
-	o.failures, o.busy, o.hold = row{}, row{}, 0
+	o.out, o.cause, o.back, o.starting = In, NoCause, now, true
+	o.failures, o.busy, o.unheard, o.hold = row{}, row{}, row{}, 0
+}
+
+// Checked reports the result of a health check of an origin. One that succeeds lets a request try the
+// origin, if it is ejected.
+func (s *Set) Checked(now time.Duration, i int, well bool) {
+	o := &s.origins[i]
+	switch {
+	case well:
+		o.checked = 0
+		if o.out == Ejected {
+			o.trial = min(o.trial, now)
+			if o.cause == Check {
+				o.cause = Failing
+			}
+		}
+	case len(s.origins) == 1:
+	default:
+		if o.checked++; o.checked >= checkRow {
+			s.leave(o, Ejected)
+			o.cause, o.trial = Check, never
+		}
+	}
 }
 
 // Wait returns how long it takes until a request may go to an origin. It is 0 unless all are
@@ -280,13 +493,14 @@ func (s *Set) Wait(now time.Duration) time.Duration {
 type Origin struct {
 	Inflight int
 	State    State
-	Until    time.Duration // the next trial of an Ejected origin, or the end of a hold; otherwise 0
+	Cause    Cause         // of an ejection
+	Until    time.Duration // the next trial of an Ejected origin, or the end of a hold; 0 if it is not known
 }
 
 // Origin returns the state of origin i.
 func (s *Set) Origin(now time.Duration, i int) Origin {
 	o := &s.origins[i]
-	s.load(now, i) // ends slowStart
+	s.load(now, i, nil) // ends slowStart
 	state := o.out
 	switch {
 	case state == Held && now >= o.hold:
@@ -295,11 +509,11 @@ func (s *Set) Origin(now time.Duration, i int) Origin {
 		state = Starting
 	}
 	until := time.Duration(0)
-	switch state {
-	case Ejected:
-		until = o.trial
-	case Held:
+	switch {
+	case state == Held:
 		until = o.hold
+	case state == Ejected && o.trial < never:
+		until = o.trial
 	}
-	return Origin{o.inflight, state, until}
+	return Origin{o.inflight, state, o.cause, until}
 }

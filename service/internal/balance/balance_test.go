@@ -2,6 +2,7 @@ package balance
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -25,7 +26,7 @@ func newScript(t *testing.T, n int) *script {
 
 // request sends a request; its end is result, or Answered at an origin that is not among the bad ones.
 func (c *script) request(result Result, after time.Duration, bad ...int) (origin int, ok bool) {
-	t, ok := c.set.Pick(c.now, c.rng.Uint64(), -1)
+	t, ok := c.set.Pick(c.now, c.rng.Uint64(), -1, nil)
 	if !ok {
 		return -1, false
 	}
@@ -66,7 +67,7 @@ func (c *script) state(i int, want State) {
 func TestFewerInFlight(t *testing.T) {
 	c := newScript(t, 2)
 	for i := range 100 {
-		if _, ok := c.set.Pick(0, c.rng.Uint64(), -1); !ok {
+		if _, ok := c.set.Pick(0, c.rng.Uint64(), -1, nil); !ok {
 			t.Fatal("no origin")
 		}
 		a, b := c.set.Origin(0, 0).Inflight, c.set.Origin(0, 1).Inflight
@@ -80,7 +81,7 @@ func TestFewerInFlight(t *testing.T) {
 func TestTwoChoices(t *testing.T) {
 	c := newScript(t, 50)
 	for range 5000 {
-		c.set.Pick(0, c.rng.Uint64(), -1)
+		c.set.Pick(0, c.rng.Uint64(), -1, nil)
 	}
 	for i := range 50 {
 		if n := c.set.Origin(0, i).Inflight; n < 90 || n > 110 {
@@ -89,8 +90,8 @@ func TestTwoChoices(t *testing.T) {
 	}
 }
 
-// An origin that refuses connections is out after three requests, and is tried after 1, 2, 4 … 30
-// seconds.
+// An origin that refuses connections is out after three requests, and is tried after 1, 2, 4, 8 and
+// then each 10 seconds.
 func TestUnreachable(t *testing.T) {
 	c := newScript(t, 3)
 	got, _ := c.requests(1000, ms, Unreachable, 0, 1)
@@ -99,7 +100,7 @@ func TestUnreachable(t *testing.T) {
 	}
 	c.state(1, Ejected)
 	got, _ = c.requests(3*60*100, 10*ms, Unreachable, 0, 1)
-	if got[1] < 8 || got[1] > 11 { // after 1, 2, 4, 8, 16, and each 30 seconds
+	if got[1] < 18 || got[1] > 21 { // after 1, 2, 4, 8, and each 10 seconds
 		t.Errorf("%d tries in three minutes", got[1])
 	}
 	got, _ = c.requests(31*100, 10*ms, Unreachable, 0)
@@ -124,7 +125,7 @@ func TestSlowStart(t *testing.T) {
 		var held []Ticket
 		n := 0
 		for range 110 {
-			t, _ := c.set.Pick(c.now, c.rng.Uint64(), -1)
+			t, _ := c.set.Pick(c.now, c.rng.Uint64(), -1, nil)
 			held = append(held, t)
 			n += 1 - t.Origin
 		}
@@ -172,7 +173,7 @@ func TestShedding(t *testing.T) {
 	c := newScript(t, 2)
 	for range 10_000 {
 		c.now += ms
-		tk, _ := c.set.Pick(c.now, c.rng.Uint64(), -1)
+		tk, _ := c.set.Pick(c.now, c.rng.Uint64(), -1, nil)
 		r, after := Failed, 5*s
 		if c.rng.IntN(10) == 0 {
 			r, after = Answered, 0
@@ -244,7 +245,7 @@ func TestHoldEnds(t *testing.T) {
 	c.requests(150, 20*ms, Failed, time.Hour, 0, 1)
 	c.state(0, Held)
 	c.state(1, Held)
-	if _, ok := c.set.Pick(c.now, 0, -1); ok {
+	if _, ok := c.set.Pick(c.now, 0, -1, nil); ok {
 		t.Error("there is an origin for a request")
 	}
 	c.now += c.set.Wait(c.now)
@@ -267,7 +268,7 @@ func TestOneURL(t *testing.T) {
 		if i%10 == 0 {
 			r, after = Answered, 0
 		}
-		tk, ok := c.set.Pick(c.now, c.rng.Uint64(), -1)
+		tk, ok := c.set.Pick(c.now, c.rng.Uint64(), -1, nil)
 		if !ok {
 			t.Fatal("held")
 		}
@@ -280,16 +281,212 @@ func TestOneURL(t *testing.T) {
 func TestAvoid(t *testing.T) {
 	c := newScript(t, 2)
 	for range 100 {
-		if tk, ok := c.set.Pick(0, c.rng.Uint64(), 1); !ok || tk.Origin != 0 {
+		if tk, ok := c.set.Pick(0, c.rng.Uint64(), 1, nil); !ok || tk.Origin != 0 {
 			t.Fatalf("%+v, %v", tk, ok)
 		}
 	}
-	if _, ok := New(1).Pick(0, 0, 0); ok {
+	if _, ok := New(1).Pick(0, 0, 0, nil); ok {
 		t.Error("a single origin has no other")
 	}
 	c = newScript(t, 2)
 	c.requests(20, ms, Unreachable, 0, 0)
-	if _, ok := c.set.Pick(c.now, 0, 1); ok {
+	if _, ok := c.set.Pick(c.now, 0, 1, nil); ok {
 		t.Error("a retry goes to an ejected origin")
+	}
+}
+
+// play sends a request each step. One at an origin that is not among the silent ones is answered after took.
+func (c *script) play(d, step, took time.Duration, silent ...int) (got []int) {
+	got = make([]int, len(c.set.origins))
+	type sent struct {
+		Ticket
+		ends time.Duration
+	}
+	var flying []sent
+	for end := c.now + d; c.now < end; c.now += step {
+		for len(flying) > 0 && flying[0].ends <= c.now {
+			c.set.Judge(flying[0].ends, flying[0].Ticket, Answered, 0)
+			c.set.Leave(flying[0].Ticket)
+			flying = flying[1:]
+		}
+		if t, ok := c.set.Pick(c.now, c.rng.Uint64(), -1, nil); ok {
+			got[t.Origin]++
+			if !slices.Contains(silent, t.Origin) {
+				flying = append(flying, sent{t, c.now + took})
+			}
+		}
+	}
+	return got
+}
+
+// Origins that answer nothing while others answer are out after a second, however many they are.
+func TestSilentOrigins(t *testing.T) {
+	c := newScript(t, 3)
+	c.play(5*s, 5*ms, 50*ms)
+	got := c.play(1500*ms, 5*ms, 50*ms, 0, 1)
+	c.state(0, Ejected)
+	c.state(1, Ejected)
+	c.state(2, In)
+	if o := c.set.Origin(c.now, 0); o.Cause != NoAnswers {
+		t.Errorf("%+v: want that it has no answers", o)
+	}
+	if got[2] < 200 {
+		t.Errorf("%v of 300 requests: want most at the origin that answers", got)
+	}
+	got = c.play(60*s, 5*ms, 50*ms, 0, 1)
+	if got[0]+got[1] > 20 {
+		t.Errorf("%v: want few tries", got)
+	}
+	c.play(22*s, 5*ms, 50*ms)
+	c.state(0, In)
+	c.state(1, In)
+}
+
+// If no origin answers, none is out.
+func TestAllSilent(t *testing.T) {
+	c := newScript(t, 3)
+	c.play(5*s, 5*ms, 50*ms)
+	c.play(5*s, 50*ms, 50*ms, 0, 1, 2)
+	for i := range 3 {
+		c.state(i, In)
+	}
+}
+
+// An origin whose answers take long is not silent.
+func TestSlowOrigin(t *testing.T) {
+	c := newScript(t, 2)
+	for range 100 {
+		slow, _ := c.set.Pick(c.now, c.rng.Uint64(), 1, nil)
+		c.set.Pick(c.now, c.rng.Uint64(), 1, nil)
+		c.set.Pick(c.now, c.rng.Uint64(), 1, nil)
+		for range 200 {
+			c.now += 10 * ms
+			quick, _ := c.set.Pick(c.now, c.rng.Uint64(), 0, nil)
+			c.set.Judge(c.now, quick, Answered, 0)
+			c.set.Leave(quick)
+		}
+		c.set.Judge(c.now, slow, Answered, 0)
+		c.set.Leave(slow)
+		c.now += 10 * ms
+	}
+	c.state(0, In)
+	c.state(1, In)
+}
+
+// A request that is not answered in time ejects an origin that has answered nothing since it was sent, unless the others
+// answer nothing either. Otherwise, it is one failure.
+func TestOneTimeOut(t *testing.T) {
+	c := newScript(t, 2)
+	late, _ := c.set.Pick(c.now, 0, 1, nil)
+	other, _ := c.set.Pick(c.now, 0, 0, nil)
+	same, _ := c.set.Pick(c.now, 0, 1, nil)
+	c.now += s / 2
+	c.set.Judge(c.now, late, Silent, 0)
+	c.state(0, In)
+	c.set.Judge(c.now, other, Answered, 0)
+	c.set.Judge(c.now, same, Answered, 0)
+	c.set.Judge(c.now, late, Silent, 0)
+	c.state(0, In)
+	late, _ = c.set.Pick(c.now, 0, 1, nil)
+	other, _ = c.set.Pick(c.now, 0, 0, nil)
+	c.now += s / 2
+	c.set.Judge(c.now, other, Answered, 0)
+	c.set.Judge(c.now, late, Silent, 0)
+	c.state(0, Ejected)
+}
+
+// Of the origins that can be reached, at most half are out by failures that can come from load.
+func TestFailedOfTheReachable(t *testing.T) {
+	c := newScript(t, 4)
+	c.requests(100, 10*ms, Unreachable, 0, 0, 1)
+	for range 3000 {
+		c.now += 10 * ms
+		tk, _ := c.set.Pick(c.now, c.rng.Uint64(), -1, nil)
+		r := Failed
+		if tk.Origin < 2 {
+			r = Unreachable
+		}
+		c.set.Judge(c.now, tk, r, 0)
+		c.set.Leave(tk)
+		if a, b := c.set.Origin(c.now, 2).State, c.set.Origin(c.now, 3).State; a == Ejected && b == Ejected {
+			t.Fatal("all are out")
+		}
+	}
+}
+
+type sizes []float64
+
+func (z sizes) Size(i int) float64 { return z[i] }
+
+// An origin of half the size has half of the requests in flight.
+func TestSizes(t *testing.T) {
+	c := newScript(t, 2)
+	for range 300 {
+		c.set.Pick(c.now, c.rng.Uint64(), -1, sizes{10, 20})
+	}
+	if a, b := c.set.Origin(0, 0).Inflight, c.set.Origin(0, 1).Inflight; a < 99 || a > 101 || a+b != 300 {
+		t.Errorf("%d and %d in flight: want 100 and 200", a, b)
+	}
+}
+
+// A request that has to wait does so where its answer is expected first.
+func TestAwait(t *testing.T) {
+	c := newScript(t, 2)
+	for i, took := range []time.Duration{100 * ms, 10 * ms} {
+		tk, _ := c.set.Pick(c.now, 0, 1-i, nil)
+		c.now += took
+		c.set.Judge(c.now, tk, Answered, 0)
+		c.set.Leave(tk)
+	}
+	got := [2]int{}
+	for range 55 {
+		i, ok := c.set.Await(c.now, -1, nil)
+		if !ok {
+			t.Fatal("no origin")
+		}
+		got[i]++
+	}
+	if got != [2]int{5, 50} {
+		t.Errorf("%v wait: want ten times as many at the faster one", got)
+	}
+	if tk := c.set.Enter(c.now, 1); tk.Origin != 1 || c.set.Origin(c.now, 1).Inflight != 1 {
+		t.Errorf("%+v", tk)
+	}
+	c.set.GiveUp(0)
+	if _, ok := New(1).Await(0, 0, nil); ok {
+		t.Error("a single origin has no other")
+	}
+}
+
+// Two failed health checks eject an origin, until one succeeds. Its answers meanwhile change nothing.
+func TestChecks(t *testing.T) {
+	c := newScript(t, 2)
+	c.set.Checked(c.now, 0, false)
+	c.set.Checked(c.now, 0, true)
+	c.set.Checked(c.now, 0, false)
+	c.state(0, In)
+	c.set.Checked(c.now, 0, false)
+	c.state(0, Ejected)
+	if got := c.play(60*s, 10*ms, 50*ms); got[0] != 0 {
+		t.Errorf("%v: want none at the origin whose check fails", got)
+	}
+	c.set.Checked(c.now, 1, false)
+	c.set.Checked(c.now, 1, false)
+	if got := c.play(s, 10*ms, 50*ms); got[0]+got[1] != 100 {
+		t.Errorf("%v: want all, although all checks fail", got)
+	}
+	c.state(0, Ejected)
+	c.set.Checked(c.now, 0, true)
+	if got := c.play(s, 10*ms, 50*ms); got[0] < 90 {
+		t.Errorf("%v: want nearly all at the origin whose check succeeds", got)
+	}
+	c.state(0, Starting)
+	c.state(1, Ejected)
+	single := New(1)
+	for range 10 {
+		single.Checked(0, 0, false)
+	}
+	if o := single.Origin(0, 0); o.State != In {
+		t.Errorf("a single origin is %v", o.State)
 	}
 }

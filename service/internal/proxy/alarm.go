@@ -20,6 +20,7 @@ type alarm struct {
 	fires   time.Duration // when ring is called next, at the latest; never if it is not
 	silence time.Duration // the instant at which the Timeout is over; never while the client sends its request
 	silent  bool          // that instant has come, and await has not yet seen it
+	out     bool          // the origin is out, and await has not yet seen it
 	since   time.Duration // when the request was sent, its answer began, or the last check was
 	check   time.Duration // the next check is not before
 	checked bool          // there was a check since the request was sent
@@ -106,10 +107,7 @@ func (x *exchange) ringLocked(now time.Duration) {
 	}
 	if a.silence <= now {
 		a.silence, a.silent = never, true
-		x.wakeUp()
-		if x.calling != nil {
-			x.calling.Interrupt()
-		}
+		x.interrupt()
 	}
 	if x.calling != nil && !x.came {
 		x.heedLocked()
@@ -123,7 +121,7 @@ func (x *exchange) ringLocked(now time.Duration) {
 // checkLocked checks an exchange that lasts longer than ordinary work, and sets the
 // instant of the next check.
 func (x *exchange) checkLocked(now time.Duration) {
-	a, usual := &x.alarm, x.class.limiter.usually()
+	a, usual := &x.alarm, x.permit.classIn.usually()
 	due := a.since + usual
 	if a.kind == notLong && !a.checked {
 		due += usual
@@ -140,6 +138,14 @@ func (x *exchange) checkLocked(now time.Duration) {
 	x.heedLocked()
 	if !x.leaveLimitLocked(a.kind, x.cutAnswer) {
 		a.check = never
+	}
+}
+
+// interrupt lets await look at what has happened, also while call waits for the answer.
+func (x *exchange) interrupt() {
+	x.wakeUp()
+	if x.calling != nil {
+		x.calling.Interrupt()
 	}
 }
 

@@ -24,6 +24,7 @@ type class struct {
 	own      bool             // the limiter is not shared from the class default
 	mixed    bool             // the limiter, or the total, has requests of several routes
 	limiter  *limiter
+	origins  *origins
 	total    *limiter // of all classes; nil: none
 	shadow   bool
 	timeout  time.Duration // negative: none

@@ -105,6 +105,19 @@ func UsedUp(names []string) string {
 	return "the limit of class " + names[0] + " is used up"
 }
 
+// OutOf says which of all origins are out.
+func OutOf(out []string, origins int) string {
+	are := "are"
+	if len(out) == 1 {
+		are = "is"
+	}
+	listed := strings.Join(out[:min(len(out), maxNames)], ", ")
+	if more := len(out) - maxNames; more > 0 {
+		listed += fmt.Sprintf(", %d more", more)
+	}
+	return fmt.Sprintf("%d of %d origins %s out: %s", len(out), origins, are, listed)
+}
+
 const maxNames = 3 // in a sentence
 
 // message returns the sentence for a condition.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -29,6 +30,10 @@ type exchange struct {
 	wake      chan struct{}     // lets await look at what has happened
 	abandoned bool              // a hold has the exchange, and ends it
 	whole     bool              // the handler did not panic; it does if a body breaks off
+	held      error             // all origins ask for a pause
+	moves     int               // how often its request has gone to another origin
+	moved     bool              // another one follows, at another origin
+	sign      loadsign.Sign     // of the answer, or the missing one
 
 	admitted time.Duration // when it began
 	method   string
@@ -48,8 +53,7 @@ type exchange struct {
 	answer      answer
 	came        bool // the answer
 	ended       bool // the permit is released
-	ticket      balance.Ticket
-	placed      bool // the exchange has a ticket
+	excused     bool // it has left the limit because its origin is out
 
 	links recentLinks // Proxy.recent guards it
 }
@@ -58,11 +62,18 @@ type exchange struct {
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *permits, now time.Duration) *exchange {
 	p.serving.Add(1)
 	p.work.begin(now)
-	x := &exchange{
-		proxy: p, class: c, permit: ps.Move(), from: p.trust.source(r), writer: w, client: r.Context(), began: now, admitted: now,
-		method: r.Method, path: r.URL.Path,
-		served: c.limiter.served.Load(), beside: c.limiter.holding.Add(1),
+	if ps.classIn == nil {
+		ps.classIn = c.limiter.whole
 	}
+	x := &exchange{
+		proxy: p, class: c, from: p.trust.source(r), writer: w, client: r.Context(), began: now, admitted: now,
+		method: r.Method, path: r.URL.Path,
+		served: ps.classIn.served.Load(), beside: ps.classIn.holding.Add(1),
+	}
+	if !ps.placed {
+		x.held = p.origins.choose(now, rand.Uint64(), -1, nil, ps)
+	}
+	x.permit = ps.Move()
 	return x
 }
 
@@ -93,8 +104,8 @@ func (x *exchange) end(o weir.Outcome) {
 		return
 	}
 	x.ended = true
-	if x.placed {
-		x.proxy.origins.leave(x.ticket)
+	if x.permit.placed {
+		x.proxy.origins.leave(x.permit.ticket)
 	}
 	x.proxy.recent.remove(x)
 	if x.alarm.timer != nil {
@@ -104,16 +115,22 @@ func (x *exchange) end(o weir.Outcome) {
 		x.stopHeeding()
 	}
 	if x.long == notLong {
-		x.class.limiter.holding.Add(-1)
+		x.permit.classIn.holding.Add(-1)
 		x.proxy.work.end(x.began, x.proxy.now())
 	} else {
 		x.leaveLong()
 	}
 	o = x.judgedLocked(o)
-	wasted := x.wastedLocked()
+	if !x.moved {
+		x.count(o, x.wastedLocked())
+	}
+	x.permit.Release(o)
+}
+
+// count counts the outcome of the request.
+func (x *exchange) count(o weir.Outcome, wasted bool) {
 	x.proxy.all.ended(o, wasted)
 	x.class.counts.ended(o, wasted)
-	x.permit.Release(o)
 }
 
 // wastedLocked reports whether the client does not get the answer, because it has left, or the
@@ -123,9 +140,11 @@ func (x *exchange) wastedLocked() bool {
 }
 
 // judgedLocked corrects an outcome that says nothing about load: the origin was
-// late for one request while it served many others, or the client was slow.
+// late for one request while it served many others, or is out, or the client was slow.
 func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
 	switch {
+	case x.long == stuck && x.excused:
+		return weir.Ignored
 	case x.long == stuck && x.overtaken() && (o == weir.Dropped || o == outcome.Late):
 		return weir.Ignored
 	case x.slow && o == weir.Success:
@@ -135,14 +154,18 @@ func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
 }
 
 // answered takes the origin's answer while the client waits.
-func (x *exchange) answered(a answer, now time.Duration) (*http.Response, error) {
+func (x *exchange) answered(req *http.Request, a answer, now time.Duration) (*http.Response, error) {
 	if a.panicked != nil {
 		panic(a.panicked)
 	}
-	sign := signOf(a, x.upload)
-	x.seen(sign)
-	x.judgeAnswer(now, a, sign)
-	x.outcome = sign.Outcome()
+	x.sign = signOf(a, x.upload)
+	x.judgeAnswer(now, a, x.sign)
+	x.outcome = x.sign.Outcome()
+	if a.err != nil && x.movable(req, a.err) {
+		x.moved = true
+		return nil, a.err
+	}
+	x.seen(x.sign)
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -181,39 +204,16 @@ func (x *exchange) cutAnswer() {
 func (x *exchange) seen(sign loadsign.Sign) {
 	x.proxy.signs[sign].Add(1)
 	if sign == loadsign.Served {
-		x.class.limiter.served.Add(1)
-		if x.class.total != nil {
-			x.class.total.served.Add(1)
+		x.permit.classIn.served.Add(1)
+		if total := x.permit.totalIn; total != nil {
+			total.served.Add(1)
 		}
 	}
 }
 
-// place gives the exchange a place at an origin, in exchange for one that it has. If it has
-// ended meanwhile, place gives the new one back, and returns false.
-func (x *exchange) place(t balance.Ticket) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.ended {
-		x.proxy.origins.leave(t)
-		return false
-	}
-	if x.placed {
-		x.proxy.origins.leave(x.ticket)
-	}
-	x.ticket, x.placed = t, true
-	return true
-}
-
-// ticketNow returns the ticket. A retry changes it on the goroutine that carries the request.
-func (x *exchange) ticketNow() balance.Ticket {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.ticket
-}
-
 // judge reports what the origin of the exchange has done.
 func (x *exchange) judge(now time.Duration, sign loadsign.Sign, r balance.Result, after time.Duration) {
-	x.proxy.origins.judge(now, x.ticketNow(), sign, r, after)
+	x.proxy.origins.judge(now, x.permit.ticket, sign, r, after)
 }
 
 // judgeAnswer reports the answer of the origin.

@@ -15,12 +15,13 @@ import (
 )
 
 // forward serves a request. It does what httputil.ReverseProxy does, at about half of its
-// processor time: it copies the request once, and each header in one pass.
-func (x *exchange) forward(w http.ResponseWriter, in *http.Request) {
+// processor time: it copies the request once, and each header in one pass. An error means that nothing was sent to the client, and
+// that the request is to be sent to another origin.
+func (x *exchange) forward(w http.ResponseWriter, in *http.Request) error {
 	x.inform = &informer{to: w, ended: !in.ProtoAtLeast(1, 1)} // HTTP/1.0 has no 1xx answers
 	if strings.ContainsFunc(upgradeOf(in.Header), func(r rune) bool { return r < ' ' || r > '~' }) {
 		x.fail(w, in, errProtocol)
-		return
+		return nil
 	}
 	out := in.WithContext(in.Context())
 	x.outgoing(out, in)
@@ -29,13 +30,16 @@ func (x *exchange) forward(w http.ResponseWriter, in *http.Request) {
 	x.inform.end()
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
 		if err = x.switchProtocols(w, out, resp); err == nil {
-			return
+			return nil
 		}
 		_ = resp.Body.Close()
 	}
-	if err != nil {
+	switch {
+	case x.moved:
+		return err
+	case err != nil:
 		x.fail(w, in, err)
-		return
+		return nil
 	}
 	answerHeader(w.Header(), resp)
 	x.upload.answerBegins(w.Header())
@@ -56,10 +60,11 @@ func (x *exchange) forward(w http.ResponseWriter, in *http.Request) {
 		if in.Context().Value(http.ServerContextKey) != nil { // a server recovers it
 			panic(http.ErrAbortHandler)
 		}
-		return
+		return nil
 	}
 	answerTrailer(w, resp.Trailer, announced)
 	x.upload.answerEnds(in)
+	return nil
 }
 
 // uploads lets the origin read the body of a request that was not received first, and the trailers that

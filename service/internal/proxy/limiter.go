@@ -10,24 +10,20 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/classkey"
-	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
-// A limiter bounds the requests in flight of one class, or of several.
+// A limiter bounds the requests in flight of one class, or of several. While the limit is adaptive and there are several
+// origins, it is a limit for each of them.
 type limiter struct {
-	*inflight.Limiter
-	name string
-	fair fairness
-
-	served   atomic.Uint64 // requests that succeeded
-	holding  atomic.Int64  // exchanges that hold a unit
-	rejected atomic.Uint64 // requests, except in shadow mode
-	fixed    atomic.Bool   // the limit is a number
-	relief   relief
+	whole   *pool   // of all origins
+	at      []*pool // of each origin; nil if there is only one
+	name    string
+	fair    fairness
+	fixed   atomic.Bool // the limit is a number
+	origins *origins
 
 	// Proxy.mu guards the fields below.
 	given limits // by the Config or the file of rules
@@ -59,42 +55,67 @@ type fairness struct {
 	weights map[string]int
 }
 
-// newLimiter returns a limiter. An adaptive limit begins where that of old is, if old is not
+// newLimiter returns a limiter for some origins. An adaptive limit begins where that of old is, if old is not
 // nil and has the same algorithm.
-func newLimiter(name string, l limits, f fairness, old *limiter, trace func(inflight.Event)) (*limiter, error) {
-	begin, now, first := l, l, 0
-	if old != nil {
-		if old.given == l {
-			begin, now = old.now, old.now
+func newLimiter(name string, l limits, f fairness, old *limiter, to *origins, trace func(inflight.Event)) (*limiter, error) {
+	now := l
+	if old != nil && old.given == l {
+		now = old.now
+	}
+	made := &limiter{name: name, fair: f, origins: to, given: l, now: now}
+	made.fixed.Store(now.limit.Fixed())
+	var err error
+	if made.whole, err = made.newPool(func(o *limiter) *pool { return o.whole }, old, trace); err != nil || len(to.list) == 1 {
+		return made, err
+	}
+	for i := range to.list {
+		p, err := made.newPool(func(o *limiter) *pool { return o.at[i] }, old, trace)
+		if err != nil {
+			return nil, err
 		}
-		begin.auto, first = old.keep(begin), old.State().Limit
+		made.at = append(made.at, p)
+	}
+	return made, nil
+}
+
+// newPool returns a pool, which begins where that of old is.
+func (l *limiter) newPool(of func(*limiter) *pool, old *limiter, trace func(inflight.Event)) (*pool, error) {
+	begin, first := l.given, 0
+	if old != nil {
+		if old.given == l.given {
+			begin = old.now
+		}
+		was := of(old).State().Limit
+		begin.auto, first = old.keep(begin, was), was
 	}
 	algorithm, err := begin.algorithm(first)
 	if err != nil {
-		return nil, fmt.Errorf("the limit of %s: %w", name, err)
+		return nil, fmt.Errorf("the limit of %s: %w", l.name, err)
 	}
+	p := &pool{fixed: &l.fixed}
 	cfg := inflight.Config{
-		Algorithm: algorithm, Queue: settings.OrNone(now.queue), MaxWait: settings.OrNone(time.Duration(now.maxWait)), Trace: trace,
-		Weights: f.weights,
+		Algorithm: algorithm, Queue: settings.OrNone(l.now.queue), MaxWait: settings.OrNone(time.Duration(l.now.maxWait)), Weights: l.fair.weights,
+		Trace: func(e inflight.Event) {
+			p.size.Store(int64(e.State.Limit))
+			trace(e)
+		},
 	}
-	if f.text == "" {
+	if l.fair.text == "" {
 		cfg.FairQueues = 1
 	}
-	in, err := inflight.New(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("the limit of %s: %w", name, err)
+	if p.Limiter, err = inflight.New(cfg); err != nil {
+		return nil, fmt.Errorf("the limit of %s: %w", l.name, err)
 	}
-	made := &limiter{Limiter: in, name: name, fair: f, given: l, now: now}
-	made.fixed.Store(now.limit.Fixed())
-	return made, nil
+	p.size.Store(int64(p.State().Limit))
+	return p, nil
 }
 
 // keep returns the configuration of an adaptive limit that begins where the present one is,
 // if that has the same algorithm.
-func (l *limiter) keep(to limits) limit.Config {
+func (l *limiter) keep(to limits, now int) limit.Config {
 	cfg := to.auto
 	if to.limit == l.now.limit && !to.limit.Fixed() {
-		cfg.Initial = max(l.State().Limit, cfg.Min, 1)
+		cfg.Initial = max(now, cfg.Min, 1)
 		if cfg.Max > 0 {
 			cfg.Initial = min(cfg.Initial, cfg.Max)
 		}
@@ -106,60 +127,32 @@ func (l *limiter) keep(to limits) limit.Config {
 // differ, it starts again: at the present limit, if keep is set. Otherwise an operator has set the
 // limit: it applies at once, without a slow start.
 func (l *limiter) change(to limits, keep bool) (apply func(), err error) {
-	var algorithm limit.Algorithm
+	pools := append([]*pool{l.whole}, l.at...)
+	algorithms := make([]limit.Algorithm, len(pools))
 	if to.limit != l.now.limit || to.auto != l.now.auto || to.slowStart != l.now.slowStart || !keep {
-		begin, first := to, math.MaxInt
-		if keep {
-			begin.auto, first = l.keep(to), max(l.State().Limit, 1)
-		}
-		if algorithm, err = begin.algorithm(first); err != nil {
-			return nil, fmt.Errorf("the limit of %s: %w", l.name, err)
+		for i, p := range pools {
+			begin, first := to, math.MaxInt
+			if keep {
+				now := p.State().Limit
+				begin.auto, first = l.keep(to, now), max(now, 1)
+			}
+			if algorithms[i], err = begin.algorithm(first); err != nil {
+				return nil, fmt.Errorf("the limit of %s: %w", l.name, err)
+			}
 		}
 	}
 	return func() {
-		if algorithm != nil {
-			l.SetAlgorithm(algorithm)
-		}
-		if to.queue != l.now.queue || to.maxWait != l.now.maxWait {
-			l.SetQueue(settings.OrNone(to.queue), settings.OrNone(time.Duration(to.maxWait)))
+		for i, p := range pools {
+			if algorithms[i] != nil {
+				p.SetAlgorithm(algorithms[i])
+			}
+			if to.queue != l.now.queue || to.maxWait != l.now.maxWait {
+				p.SetQueue(settings.OrNone(to.queue), settings.OrNone(time.Duration(to.maxWait)))
+			}
 		}
 		l.now = to
 		l.fixed.Store(to.limit.Fixed())
 	}, nil
-}
-
-// reached reports whether the limit is reached, so that requests wait or are refused.
-func (l *limiter) reached() bool {
-	st := l.State()
-	return st.Inflight >= st.Limit
-}
-
-// reached reports whether a limit of the class is reached.
-func (c *class) reached() bool { return c.limiter.reached() || c.total != nil && c.total.reached() }
-
-// usually returns the duration within which ordinary work ends.
-func (l *limiter) usually() time.Duration { return longlived.Usual(l.Limiter) }
-
-// permits are the units of a request: of its class and, if there is one, of the total.
-type permits struct{ class, total weir.Permit }
-
-// Move returns what ps held. It holds nothing then.
-func (ps *permits) Move() permits { return permits{ps.class.Move(), ps.total.Move()} }
-
-// Release, Report and Use do what they do for a weir.Permit.
-func (ps *permits) Release(o weir.Outcome) {
-	ps.total.Release(o)
-	ps.class.Release(o)
-}
-
-func (ps *permits) Report(o weir.Outcome) {
-	ps.total.Report(o)
-	ps.class.Report(o)
-}
-
-func (ps *permits) Use(n int) {
-	ps.total.Use(n)
-	ps.class.Use(n)
 }
 
 // A routed is the context in which a request of a route asks the limits. They do not keep it, so it is
@@ -178,55 +171,19 @@ func (c *routed) Value(key any) any {
 
 var routedPool = sync.Pool{New: func() any { return new(routed) }}
 
-// acquire waits for the units of a request of a route, which is empty if the limits have one route.
-func (c *class) acquire(ctx context.Context, route string, ps *permits) error {
+// acquire waits for the units of a request of a route, which is empty if the limits have one route. Avoid is an
+// origin that it does not go to, or -1.
+func (c *class) acquire(ctx context.Context, route string, avoid int, ps *permits) error {
 	if route == "" {
-		return c.ask(ctx, ps)
+		return c.ask(ctx, avoid, ps)
 	}
 	in := routedPool.Get().(*routed)
 	in.Context, in.class = ctx, weir.ClassOf(ctx)
 	in.class.Route = route
-	err := c.ask(in, ps)
+	err := c.ask(in, avoid, ps)
 	*in = routed{}
 	routedPool.Put(in)
 	return err
-}
-
-// ask waits for the units of a request.
-func (c *class) ask(ctx context.Context, ps *permits) (err error) {
-	if c.shadow {
-		c.try(ctx, ps)
-		return nil
-	}
-	if ps.class, err = c.limiter.acquire(ctx); err != nil || c.total == nil {
-		return err
-	}
-	if ps.total, err = c.total.acquire(ctx); err != nil {
-		ps.class.Release(weir.Ignored)
-	}
-	return err
-}
-
-// acquire waits for a unit.
-func (l *limiter) acquire(ctx context.Context) (weir.Permit, error) {
-	p, err := l.Acquire(ctx, 1)
-	if err != nil && admission.Rejection(err) != nil {
-		l.rejected.Add(1)
-	}
-	return p.Move(), err
-}
-
-// try takes the units of a request if they are free.
-func (c *class) try(ctx context.Context, ps *permits) {
-	var free bool
-	if ps.class, free = c.limiter.TryAcquire(ctx, 1); free && c.total != nil {
-		if ps.total, free = c.total.TryAcquire(ctx, 1); !free {
-			ps.class.Release(weir.Ignored)
-		}
-	}
-	if !free { // it would have waited, or been rejected
-		c.counts.wouldReject[weir.OverLimit].Add(1)
-	}
 }
 
 // limitChanged returns the function that counts and logs the changes of a limiter.

@@ -54,7 +54,7 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 			x.full = true
 			p.longFull.Add(1)
 		}
-		if p.long == nil || cut == nil || !x.class.reached() {
+		if p.long == nil || cut == nil || !x.permit.reached() {
 			return true
 		}
 		p.metrics.longEnded.WithLabelValues(why.String()).Inc()
@@ -62,7 +62,7 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 		return false
 	}
 	x.long = why
-	x.class.limiter.holding.Add(-1)
+	x.permit.classIn.holding.Add(-1)
 	p.work.end(x.began, p.now())
 	p.metrics.longLived.WithLabelValues(why.String()).Inc()
 	x.permit.Use(0)
@@ -95,7 +95,7 @@ func (x *exchange) rejoin() {
 	}
 	x.long, x.slow = notLong, true
 	x.leaveLong()
-	x.class.limiter.holding.Add(1)
+	x.permit.classIn.holding.Add(1)
 	x.began = x.proxy.now()
 	x.proxy.work.begin(x.began)
 	x.permit.Use(1)
@@ -110,14 +110,25 @@ func (x *exchange) checkWaitLocked(now time.Duration) {
 	case x.long != notLong: // it would use up the relief of another
 	case x.upload != nil && x.upload.waits.Load():
 		x.leaveLimitLocked(slowBody, x.upload.cut)
-	case x.overtaken() || x.relieves(now):
+	case x.proxy.origins.out(x.permit.ticket.Origin):
+		x.excuseLocked()
+		x.alarm.out = true
+		x.interrupt()
+	case x.overtaken() || x.permit.relieves(now):
 		x.leaveLimitLocked(stuck, nil)
 	}
 }
 
-// relieves reports whether the exchange is to leave a limit of its class by relief.
-func (x *exchange) relieves(now time.Duration) bool {
-	return x.class.limiter.relieve(now) || x.class.total != nil && x.class.total.relieve(now)
+// excuse lets an exchange leave the limit because its origin is out.
+func (x *exchange) excuse() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.excuseLocked()
+}
+
+func (x *exchange) excuseLocked() {
+	x.excused = true
+	x.leaveLimitLocked(stuck, nil)
 }
 
 // A relief lets single exchanges leave an adaptive limit that exchanges without an answer hold as
@@ -125,15 +136,15 @@ func (x *exchange) relieves(now time.Duration) bool {
 // serves none, the whole origin hangs, and each further exchange leaves after twice the time.
 type relief struct {
 	mu       sync.Mutex    // guards the fields below
-	at       time.Duration // of the last one, or when the limiter was last seen to serve
+	at       time.Duration // of the last one, or when the pool was last seen to serve
 	wait     time.Duration // until the next one; 0 before the first call
-	served   uint64        // by the limiter until at
-	rejected uint64        // by the limiter until at
+	served   uint64        // by the pool until at
+	rejected uint64        // by the pool until at
 }
 
 // relieve reports whether one exchange that waits longer than ordinary work takes is to leave
-// the limit, because the limiter serves no request although others arrive.
-func (l *limiter) relieve(now time.Duration) bool {
+// the limit, because the pool serves no request although others arrive.
+func (l *pool) relieve(now time.Duration) bool {
 	if l.fixed.Load() {
 		return false
 	}
@@ -165,11 +176,11 @@ func (x *exchange) warnStuck(now time.Duration) {
 	}
 }
 
-// overtaken reports whether, since the exchange began, its limiter has served twice as
+// overtaken reports whether, since the exchange began, its pool has served twice as
 // many requests as were in flight then, and 20 more: at least half of them began after
 // it.
 func (x *exchange) overtaken() bool {
-	return x.class.limiter.served.Load()-x.served >= uint64(2*x.beside+20)
+	return x.permit.classIn.served.Load()-x.served >= uint64(2*x.beside+20)
 }
 
 // watchBodyLocked lets the exchange leave the limit while the body of its answer goes on: a

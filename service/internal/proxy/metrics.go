@@ -56,7 +56,7 @@ var (
 	limitFamily      = metric.Gauge("weir_proxy_limit", "Requests that may be in flight.")
 	inflightFamily   = metric.Gauge("weir_proxy_inflight", "Requests in flight, abandoned ones included.")
 	waitingFamily    = metric.Gauge("weir_proxy_waiting", "Requests in the queue.")
-	abandonedFamily  = metric.Gauge("weir_proxy_abandoned", "Requests whose client has left, and that the origin has not answered; part of weir_proxy_inflight, unless long-lived.")
+	abandonedFamily  = metric.Gauge("weir_proxy_abandoned", "Requests whose client has left, or that went to another origin, and that the origin has not answered; part of weir_proxy_inflight, unless long-lived.")
 	longFamily       = metric.Gauge("weir_proxy_long_lived", "Exchanges in progress that do not count as in flight.")
 	longMaxFamily    = metric.Gauge("weir_proxy_long_lived_max", "Bound of weir_proxy_long_lived.")
 	longFullFamily   = metric.Counter("weir_proxy_long_lived_full_total", "Long-lived exchanges that stayed in flight, because there were too many, or too many of their address.")
@@ -67,7 +67,9 @@ var (
 	originFamily     = metric.Counter("weir_proxy_origin_answers_total", "Answers of each origin, and missing ones, by what they tell about its load.", "origin", "sign")
 	originInflight   = metric.Gauge("weir_proxy_origin_inflight", "Requests that each origin works on, long-lived ones included.", "origin")
 	originState      = metric.Gauge("weir_proxy_origin_state", "State of each origin: 1 for the current one.", "origin", "state")
-	originRetried    = metric.Counter("weir_proxy_origin_retried_total", "Requests that went to another origin, because this one could not be reached.", "origin")
+	originLimit      = metric.Gauge("weir_proxy_origin_limit", "Requests that may be in flight at each origin, by its adaptive limits.", "origin")
+	originEjected    = metric.Counter("weir_proxy_origin_ejections_total", "Ejections of each origin, by cause.", "origin", "cause")
+	originRetried    = metric.Counter("weir_proxy_origin_retried_total", "Requests that went to another origin, because this one did not answer.", "origin")
 	waitFamily       = metric.Histogram("weir_proxy_wait_seconds", "Time that admitted requests waited for a permit.")
 	wastedFamily     = metric.Counter("weir_proxy_wasted_total", "Admitted requests that ended after their client had left, or their deadline.")
 	outcomesFamily   = metric.Counter("weir_proxy_outcomes_total", "Finished requests, by what they tell about load.", "outcome")
@@ -77,7 +79,7 @@ var (
 func (m *metrics) watch(p *Proxy) {
 	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longMaxFamily, longFullFamily,
 		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily, wastedFamily, waitFamily,
-		originFamily, originInflight, originState, originRetried}
+		originFamily, originInflight, originState, originLimit, originEjected, originRetried}
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
 	m.registry.MustRegister(metric.NewCollector(nil, familiesOfFile, p.collectRules))
 	m.registry.MustRegister(metric.NewCollector(nil, pressureFamilies, p.collectPressure))
@@ -127,6 +129,14 @@ func (o *OriginStats) collect(s metric.Scrape) {
 			v = 1
 		}
 		s.Send(originState, v, o.URL, state.String())
+	}
+	if o.Limit > 0 {
+		s.Send(originLimit, float64(o.Limit), o.URL)
+	}
+	for cause := range o.Ejected {
+		if cause := balance.Cause(cause); cause != balance.NoCause {
+			s.Send(originEjected, float64(o.Ejected[cause]), o.URL, cause.String())
+		}
 	}
 	for sign, n := range o.Signs {
 		if n > 0 {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
@@ -44,8 +45,8 @@ func (p *Proxy) collectRules(s metric.Scrape) {
 	pl := p.plan.Load()
 	s.Send(shadowFamily, flag(pl.shadow))
 	for name, l := range pl.limiters {
-		st := l.Stats()
-		s.Send(classPatience, st.Patience.Seconds(), name)
+		st := l.State()
+		s.Send(classPatience, l.most(func(p *pool) time.Duration { return p.Stats().Patience }).Seconds(), name)
 		s.Send(classLimit, float64(st.Limit), name)
 		s.Send(classBound, float64(l.now.queue), name, "queue")
 		if !l.fixed.Load() {

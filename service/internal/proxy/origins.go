@@ -50,7 +50,8 @@ type originServer struct {
 	transport http.RoundTripper
 	client    *http1client.Client           // for brief requests; nil: they use the transport
 	signs     [loadsign.Count]atomic.Uint64 // of its answers, and missing ones
-	retried   atomic.Uint64                 // requests that went to another origin
+	ejected   [balance.Causes]atomic.Uint64 // how often it was ejected
+	retried   atomic.Uint64                 // requests that went to another origin, because this one did not answer
 }
 
 // newOrigins parses the URLs of the origins.
@@ -176,17 +177,75 @@ func (e heldError) Error() string {
 	return fmt.Sprintf("the origin asked for a pause of %v by Retry-After", time.Duration(e))
 }
 
-// pick chooses an origin; it is not avoid, unless that is -1. If it returns no error, leave
-// must follow.
-func (s *origins) pick(now time.Duration, avoid int) (balance.Ticket, error) {
-	random := rand.Uint64()
+// choose gives a request a place at an origin in proportion to sizes, unless they are nil. It is not avoid, unless
+// that is -1.
+func (s *origins) choose(now time.Duration, random uint64, avoid int, sizes balance.Sizes, ps *permits) (err error) {
+	s.mu.Lock()
+	if ps.ticket, ps.placed = s.set.Pick(now, random, avoid, sizes); !ps.placed {
+		err = heldError(s.set.Wait(now))
+	}
+	s.unlock()
+	return err
+}
+
+// unlock releases the mutex after a call that may have ejected an origin as silent.
+func (s *origins) unlock() {
+	changed, ok := s.set.Changed()
+	s.mu.Unlock()
+	if ok {
+		s.isOut(changed, balance.NoAnswers)
+	}
+}
+
+// place gives a request a place at any origin but avoid. If all are held, it does nothing.
+func (s *origins) place(ps *permits, avoid int) error {
+	if err := s.choose(time.Since(s.epoch), rand.Uint64(), avoid, nil, ps); err != nil && avoid >= 0 {
+		return errNoOther
+	}
+	return nil
+}
+
+// placeIn gives a request a place at an origin, if that is in.
+func (s *origins) placeIn(ps *permits, origin int) bool {
+	s.mu.Lock()
+	defer s.unlock()
+	ps.ticket, ps.placed = s.set.Take(time.Since(s.epoch), origin)
+	return ps.placed
+}
+
+// withdraw takes the place of a request that has not been sent.
+func (s *origins) withdraw(ps *permits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok := s.set.Pick(now, random, avoid)
-	if !ok {
-		return t, heldError(s.set.Wait(now))
-	}
-	return t, nil
+	s.set.Withdraw(ps.ticket)
+	ps.placed = false
+}
+
+// await chooses the origin at which a request waits. Then enter or giveUp must follow.
+func (s *origins) await(avoid int, sizes balance.Sizes) (origin int, ok bool) {
+	s.mu.Lock()
+	defer s.unlock()
+	return s.set.Await(time.Since(s.epoch), avoid, sizes)
+}
+
+// enter gives a request that has waited its place.
+func (s *origins) enter(ps *permits, origin int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ps.ticket, ps.placed = s.set.Enter(time.Since(s.epoch), origin), true
+}
+
+func (s *origins) giveUp(origin int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.GiveUp(origin)
+}
+
+// out reports whether an origin is out, and another one is not.
+func (s *origins) out(origin int) bool {
+	s.mu.Lock()
+	defer s.unlock()
+	return s.set.Out(time.Since(s.epoch), origin)
 }
 
 func (s *origins) leave(t balance.Ticket) {
@@ -195,26 +254,36 @@ func (s *origins) leave(t balance.Ticket) {
 	s.set.Leave(t)
 }
 
-// direct sets the URL of a request to an origin. It keeps the Host.
-func (s *origins) direct(req *http.Request, t balance.Ticket) {
+// direct sets the URL of a request to the origin. It keeps the Host.
+func (o *originServer) direct(req *http.Request) {
 	host := req.Host
-	(&httputil.ProxyRequest{Out: req}).SetURL(s.list[t.Origin].url)
+	(&httputil.ProxyRequest{Out: req}).SetURL(o.url)
 	req.Host = host
 }
 
 // judge tells the Set how a request has ended, and logs if that changes the state of the origin.
 func (s *origins) judge(now time.Duration, t balance.Ticket, sign loadsign.Sign, r balance.Result, after time.Duration) {
-	o := s.list[t.Origin]
-	o.signs[sign].Add(1)
+	s.list[t.Origin].signs[sign].Add(1)
+	s.change(now, t.Origin, after, func() { s.set.Judge(now, t, r, after) })
+}
+
+// checked tells the Set the result of a health check.
+func (s *origins) checked(now time.Duration, origin int, well bool) {
+	s.change(now, origin, 0, func() { s.set.Checked(now, origin, well) })
+}
+
+// change changes the Set, and logs if that changes the state of an origin.
+func (s *origins) change(now time.Duration, origin int, after time.Duration, apply func()) {
+	o := s.list[origin]
 	s.mu.Lock()
-	was := s.set.Origin(now, t.Origin).State
-	s.set.Judge(now, t, r, after)
-	is := s.set.Origin(now, t.Origin).State
+	was := s.set.Origin(now, origin).State
+	apply()
+	changed := s.set.Origin(now, origin)
 	s.mu.Unlock()
-	switch {
+	switch is := changed.State; {
 	case was == is:
 	case is == balance.Ejected:
-		s.log.Warn("the origin fails: it gets no requests for a while", "origin", o.name, "sign", sign.String())
+		s.isOut(origin, changed.Cause)
 	case is == balance.Held:
 		s.log.Warn("the origin answers 503 with Retry-After to all requests: it gets a request each second for a while", "origin", o.name, "retry_after", after)
 	case is == balance.Starting:
@@ -222,11 +291,23 @@ func (s *origins) judge(now time.Duration, t balance.Ticket, sign loadsign.Sign,
 	}
 }
 
+// isOut counts and logs that an origin is ejected.
+func (s *origins) isOut(origin int, why balance.Cause) {
+	o := s.list[origin]
+	o.ejected[why].Add(1)
+	s.log.Warn("the origin fails: it gets no requests for a while", "origin", o.name, "cause", why.String())
+}
+
 // errStatus says that an origin has answered with a status that HTTP does not have.
 var errStatus = errors.New("the origin answered with an invalid status")
 
-// ask sends a request to the origin.
-func (o *originServer) ask(req *http.Request) answer {
+// ask sends a request to the origin. It returns a panic of the transport, for the goroutine of the handler.
+func (o *originServer) ask(req *http.Request) (a answer) {
+	defer func() {
+		if v := recover(); v != nil {
+			a = answer{panicked: v}
+		}
+	}()
 	if o.client != nil && brief(req) {
 		return answerOf(o.client.RoundTrip(req))
 	}
@@ -266,6 +347,8 @@ func resultOf(a answer, sign loadsign.Sign) (r balance.Result, after time.Durati
 		return balance.Unknown, 0
 	case a.err != nil && notSent(a.err):
 		return balance.Unreachable, 0
+	case a.err != nil && loadsign.OfError(a.err) == loadsign.Silent:
+		return balance.Silent, 0
 	case a.err != nil && brokenOff(a.err):
 		return balance.Failed, 0
 	case a.err != nil: // such as a request that the transport refuses to send
@@ -285,23 +368,32 @@ func notSent(err error) bool {
 	case loadsign.Refused, loadsign.Unreachable:
 		return true
 	}
+	return notDialed(err)
+}
+
+// notDialed reports whether an error comes from a dialer.
+func notDialed(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
 }
 
-// brokenOff reports whether an error says that the origin closed the connection, was too slow,
-// or answered with an invalid status.
+// brokenOff reports whether an error says that the origin closed the connection, or answered with an invalid
+// status.
 func brokenOff(err error) bool {
-	return loadsign.OfError(err) == loadsign.Silent || errors.Is(err, errStatus) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return errors.Is(err, errStatus) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// replayable reports whether a request may be sent again: its method is idempotent, and its
-// body, if it has one, can be read again.
-func replayable(req *http.Request) bool {
+// rereadable reports whether a request has no body, or one that can be read again.
+func rereadable(req *http.Request) bool {
+	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+}
+
+// idempotent reports whether the method of a request says that it may be repeated.
+func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
-		return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+		return true
 	}
 	return false
 }
@@ -311,8 +403,11 @@ type OriginStats struct {
 	URL      string
 	State    balance.State
 	Until    time.Time              // the next trial of an ejected origin, or the end of a hold; otherwise zero
+	Cause    balance.Cause          // of an ejection
+	Limit    int                    // the sum of its adaptive limits; 0: it has none of its own
 	Inflight int                    // requests that it works on, long-lived ones included
-	Retried  uint64                 // requests that went to another origin, because it could not be reached
+	Retried  uint64                 // requests that went to another origin, because this one did not answer
+	Ejected  [balance.Causes]uint64 // how often it was ejected, by cause
 	Signs    [loadsign.Count]uint64 // of its answers, and missing ones
 }
 
@@ -323,7 +418,7 @@ func (s *origins) stats() []OriginStats {
 	s.mu.Lock()
 	for i := range stats {
 		o := s.set.Origin(now, i)
-		stats[i].State, stats[i].Inflight = o.State, o.Inflight
+		stats[i].State, stats[i].Cause, stats[i].Inflight = o.State, o.Cause, o.Inflight
 		if o.Until > 0 {
 			stats[i].Until = s.epoch.Add(o.Until)
 		}
@@ -331,6 +426,9 @@ func (s *origins) stats() []OriginStats {
 	s.mu.Unlock()
 	for i, o := range s.list {
 		stats[i].URL, stats[i].Retried = o.name, o.retried.Load()
+		for cause := range o.ejected {
+			stats[i].Ejected[cause] = o.ejected[cause].Load()
+		}
 		for sign := range o.signs {
 			stats[i].Signs[sign] = o.signs[sign].Load()
 		}

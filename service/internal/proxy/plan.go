@@ -26,6 +26,7 @@ type plan struct {
 	total    *limiter            // of all classes; nil: none
 	fair     fairness
 
+	health      health
 	guard       *pressure.Guard // nil: none
 	maxPressure float64
 
@@ -56,6 +57,7 @@ func (p *Proxy) newPlan(rules *proxyrule.Rules, ruled bool) (next *plan, apply f
 	}}
 	b.fair.text, b.fair.weights = rules.Fairness()
 	b.routes, b.classOf = rules.ClassRoutes()
+	b.health = health{settings.Or(rules.HealthPath, p.cfg.HealthPath), settings.Or(rules.HealthInterval, p.cfg.HealthInterval)}
 	if err := b.makeGuard(); err != nil {
 		return nil, nil, err
 	}
@@ -111,7 +113,7 @@ func (b *builder) limiter(name string, l proxyrule.Concurrency) (*limiter, error
 		old = b.old.limiters[name]
 	}
 	if old == nil || old.fair.text != b.fair.text {
-		made, err := newLimiter(name, to, b.fair, old, p.limitChanged(name))
+		made, err := newLimiter(name, to, b.fair, old, p.origins, p.limitChanged(name))
 		b.limiters[name] = made
 		return made, err
 	}
@@ -127,7 +129,7 @@ func (b *builder) limiter(name string, l proxyrule.Concurrency) (*limiter, error
 func (b *builder) addClass(name string, rule *proxyrule.Class, of *limiter) (err error) {
 	cfg := &b.proxy.cfg
 	c := &class{
-		name: name, rule: rule, own: of.name == name, limiter: of, total: b.total, guard: b.guard, counts: new(counts), maxBody: cmp.Or(cfg.MaxBody, -1),
+		name: name, rule: rule, own: of.name == name, limiter: of, origins: b.proxy.origins, total: b.total, guard: b.guard, counts: new(counts), maxBody: cmp.Or(cfg.MaxBody, -1),
 		mixed:  b.total != nil || of.name == proxyrule.DefaultClass || len(rule.Routes) != 1 || pathshape.Several(rule.Routes[0]),
 		shadow: b.shadow || rule.Mode == proxyrule.Shadow, priority: weir.Priority(rule.Priority), timeout: cfg.Timeout,
 	}

@@ -31,6 +31,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -52,14 +53,16 @@ const (
 	DefaultTimeout       = 30 * time.Second
 	DefaultAbandonedHold = 30 * time.Second
 	DefaultClientTimeout = 30 * time.Second
+	// DefaultHealthInterval is the time between two health checks of an origin.
+	DefaultHealthInterval = 5 * time.Second
 )
 
 // Config configures a Proxy. Only Origins is required.
 type Config struct {
 	// Origins are the absolute URLs that requests go to, each to one of them: http, https
 	// (HTTP/2 if the origin speaks it), h2c (HTTP/2 without TLS), or unix with the path of a socket
-	// (HTTP/1.1). The path of other URLs is a prefix of each request's path. See package balance for the choice. The limit is one
-	// over all origins together.
+	// (HTTP/1.1). The path of other URLs is a prefix of each request's path. See package balance for the
+	// choice. Of several, each has an adaptive limit of its own; a number is a limit of all together.
 	Origins []string
 	// OriginTLS configures TLS to the origins. If nil, the certificates of the system count.
 	OriginTLS *tls.Config
@@ -75,6 +78,10 @@ type Config struct {
 	MaxPressure float64
 	// PressureFile has the pressure. If empty, that of the process's cgroup or the machine.
 	PressureFile string
+	// HealthPath is the path of health checks of origins, such as "/healthz". If empty, there are none.
+	HealthPath string
+	// HealthInterval is the time between two health checks of an origin. If zero, DefaultHealthInterval.
+	HealthInterval time.Duration
 	// Queue bounds the number of waiting requests. If zero,
 	// inflight.DefaultQueue; if negative, none waits.
 	Queue int
@@ -161,7 +168,7 @@ type Proxy struct {
 	work        *workMeter
 
 	draining    atomic.Bool
-	abandoned   atomic.Int64 // permits held after the client has left
+	abandoned   atomic.Int64 // exchanges that go on after the client has left, or its request went to another origin
 	connections atomic.Int64 // of clients, accepted by Listener
 }
 
@@ -174,6 +181,13 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.AbandonedHold = max(cmp.Or(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
+	cfg.HealthInterval = cmp.Or(cfg.HealthInterval, DefaultHealthInterval)
+	switch {
+	case cfg.HealthPath != "" && !proxyrule.ValidHealthPath(cfg.HealthPath):
+		return nil, fmt.Errorf("proxy: HealthPath = %q: must be a path that begins with /", cfg.HealthPath)
+	case cfg.HealthInterval < proxyrule.MinHealthInterval:
+		return nil, fmt.Errorf("proxy: HealthInterval = %v: must be at least %v", cfg.HealthInterval, proxyrule.MinHealthInterval)
+	}
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}

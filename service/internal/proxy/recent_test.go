@@ -76,12 +76,12 @@ func TestRecentAfterEnd(t *testing.T) {
 		}
 		c := p.plan.Load().other
 		var ps permits
-		if err := c.acquire(t.Context(), "", &ps); err != nil {
+		if err := c.acquire(t.Context(), "", -1, &ps); err != nil {
 			t.Fatal(err)
 		}
 		x := &exchange{proxy: p, class: c, client: t.Context(), permit: ps.Move()}
 		p.work.begin(p.now())
-		c.limiter.holding.Add(1)
+		c.limiter.whole.holding.Add(1)
 		x.watchOrigin(p.now())
 		if p.recent.first != x {
 			t.Error("the exchange is not in the list")

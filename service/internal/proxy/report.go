@@ -142,7 +142,7 @@ func (p *Proxy) Report() Report {
 	}
 	for _, l := range p.retired {
 		if l.name != proxyrule.TotalName {
-			r.Former += int(l.holding.Load())
+			r.Former += l.exchanges()
 		}
 	}
 	for i := range pl.rules.Rules {
@@ -213,7 +213,7 @@ func (c *class) report() ClassReport {
 func (l *limiter) report() *LimitReport {
 	st := l.State()
 	return &LimitReport{
-		Limit: l.now.limit, LimitNow: st.Limit, Inflight: st.Inflight, Exchanges: int(l.holding.Load()), Waiting: st.Waiting, Queue: l.now.queue, MaxWait: l.now.maxWait,
-		SlowStart: l.now.slowStart, UsualMS: float64(l.Usual()) / float64(time.Millisecond),
+		Limit: l.now.limit, LimitNow: st.Limit, Inflight: st.Inflight, Exchanges: l.exchanges(), Waiting: st.Waiting, Queue: l.now.queue * len(l.pools()), MaxWait: l.now.maxWait,
+		SlowStart: l.now.slowStart, UsualMS: float64(l.most((*pool).learned)) / float64(time.Millisecond),
 	}
 }

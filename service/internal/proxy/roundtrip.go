@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -26,40 +25,48 @@ type answer struct {
 
 // roundTrip sends the request to the origin. It returns when the client leaves, or the Timeout
 // is over. The request can outlive its client, and its end is an outcome for the limit. It
-// changes the URL of the request.
+// changes the URL of the request. If it has set moved, the request can be sent to another origin.
 func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	p := x.proxy
-	ticket, err := p.origins.pick(x.admitted, -1)
-	if err != nil {
-		return nil, err
+	if x.held != nil {
+		return nil, x.held
 	}
-	x.place(ticket)
+	to := p.origins.list[x.permit.ticket.Origin]
 	x.wake = make(chan struct{}, 1)
-	var whole *url.URL
-	if len(p.origins.list) > 1 {
-		u := *req.URL
-		whole = &u
-	}
-	p.origins.direct(req, ticket)
-	x.takeIdle(req, p.origins.list[ticket.Origin])
+	to.direct(req)
+	x.takeIdle(req, to)
 	x.watchOrigin(x.admitted)
 	if !x.call() {
-		x.start(req, whole)
+		x.start(req, to)
 	}
-	switch a, event := x.await(x.client.Done(), nil); event {
-	case originAnswered:
-		now := p.now()
-		p.metrics.origin.Observe((now - x.admitted).Seconds())
-		return x.answered(a, now)
-	case clientLeft:
-		if x.upload != nil {
-			x.upload.clientGone()
+	for {
+		switch a, event := x.await(x.client.Done(), nil); event {
+		case originAnswered:
+			now := p.now()
+			p.metrics.origin.Observe((now - x.admitted).Seconds())
+			return x.answered(req, a, now)
+		case clientLeft:
+			if x.upload != nil {
+				x.upload.clientGone()
+			}
+			x.abandon(false)
+			return nil, errClientGone
+		case originSilent:
+			if x.moved = x.movable(req, errTimeout); x.moved {
+				x.sign = loadsign.Silent
+				x.excuse()
+			} else {
+				x.seen(loadsign.Silent)
+			}
+			x.abandon(true)
+			return nil, errTimeout
+		case originOut:
+			if x.moved = x.movable(req, errTimeout); x.moved {
+				x.sign = loadsign.Silent
+				x.abandon(false)
+				return nil, errTimeout
+			}
 		}
-		x.abandon(false)
-		return nil, errClientGone
-	default:
-		x.abandon(true)
-		return nil, errTimeout
 	}
 }
 
@@ -70,6 +77,7 @@ const (
 	originAnswered event = iota
 	clientLeft
 	originSilent // for the Timeout
+	originOut    // and another one is not
 	holdOver
 )
 
@@ -93,28 +101,30 @@ func (x *exchange) await(gone <-chan struct{}, over <-chan time.Time) (answer, e
 // happened returns the event that has woken await.
 func (x *exchange) happened() (a answer, e event, ok bool) {
 	x.mu.Lock()
-	came, silent := x.came, x.alarm.silent
-	x.alarm.silent = false
+	came, silent, out := x.came, x.alarm.silent, x.alarm.out
+	x.alarm.silent, x.alarm.out = false, false
 	a = x.answer
 	x.mu.Unlock()
 	if came {
 		return a, originAnswered, true
 	}
 	if silent {
-		x.seen(loadsign.Silent)
-		x.judge(x.proxy.now(), loadsign.Silent, balance.Failed, 0)
+		x.judge(x.proxy.now(), loadsign.Silent, balance.Silent, 0)
 		return a, originSilent, true
+	}
+	if out {
+		return a, originOut, true
 	}
 	return a, 0, false
 }
 
 // start sends the request on another goroutine, with a context that ends by release, and not
-// with the client's request. The URL whole is that for another origin; nil if there is none.
-func (x *exchange) start(req *http.Request, whole *url.URL) {
+// with the client's request.
+func (x *exchange) start(req *http.Request, to *originServer) {
 	ctx := x.inform.watch(req.Context())
 	ctx, x.release = context.WithCancel(context.WithoutCancel(ctx))
 	req = req.WithContext(ctx)
-	go func() { x.hear(x.ask(req, whole)) }()
+	go func() { x.hear(to.ask(req)) }()
 }
 
 // hear passes the answer to await.
@@ -125,47 +135,48 @@ func (x *exchange) hear(a answer) {
 	x.wakeUp()
 }
 
-// ask sends the request to the origin of the exchange. If that cannot be reached, it sends
-// a request that may be repeated to another one. It returns a panic of the transport, for
-// the goroutine of the handler.
-func (x *exchange) ask(req *http.Request, whole *url.URL) (a answer) {
-	defer func() {
-		if v := recover(); v != nil {
-			a = answer{panicked: v}
-		}
-	}()
+// maxMoves bounds how often a request goes to another origin.
+const maxMoves = 2
+
+// movable reports whether a request without an answer may be sent to another origin: nothing was sent, because there is
+// no connection; or it may be repeated, and the origin broke off, or is out because it answers nothing.
+func (x *exchange) movable(req *http.Request, failed error) bool {
 	s := x.proxy.origins
-	a = s.list[x.ticketNow().Origin].ask(req)
-	if a.err != nil && whole != nil && notSent(a.err) && replayable(req) && req.Context().Err() == nil {
-		if again, ok := x.elsewhere(req, a.err, whole); ok {
-			a = s.list[again.Origin].ask(req)
-		}
+	if x.moves == maxMoves || len(s.list) == 1 || !rereadable(req) || x.client.Err() != nil {
+		return false
 	}
-	return a
+	switch {
+	case notDialed(failed):
+		return true
+	case !idempotent(req):
+		return false
+	case failed == errTimeout:
+		return s.out(x.permit.ticket.Origin)
+	}
+	return notSent(failed) || brokenOff(failed) && !errors.Is(failed, errStatus)
 }
 
-// elsewhere moves the exchange to another origin, and directs the request there.
-func (x *exchange) elsewhere(req *http.Request, failed error, whole *url.URL) (t balance.Ticket, ok bool) {
-	s, was := x.proxy.origins, x.ticketNow()
-	body := req.Body
-	if req.GetBody != nil {
-		var err error
-		if body, err = req.GetBody(); err != nil {
-			return t, false
-		}
+// elsewhere sends the request of an exchange that has failed to another origin.
+func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, route string, failed error) {
+	p, was := x.proxy, x.permit.ticket.Origin
+	var ps permits
+	err := x.class.acquire(r.Context(), route, was, &ps)
+	if err == nil && r.GetBody != nil {
+		r.Body, err = r.GetBody()
 	}
-	t, err := s.pick(x.proxy.now(), was.Origin)
 	if err != nil {
-		return t, false
+		ps.Release(weir.Ignored)
+		x.count(weir.Dropped, false)
+		x.seen(x.sign)
+		x.fail(w, r, failed)
+		return
 	}
-	x.judge(x.proxy.now(), loadsign.OfError(failed), balance.Unreachable, 0)
-	s.list[was.Origin].retried.Add(1)
-	if !x.place(t) {
-		return t, false
+	p.origins.list[was].retried.Add(1)
+	again := p.begin(w, r, x.class, &ps, p.now())
+	again.moves = x.moves + 1
+	if failed := again.serve(w, r); failed != nil {
+		again.elsewhere(w, r, route, failed)
 	}
-	req.Body, req.URL = body, whole
-	s.direct(req, t)
-	return t, true
 }
 
 // abandon keeps the permit of an exchange without a client until the origin has
@@ -179,8 +190,13 @@ func (x *exchange) abandon(late bool) {
 		over := time.NewTimer(x.proxy.cfg.AbandonedHold)
 		defer over.Stop()
 		a, event := x.await(nil, over.C)
-		for event == originSilent {
-			late = true
+		for event == originSilent || event == originOut {
+			if event == originSilent {
+				late = true
+				if !x.moved {
+					x.seen(loadsign.Silent)
+				}
+			}
 			a, event = x.await(nil, over.C)
 		}
 		o := weir.Ignored
@@ -189,7 +205,9 @@ func (x *exchange) abandon(late bool) {
 			sign := x.discard(a, late)
 			switch o = sign.Outcome(); {
 			case !late:
-				x.seen(sign)
+				if !x.moved {
+					x.seen(sign)
+				}
 				if o == weir.Success {
 					o = outcome.Gone
 				}

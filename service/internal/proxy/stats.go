@@ -12,7 +12,7 @@ import (
 type Stats struct {
 	inflight.Stats       // without Changes and Patience
 	Mode           Limit // of the class default, as set
-	Abandoned      int   // permits held after the client has left; part of Inflight, unless long-lived
+	Abandoned      int   // requests whose client has left, or that went to another origin; part of Inflight, unless long-lived
 	LongLived      int   // exchanges that have left the limit
 	Connections    int   // of clients, accepted by Listener
 	Origins        []OriginStats
@@ -28,6 +28,13 @@ func (p *Proxy) Stats() Stats {
 		Origins: p.origins.stats(),
 	}
 	s.State = p.stateLocked()
+	for _, l := range p.plan.Load().limiters {
+		if l.each() {
+			for i, at := range l.at {
+				s.Origins[i].Limit += int(at.size.Load())
+			}
+		}
+	}
 	return s
 }
 

@@ -155,18 +155,27 @@ func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class, route 
 	}
 	arrived := p.now()
 	var ps permits
-	if err := c.acquire(r.Context(), route, &ps); err != nil {
+	if err := c.acquire(r.Context(), route, -1, &ps); err != nil {
 		p.refuse(w, r, c, err)
 		return
 	}
 	now := p.now()
 	x := p.begin(w, r, c, &ps, now)
-	defer x.finish()
 	waited := now - arrived
 	p.all.admit(waited)
 	c.counts.admit(waited)
-	x.forward(w, r)
-	x.whole = true
+	if failed := x.serve(w, r); failed != nil {
+		x.elsewhere(w, r, route, failed)
+	}
+}
+
+// serve forwards the request of an exchange, and ends the exchange. An error means that the request is to be sent to another
+// origin.
+func (x *exchange) serve(w http.ResponseWriter, r *http.Request) (failed error) {
+	defer x.finish()
+	failed = x.forward(w, r)
+	x.whole = failed == nil
+	return failed
 }
 
 // refuse answers a request that got no units, and gives back the tokens of its rules.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/service/internal/balance"
 )
 
 // The proxy computes its Status every statusInterval. A bad condition ends after calmFor
@@ -32,7 +34,10 @@ type Status struct {
 	Share     float64   `json:"share,omitempty"` // of the answers with the sign, or of the rejected requests
 	// Rejecting names the classes whose limit rejects requests, and total for the limit of all
 	// classes, the most frequent first. It is empty if there is only one limit.
-	Rejecting []string  `json:"rejecting,omitempty"`
+	Rejecting []string `json:"rejecting,omitempty"`
+	// Out names the origins that get no requests, each with the cause, such as "http://10.0.0.5:8000 (silence)".
+	Out       []string  `json:"out,omitempty"`
+	Origins   int       `json:"origin_count"`
 	Since     time.Time `json:"since"`
 	Limit     int       `json:"limit"`
 	Inflight  int       `json:"inflight"`
@@ -71,7 +76,7 @@ func (p *Proxy) snapshot() snapshot {
 	if limiters := p.plan.Load().limiters; len(limiters) > 1 {
 		s.limits = make(map[*limiter]uint64, len(limiters))
 		for _, l := range limiters {
-			s.limits[l] = l.rejected.Load()
+			s.limits[l] = l.refused()
 		}
 	}
 	s.spared = p.all.spared.Load()
@@ -133,6 +138,7 @@ func (p *Proxy) updateLocked(now time.Time) {
 	all := p.snapshot()
 	lately := all.since(&w.was)
 	w.was, w.at = all, now
+	w.now.Out, w.now.Origins = outOf(all.Origins), len(all.Origins)
 	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.Limit, all.Inflight, all.Waiting, all.LongLived
 	c, share, ok := lately.condition()
 	answered := lately.answers() > 0
@@ -160,6 +166,19 @@ func (p *Proxy) updateLocked(now time.Time) {
 	p.logLocked(now, lately.rejected+lately.spared)
 }
 
+// outOf names the origins that are out.
+func outOf(origins []OriginStats) (names []string) {
+	for _, o := range origins {
+		switch o.State {
+		case balance.Ejected:
+			names = append(names, fmt.Sprintf("%s (%s)", o.URL, o.Cause))
+		case balance.Held:
+			names = append(names, o.URL+" (held)")
+		}
+	}
+	return names
+}
+
 // logLocked logs the condition if it has changed, or if a reminder is due.
 func (p *Proxy) logLocked(now time.Time, rejected uint64) {
 	w := &p.watch
@@ -173,6 +192,9 @@ func (p *Proxy) logLocked(now time.Time, rejected uint64) {
 	level := slog.LevelWarn
 	args := []any{"condition", string(w.now.Condition), "limit", w.now.Limit, "inflight", w.now.Inflight,
 		"waiting", w.now.Waiting, "long_lived", w.now.LongLived, "rejected_per_s", rejected}
+	if w.now.Out != nil {
+		args = append(args, "origins_out", strings.Join(w.now.Out[:min(len(w.now.Out), maxNames)], ", "))
+	}
 	if names := w.now.Rejecting; len(names) > 0 {
 		args = append(args, "rejecting", strings.Join(names, ", "))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,12 @@ func (c *checker) rules() {
 	if p := c.MaxPressure; p != nil {
 		c.check(*p >= 0 && *p < 1, "max_pressure", *p, "must be >= 0 and < 1: a share of the time; 0: no bound")
 	}
+	if p := c.HealthPath; p != nil {
+		c.check(*p == "" || ValidHealthPath(*p), "health_path", *p, "must be a path that begins with /, or empty: no checks")
+	}
+	if d := c.HealthInterval; d != nil {
+		c.check(*d >= MinHealthInterval && *d <= maxTime, "health_interval", *d, "must be from %v to %v", MinHealthInterval, maxTime)
+	}
 	known := []Fields{"", FieldsDraft, FieldsDelta, FieldsUnix, FieldsBoth, FieldsNext, FieldsNone}
 	c.check(slices.Contains(known, c.Rules.Fields), "fields", string(c.Rules.Fields), "must be draft, x, x_unix, draft_x, draft_next or none")
 	c.check(len(c.Rules.Rules) <= MaxRules, "rules", len(c.Rules.Rules), "must be at most %d", MaxRules)
@@ -92,6 +99,15 @@ func (c *checker) rules() {
 		c.header("deadline.header", d.Header)
 		c.within("deadline.max", d.Max, 0)
 	}
+}
+
+// MinHealthInterval is the shortest time between two health checks of an origin.
+const MinHealthInterval = 100 * time.Millisecond
+
+// ValidHealthPath reports whether a text is the path of a request, and may have a query.
+func ValidHealthPath(text string) bool {
+	u, err := url.ParseRequestURI(text)
+	return err == nil && strings.HasPrefix(text, "/") && u.Host == "" && u.Fragment == "" && !strings.Contains(text, "#")
 }
 
 func (c *checker) mode(path string, m Mode) {

@@ -21,7 +21,8 @@ func Diff(old, new *Rules) string {
 		name     string
 		old, new any
 	}{
-		{"mode", old.Mode, new.Mode}, {"max_pressure", old.MaxPressure, new.MaxPressure}, {"fields", old.Fields, new.Fields}, {"default", old.Default, new.Default}, {"total", old.Total, new.Total},
+		{"mode", old.Mode, new.Mode}, {"max_pressure", old.MaxPressure, new.MaxPressure},
+		{"health_path", old.HealthPath, new.HealthPath}, {"health_interval", old.HealthInterval, new.HealthInterval}, {"fields", old.Fields, new.Fields}, {"default", old.Default, new.Default}, {"total", old.Total, new.Total},
 		{"priority", old.Priority, new.Priority}, {"tenants", old.Tenants, new.Tenants}, {"deadline", old.Deadline, new.Deadline},
 	} {
 		if !reflect.DeepEqual(field.old, field.new) {

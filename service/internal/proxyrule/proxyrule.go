@@ -26,6 +26,8 @@
 //	    cache: {ttl: 10s, stale: 1m}
 //	total: {limit: 100}               # of all classes together
 //	max_pressure: 0.4                 # shed while work waits for the processor
+//	health_path: /healthz             # of origins, every
+//	health_interval: 5s
 //	priority: {header: X-Priority, trust: [10.0.0.0/8]}
 //	tenants: {by: header X-Api-Key, weights: {acme: 3}}
 //	deadline: {header: grpc-timeout}
@@ -47,6 +49,10 @@ type Rules struct {
 	// MaxPressure is the share of the time in which work may wait for the processor, below 1;
 	// 0 is no bound. If nil, that of the flag.
 	MaxPressure *float64 `yaml:"max_pressure"`
+	// HealthPath is the path of health checks of origins; empty: none. HealthInterval is the time between two
+	// checks of an origin. If nil, those of the flags.
+	HealthPath     *string        `yaml:"health_path"`
+	HealthInterval *time.Duration `yaml:"health_interval"`
 	// Fields selects the header fields that tell clients their rate limits. If empty,
 	// FieldsDraft.
 	Fields Fields `yaml:"fields"`

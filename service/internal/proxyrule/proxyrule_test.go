@@ -34,7 +34,7 @@ func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", "a.yaml:1:1: want one document, with rules: or classes:"},
 		{"mode: shadows", `a.yaml:1:7: mode = "shadows": must be enforce or shadow`},
-		{"mods: shadow", `a.yaml:1:1: mods: unknown field; known are classes, deadline, default, fields, max_pressure, mode, priority, rules, tenants, total: did you mean mode?`},
+		{"mods: shadow", `a.yaml:1:1: mods: unknown field; known are classes, deadline, default, fields, health_interval, health_path, max_pressure, mode, priority, rules, tenants, total: did you mean mode?`},
 		{"fields: all", `a.yaml:1:9: fields = "all": must be draft, x, x_unix, draft_x, draft_next or none`},
 		{"max_pressure: 1", `a.yaml:1:15: max_pressure = 1: must be >= 0 and < 1: a share of the time; 0: no bound`},
 		{"max_pressure: .nan", `max_pressure = .nan: want a number`},
@@ -110,6 +110,9 @@ func TestMistakes(t *testing.T) {
 		{"tenants: {weights: {a: 1}}", `tenants.by: must be given`},
 		{"tenants: {by: address, weights: {a: 0}}", `tenants.weights.a = 0: must be from 1 to 1000`},
 		{"tenants: {by: route}", `tenants.by = "route": needs routes`},
+		{"health_path: healthz", `health_path = "healthz": must be a path that begins with /, or empty: no checks`},
+		{"health_path: 'http://a/'", `health_path = "http://a/": must be a path`},
+		{"health_interval: 5ms", `health_interval = 5ms: must be from 100ms`},
 		{"deadline: {header: ''}", `deadline.header = "": must be the name of a header`},
 		{"deadline: {header: a, max: -1s}", `deadline.max = -1s: must be from 0s`},
 		{"rules:\n- {rate: 1/s}\nmode: x", "rules[0].name: must be given\na.yaml:3:7: mode"},

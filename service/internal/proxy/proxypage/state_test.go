@@ -111,6 +111,8 @@ func TestWords(t *testing.T) {
 		level, words string
 	}{
 		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no requests yet"}}, "healthy", "Healthy: no requests yet."},
+		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no sign", Origins: 3, Out: []string{"http://a (silence)", "http://b (check)"}}}, "degraded",
+			"Degraded: no sign; 2 of 3 origins are out: http://a (silence), http://b (check)."},
 		{proxy.Report{Status: proxy.Status{Condition: proxy.Well, Message: "no sign"}}, "draining", "Draining: clients are asked to leave; no sign."},
 		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Silent, Message: "the origin does not answer all requests in time"}}, "failing",
 			"Failing: the origin does not answer all requests in time."},

@@ -30,10 +30,15 @@ func words(st *State, status *proxy.Status) (level, sentence string) {
 		}
 	case status.Condition != proxy.Well:
 		level, sentence = "failing", "Failing: "
+	case status.Out != nil:
+		level, sentence = "degraded", "Degraded: "
 	default:
 		level, sentence = "healthy", "Healthy: "
 	}
 	sentence += message
+	if status.Out != nil {
+		sentence += "; " + proxy.OutOf(status.Out, status.Origins)
+	}
 	if n := st.Flow.Denied; n > 0 {
 		sentence += fmt.Sprintf("; rules deny %s per second (%s)", operator.Figure(n), denying(st.Rules))
 	}

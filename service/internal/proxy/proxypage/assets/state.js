@@ -5,7 +5,7 @@ import { alarm, put } from "./operator/live.js";
 export function showConfig(state) {
   const { file, now_ms: now } = state;
   const at = (t) => `${ago(now - t)} ago, ${clock(t)}`;
-  document.body.classList.remove("healthy", "shedding", "failing", "draining");
+  document.body.classList.remove("healthy", "degraded", "shedding", "failing", "draining");
   document.body.classList.add(state.level);
   say($("story"), printable(state.words));
   say($("since"), `${state.level} for ${ago(now - state.since_ms)}, since ${clock(state.since_ms)}`);

@@ -112,6 +112,12 @@ const meanings = {
   ejected: "it fails: it gets one request at times, as a trial", held: "it asked for a pause by Retry-After",
 };
 
+// causes say why an origin is ejected.
+const causes = {
+  failures: "502, 503, 504, or connections that break off", connections: "there is no connection",
+  silence: "others answer, and it does not", check: "its health check fails",
+};
+
 const originColumns = [
   { label: "origin", show: (o) => ({ text: o.url, nodes: () => [element("b", printable(o.url))] }) },
   {
@@ -119,22 +125,23 @@ const originColumns = [
     show: (o) => {
       const until = o.until_ms > o.now_ms ? ` for ${ago(o.until_ms - o.now_ms)}` : "";
       return {
-        text: o.state + until,
+        text: [o.state, o.cause].filter(Boolean).join(" ") + until,
         nodes: () => {
           const e = tag(o.state, o.state);
-          e.title = meanings[o.state] ?? "";
-          return [e, until];
+          e.title = [meanings[o.state], causes[o.cause]].filter(Boolean).join(": ");
+          return [e, o.cause ? ` ${o.cause}` : "", until];
         },
       };
     },
   },
   { label: "in flight", number: true, show: (o) => count(o.inflight) },
+  { label: "limit", title: "its adaptive limits, added up", number: true, show: (o) => (o.limit ? count(o.limit) : none) },
   { label: "served/s", number: true, show: (o) => rate(o.answers_per_second.served ?? 0) },
   {
     label: "other answers/s",
     show: (o) => reasons(Object.fromEntries(Object.entries(o.answers_per_second).filter(([sign]) => sign !== "served"))) || none,
   },
-  { label: "retried", title: "requests that went to another origin", number: true, show: (o) => count(o.retried) },
+  { label: "retried", title: "requests that went to another origin, because this one did not answer", number: true, show: (o) => count(o.retried) },
 ];
 
 const drawClasses = table($("classes"), classColumns, (c) => c.name, "There are no classes.");
