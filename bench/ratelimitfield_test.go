@@ -73,7 +73,7 @@ func TestFieldsAreWrittenAsOthersReadThem(t *testing.T) {
 		if got := readPolicies([]string{string(b)}); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v: want %+v", b, got, want)
 		}
-		left := ratelimitfield.AppendLeft(nil, quoted, 3, 1500*time.Millisecond)
+		left := ratelimitfield.Draft.AppendLeft(nil, quoted, 3, 1500*time.Millisecond)
 		if got := readLimits([]string{string(left)}); !reflect.DeepEqual(got, []ratelimitfield.ServiceLimit{{Name: name, Remaining: 3, Reset: 2 * time.Second}}) {
 			t.Errorf("%s: %+v", left, got)
 		}
