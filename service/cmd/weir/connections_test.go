@@ -107,6 +107,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 		for range 5 {
 			dial(t, s.public, "")
 		}
+		tt.client.CloseIdleConnections() // the server may have closed them
 		s.giveBack(tt.client, "/rate/late", granted)
 		if a := <-answer; a.status != 200 || a.proto != tt.proto {
 			t.Errorf("%s %v: %v: want its turn", tt.proto, tt.args, a)
