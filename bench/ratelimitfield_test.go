@@ -21,6 +21,8 @@ var fields = []string{
 	`"a\"b\\c";acme-burst=-7.5;r=1;x;t=2;y=?0;z=token/x;d=@1659578233;*e=%"f%c3%bc"`,
 	`"default";r=999999999999999;t=0`,
 	`limit=100, remaining=0, reset=50`,
+	`100, 10;w=1, 50;w=60;comment="x"`,
+	`"default";a=50;w=30;r=40;t=2`,
 	`("inner" "list");r=1`,
 	`default;r=0;t=30 ,	"x";r=1`,
 }
@@ -98,16 +100,29 @@ func readItems(lines []string) (items []httpsfv.Item) {
 func readLimits(lines []string) (limits []ratelimitfield.ServiceLimit) {
 	for _, i := range readItems(lines) {
 		name, named := i.Value.(string)
-		remaining, counted := get(i, "r", int64(-1))
-		reset, timed := get(i, "t", int64(-1))
 		key, partitioned := get(i, "pk", []byte(nil))
-		_, says := i.Params.Get("t")
-		if !named || !counted || remaining < 0 || !timed || says && reset < 0 || !partitioned {
+		if !named || !partitioned {
 			return nil
 		}
-		l := ratelimitfield.ServiceLimit{Name: name, Partition: string(key), Remaining: remaining, Reset: -1}
-		if says {
-			l.Reset = ratelimitfield.Seconds(reset)
+		l := ratelimitfield.ServiceLimit{Name: name, Partition: string(key), Remaining: -1, Reset: -1}
+		for left, more := range map[string]string{"r": "t", "a": "w"} {
+			if _, says := i.Params.Get(left); !says {
+				continue
+			}
+			remaining, counted := get(i, left, int64(-1))
+			reset, timed := get(i, more, int64(0))
+			if !counted || remaining < 0 || !timed || reset < 0 {
+				return nil
+			}
+			if l.Remaining < 0 || remaining < l.Remaining {
+				l.Remaining = remaining
+			}
+			if _, says := i.Params.Get(more); says {
+				l.Reset = max(l.Reset, ratelimitfield.Seconds(reset))
+			}
+		}
+		if l.Remaining < 0 {
+			return nil
 		}
 		limits = append(limits, l)
 	}
@@ -116,16 +131,27 @@ func readLimits(lines []string) (limits []ratelimitfield.ServiceLimit) {
 
 func readPolicies(lines []string) (policies []ratelimitfield.QuotaPolicy) {
 	for _, i := range readItems(lines) {
-		name, named := i.Value.(string)
-		unit, text := get(i, "qu", "requests")
-		quota, counted := get(i, "q", int64(-1))
 		window, timed := get(i, "w", int64(0))
-		_, partitioned := get(i, "pk", []byte(nil))
 		_, says := i.Params.Get("w")
-		if !named || !text || !counted || quota < 0 || !timed || says && window < 1 || !partitioned {
+		if !timed || says && window < 1 {
 			return nil
 		}
-		policies = append(policies, ratelimitfield.QuotaPolicy{Name: name, Unit: unit, Quota: quota, Window: ratelimitfield.Seconds(window)})
+		p := ratelimitfield.QuotaPolicy{Unit: ratelimitfield.UnitRequests, Window: ratelimitfield.Seconds(window)}
+		if quota, old := i.Value.(int64); old && quota >= 0 { // until draft-07
+			if p.Quota = quota; says {
+				policies = append(policies, p)
+			}
+			continue
+		}
+		name, named := i.Value.(string)
+		unit, text := get(i, "qu", p.Unit)
+		quota, counted := get(i, "q", int64(-1))
+		_, partitioned := get(i, "pk", []byte(nil))
+		if !named || !text || !counted || quota < 0 || !partitioned {
+			return nil
+		}
+		p.Name, p.Unit, p.Quota = name, unit, quota
+		policies = append(policies, p)
 	}
 	return policies
 }

@@ -84,6 +84,9 @@ func (p scraper) series(query string) (n int, err error) {
 // alert begins to count when an origin fails.
 func TestProxyDashboard(t *testing.T) {
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/breaks" {
+			panic(http.ErrAbortHandler)
+		}
 		w.Header().Set("Cache-Control", "max-age=1")
 		fmt.Fprintln(w, r.URL.Path)
 	}))
@@ -105,6 +108,7 @@ classes: [{name: cached, routes: /cached, cache: {ttl: 1s}}]
 					_, _ = tryAsk(http.DefaultClient, "GET", s.public+path)
 					_, _ = tryAsk(http.DefaultClient, "POST", s.public+path)
 				}
+				_, _ = tryAsk(http.DefaultClient, "POST", s.public+"/breaks")
 			}
 		}
 	}()
