@@ -83,6 +83,7 @@ var loaded = sync.OnceValues(func() (*library, error) {
 		work += fmt.Sprintf("use %q\n", abs)
 		patterns = append(patterns, "./"+filepath.ToSlash(filepath.Join(dir, "..."))) // "..." of the root has no other module
 	}
+	patterns = append(patterns, "github.com/prometheus/client_golang/prometheus/promhttp") // README uses it, no module does
 	if err := os.WriteFile(l.goWork, []byte(work), 0o600); err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context.Selected() != nil {
 			name = failed.Context.Selected().FullPath()
 		}
-		fmt.Fprintf(stderr, "%s: %s%s (see %[1]s --help)\n", name, plain(err.Error()), hint(name, err.Error()))
+		fmt.Fprintf(stderr, "%s: %s (see %[1]s --help)\n", name, hinted(name, plain(err.Error())))
 		return 2
 	}
 	name := strings.TrimPrefix(command.Selected().FullPath(), "weir ")
@@ -109,6 +109,7 @@ var wrongValues = []struct {
 	plain string
 }{
 	{regexp.MustCompile(`expected .+ but got "EOL" \(<EOL>\)|missing value, expecting "[^"]*"`), "must have a value"},
+	{regexp.MustCompile(`expected \S+ value but got ("[^"]*") \((?:short|long) flag\); perhaps try (\S+)\?`), "$1 is read as a flag: a value that begins with - is written $2"},
 	{regexp.MustCompile(`expected duration but got ("[^"]*"): time: .*`), "$1: must be a time with its unit, such as 10s, 500ms or 2m"},
 	{regexp.MustCompile(`expected a valid \d+ bit u?int but got ("[^"]*")`), "$1: must be a whole number"},
 	{regexp.MustCompile(`expected an? (?:float|int|uint) but got ("[^"]*") \(string\)`), "$1: must be a number"},
@@ -128,18 +129,18 @@ var positional = map[string]string{
 	"weir proxy": "the origin is --origin=URL", "weir serve": "the rules are --rules=PATH", "weir load": "several URLs are --targets=FILE",
 }
 
-// hint says what a command line may have meant that is wrong.
-func hint(command, problem string) string {
+// hinted adds to a problem what its command line may have meant.
+func hinted(command, problem string) string {
 	if value, ok := strings.CutPrefix(problem, "unknown flag "); ok && command == "weir load" {
 		letter, _, _ := strings.Cut(value, ",")
 		if flag := heys[letter]; flag != "" {
-			return ": that of hey or ab is " + flag
+			return "unknown flag " + letter + ": that of hey or ab is " + flag
 		}
 	}
 	if strings.HasPrefix(problem, "unexpected argument") && positional[command] != "" {
-		return ": " + positional[command]
+		return problem + ": " + positional[command]
 	}
-	return ""
+	return problem
 }
 
 // joined turns "load compare" into the name of that command, and "version" into the flag. A target is a URL, so it

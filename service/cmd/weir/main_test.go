@@ -52,6 +52,12 @@ func TestBadFlags(t *testing.T) {
 		{"origin --service-time soon", `--service-time: "soon": must be a time with its unit`},
 		{"serve --log-level loud", `--log-level: "loud": must be debug, info, warn or error`},
 		{"help nothing", "unexpected argument nothing (see weir --help)"},
+		{"proxy --origin " + to + " --limit -1", `weir proxy: --limit: "-1" is read as a flag: a value that begins with - is written --limit="-1" (see`},
+		{"proxy --origin " + to + " --max-wait -1s", `--max-wait: "-1s" is read as a flag: a value that begins with - is written --max-wait="-1s" (see`},
+		{"proxy --origin unix:/run/app.sock", `--origin="unix:/run/app.sock": must begin with a scheme, as in "unix:///run/app.sock" (see`},
+		{"load unix:/run/app.sock", `target = "unix:/run/app.sock": a Unix socket cannot be a target: send to a weir proxy --origin unix:///PATH in front of it`},
+		{"load unix:///run/app.sock", `a Unix socket cannot be a target: send to a weir proxy`},
+		{"load " + to + " -q 5", "weir load: unknown flag -q: that of hey or ab is --rate=RPS"},
 		{"load a", `target = "a": must be a URL with a host, and with one of the schemes grpc, grpcs, http,`},
 		{"load grpc://127.0.0.1:1/d?k=v --body x", `body = "x": must be empty: the target has all of a grpc request`},
 		{"load redis://127.0.0.1:1", `body = "": must be what a redis request sends, such as "CL.THROTTLE user:{n} 15 30 60"`},
@@ -92,6 +98,20 @@ func TestBadFlags(t *testing.T) {
 		code, stdout, stderr := weir(t, strings.Fields(tt.args)...)
 		if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
 			t.Errorf("weir %s: %d, %q, %q: want 2 and one line with %q", tt.args, code, stdout, stderr, tt.want)
+		}
+	}
+}
+
+// A file that is missing is named without the package that reads it.
+func TestMissingFiles(t *testing.T) {
+	for args, want := range map[string]string{
+		"proxy --origin http://127.0.0.1:1 --rules /no/such/file": "weir proxy: --rules: open /no/such/file: no such file or directory\n",
+		"serve --rules /no/such/file":                             "weir serve: stat /no/such/file: no such file or directory\n",
+		"check /no/such/file":                                     "weir check: stat /no/such/file: no such file or directory\n",
+		"sim /no/such/file":                                       "weir sim: open /no/such/file: no such file or directory\n",
+	} {
+		if code, _, stderr := weir(t, strings.Fields(args)...); code != 1 || stderr != want {
+			t.Errorf("weir %s: %d, %q: want %q", args, code, stderr, want)
 		}
 	}
 }

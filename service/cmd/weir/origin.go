@@ -12,7 +12,7 @@ import (
 )
 
 type originCmd struct {
-	Listen string `default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address for clients, and for /-/set, /-/health and /metrics (${default})."`
+	Listen string `default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address for clients, and for /-/set, /-/health and /metrics, or unix:PATH for a Unix socket (${default})."`
 
 	Workers         int           `default:"7" placeholder:"N" help:"Number of requests processed at once (${default})."`
 	ServiceTime     time.Duration `default:"1s" placeholder:"TIME" help:"Mean time to process a request (${default})."`
@@ -23,6 +23,7 @@ type originCmd struct {
 	FailureRate     float64       `default:"0" placeholder:"X" help:"Share of requests that fail with status 500 after they were processed (${default})."`
 	Seed            uint64        `default:"1" placeholder:"N" help:"Seed of the random numbers (${default})."`
 	Grace           time.Duration `least:"0s" default:"10s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to wait for requests in flight (${default})."`
+	listeners       `embed:""`
 }
 
 // Run serves until ctx ends, and then drains.
@@ -39,12 +40,12 @@ func (c *originCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	ln, err := listen("--listen", c.Listen)
+	log := slog.New(slog.NewTextHandler(std.Err, nil))
+	ln, err := c.listen("--listen", c.Listen, log)
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(std.Err, nil))
-	log.Info("weir origin", "listen", "http://"+ln.Addr().String(), "workers", c.Workers,
+	log.Info("weir origin", "listen", httpserve.URL("http", ln.Addr()), "workers", c.Workers,
 		"service_time", c.ServiceTime, "distribution", c.Distribution, "cv", c.CV, "queue", c.Queue,
 		"cancel_abandoned", c.CancelAbandoned, "failure_rate", c.FailureRate, "seed", c.Seed,
 		"most_rps", float64(c.Workers)/c.ServiceTime.Seconds())

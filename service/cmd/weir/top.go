@@ -42,7 +42,7 @@ func adminURL(text string) (string, error) {
 		whole = "http://" + whole
 	}
 	u, err := url.Parse(whole)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.HasPrefix(text, "unix:") {
 		return "", usagef("--admin=%s: must be an http or https URL, such as http://127.0.0.1:8081", text)
 	}
 	return strings.TrimSuffix(whole, "/"), nil

@@ -112,7 +112,7 @@ func TestProxyUnix(t *testing.T) {
 		})
 	}
 	gone := proxying(t, "--origin", "unix://"+d.path+"/none")
-	if a := gone.get(); a.status != 502 || !strings.Contains(a.body, "origin_unreachable") {
+	if a := gone.get(); a.status != 502 || !strings.Contains(a.body, "its Unix socket cannot be opened") || !strings.Contains(a.body, "origin_unreachable") {
 		t.Errorf("without a socket: %d %s", a.status, a.body)
 	}
 	two := proxying(t, "--origin", origin, "--origin", d.origin("o2"))
@@ -121,6 +121,23 @@ func TestProxyUnix(t *testing.T) {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
+}
+
+// weir origin listens at a Unix socket, too.
+func TestOriginUnix(t *testing.T) {
+	d := newSocketDir(t)
+	ctx, stop := context.WithCancel(context.Background())
+	s := watch(t, stop, func(log io.Writer) int {
+		return run(ctx, []string{"origin", "--listen", d.of("o"), "--service-time", "1ms", "--socket-mode", "0600"}, io.Discard, log)
+	})
+	if want := d.of("o"); s.public != want {
+		t.Errorf("the log says %s: want %s", s.public, want)
+	}
+	if a := ask(t, d.client("o"), "GET", "http://localhost/"); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	s.end()
+	d.has()
 }
 
 // Each client behind a trusted proxy at a Unix socket has its own limit and its own share.

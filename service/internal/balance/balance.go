@@ -401,14 +401,17 @@ func (s *Set) spares() bool {
 
 // answered takes an origin in that has answered, unless its health check fails.
 func (s *Set) answered(now time.Duration, o *origin) {
-	if o.cause != Check {
+	if !o.failsCheck() {
 		s.admit(now, o)
 	}
 }
 
+// failsCheck reports whether the health check has ejected an origin, and still fails.
+func (o *origin) failsCheck() bool { return o.cause == Check && o.checked >= checkRow }
+
 // eject ejects an origin, or goes on if a trial has failed.
 func (s *Set) eject(now time.Duration, o *origin, why Cause, trial bool) {
-	if o.out == Ejected && (!trial || o.cause == Check) { // a request from before
+	if o.out == Ejected && (!trial || o.failsCheck()) { // a request from before
 		return
 	}
 	if o.starting && now-o.back >= slowStart {
@@ -443,7 +446,7 @@ func (s *Set) admit(now time.Duration, o *origin) {
 	}
 	if s.out == len(s.origins) { // the others may work again, too
 		for i := range s.origins {
-			if other := &s.origins[i]; other.cause != Check {
+			if other := &s.origins[i]; !other.failsCheck() {
 				other.trial = min(other.trial, now)
 			}
 		}
@@ -462,9 +465,6 @@ func (s *Set) Checked(now time.Duration, i int, well bool) {
 		o.checked = 0
 		if o.out == Ejected {
 			o.trial = min(o.trial, now)
-			if o.cause == Check {
-				o.cause = Failing
-			}
 		}
 	case len(s.origins) == 1:
 	default:

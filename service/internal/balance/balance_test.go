@@ -477,6 +477,9 @@ func TestChecks(t *testing.T) {
 	}
 	c.state(0, Ejected)
 	c.set.Checked(c.now, 0, true)
+	if o := c.set.Origin(c.now, 0); o.State != Ejected || o.Cause != Check || o.Until > c.now {
+		t.Errorf("%+v: want one that the check has ejected, until the next request", o)
+	}
 	if got := c.play(s, 10*ms, 50*ms); got[0] < 90 {
 		t.Errorf("%v: want nearly all at the origin whose check succeeds", got)
 	}

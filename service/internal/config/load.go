@@ -48,7 +48,7 @@ func LoadWith(path string, o RateLimitOptions) (*Rules, error) {
 func LoadPlaced(path string, o RateLimitOptions) (rules *Rules, place func(rule int) string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("config: %w", err)
+		return nil, nil, err
 	}
 	var sources []source
 	if info.IsDir() {
@@ -57,7 +57,7 @@ func LoadPlaced(path string, o RateLimitOptions) (rules *Rules, place func(rule 
 		sources, err = appendFile(nil, path)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("config: %w", err)
+		return nil, nil, err
 	}
 	return load(sources, o)
 }

@@ -81,7 +81,7 @@ func TestLoadDirectoryErrors(t *testing.T) {
 		files map[string]string
 		want  string // $ is the directory
 	}{
-		{"no files", map[string]string{"README.md": ""}, "config: $: there is no *.yaml, *.yml or *.json in it"},
+		{"no files", map[string]string{"README.md": ""}, "$: there is no *.yaml, *.yml or *.json in it"},
 		{"no rules in any", map[string]string{"a.yaml": "apply: all\n", "b.yaml": "apply: all\n"}, "$/a.yaml:1:1: rules: must be given; [] if there are none"},
 		{"an empty file", map[string]string{"a.yaml": rule("a"), "b.yaml": ""}, "$/b.yaml:1:1: want one document, beginning with rules:"},
 		{"ways to apply that conflict", map[string]string{"a.yaml": "apply: all\n" + rule("a"), "b.yaml": "apply: first\n"},

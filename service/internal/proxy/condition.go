@@ -17,7 +17,7 @@ const (
 	LimitUsed   Condition = "limit_used"          // no such sign, and the limit rejects requests
 	Pressed     Condition = "pressure"            // no such sign, and requests are rejected because work waits for the processor
 	Refuses     Condition = "connections_refused" // the origin refuses connections
-	Unreachable Condition = "unreachable"         // the origin has no address, there is no route, or the TLS handshake fails
+	Unreachable Condition = "unreachable"         // the origin has no address, there is no route, its Unix socket cannot be opened, or the TLS handshake fails
 	Silent      Condition = "timeout"             // the origin does not answer in time
 	Unavailable Condition = "unavailable"         // the origin answers 503
 	GatewayLate Condition = "gateway_timeout"     // the origin answers 504
@@ -40,7 +40,7 @@ var conditions = []struct {
 	{Unavailable, loadsign.Unavailable, "the origin answers 503 to QUANTITY requests"},
 	{GatewayLate, loadsign.GatewayLate, "the origin answers 504 to QUANTITY requests"},
 	{Refuses, loadsign.Refused, "the origin is down, or starts: it refuses QUANTITY connections"},
-	{Unreachable, loadsign.Unreachable, "the origin cannot be reached: no address, no route or a failed TLS handshake for QUANTITY requests"},
+	{Unreachable, loadsign.Unreachable, "the origin cannot be reached: no address, no route, a Unix socket that cannot be opened, or a failed TLS handshake for QUANTITY requests"},
 	{Silent, loadsign.Silent, "the origin does not answer QUANTITY requests in time"},
 }
 

@@ -67,7 +67,7 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 		isUnix := err == nil && u.Scheme == "unix"
 		switch {
 		case !strings.Contains(text, "://"):
-			return nil, fmt.Errorf("proxy: Origins = %q: must begin with a scheme, as in %q", text, "http://"+text)
+			return nil, fmt.Errorf("proxy: Origins = %q: must begin with a scheme, as in %q", text, withScheme(text))
 		case err != nil:
 			return nil, fmt.Errorf("proxy: Origins: %w", err)
 		case isUnix && (u.Host != "" || len(u.Path) < 2 || u.RawQuery != ""):
@@ -100,6 +100,14 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 		s.list = append(s.list, o)
 	}
 	return s, nil
+}
+
+// withScheme returns a URL for an address of a server, or of a socket as listeners have it.
+func withScheme(address string) string {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return "unix://" + path
+	}
+	return "http://" + address
 }
 
 // isPort reports whether a text is a TCP port, or empty.

@@ -36,7 +36,7 @@ var (
 	originLate    = problem.New(http.StatusGatewayTimeout, problem.Blank, "origin_timeout", "the origin did not answer in time")
 	originFailed  = problem.New(http.StatusBadGateway, problem.Blank, "origin_failed", "the origin could not be reached or broke off")
 	originRefused = problem.New(http.StatusBadGateway, problem.Blank, "origin_refused", "the origin refused the connection")
-	originUnknown = problem.New(http.StatusBadGateway, problem.Blank, "origin_unreachable", "the origin has no address, there is no route to it, or the TLS handshake failed")
+	originUnknown = problem.New(http.StatusBadGateway, problem.Blank, "origin_unreachable", "the origin has no address, there is no route to it, its Unix socket cannot be opened, or the TLS handshake failed")
 	originHeld    = problem.New(http.StatusServiceUnavailable, problem.Blank, "origin_held", "the origin answers 503 to all requests, and asks for a pause")
 	clientSlow    = problem.New(http.StatusRequestTimeout, problem.Blank, "client_timeout", "the request's body came too slowly")
 	clientBroken  = problem.New(http.StatusBadRequest, problem.Blank, "client_failed", "the request's body broke off")

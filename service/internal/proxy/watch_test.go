@@ -50,7 +50,7 @@ func TestStatus(t *testing.T) {
 		{"down", func(int64) (*http.Response, error) { return nil, refused }, proxy.Refuses,
 			"the origin is down, or starts: it refuses all connections, although the limit is not used up"},
 		{"without an address", func(int64) (*http.Response, error) { return nil, &net.DNSError{Err: "no such host", IsNotFound: true} }, proxy.Unreachable,
-			"the origin cannot be reached: no address, no route or a failed TLS handshake for all requests, although the limit is not used up"},
+			"the origin cannot be reached: no address, no route, a Unix socket that cannot be opened, or a failed TLS handshake for all requests, although the limit is not used up"},
 		{"one in ten unavailable", every(10, 503), proxy.Unavailable,
 			"the origin answers 503 to 10 % of requests, although the limit is not used up"},
 		{"a gateway before it", every(2, 504), proxy.GatewayLate,

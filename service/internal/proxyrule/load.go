@@ -32,13 +32,9 @@ func Load(path string) (*Rules, error) {
 // Read returns the content of a file, or its beginning if it is too large.
 func Read(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("proxyrule: %s: is a directory: want a file", path)
+		return nil, fmt.Errorf("%s: is a directory: want a file", path)
 	}
-	text, err := inputfile.Read(path, maxBytes+1)
-	if err != nil {
-		return nil, fmt.Errorf("proxyrule: %w", err)
-	}
-	return text, nil
+	return inputfile.Read(path, maxBytes+1)
 }
 
 // Parse reads the content of a file as Load does; name is for errors.

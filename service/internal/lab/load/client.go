@@ -58,6 +58,9 @@ func (c Config) open(ctx context.Context) (client, error) {
 	if c.Target == "" && len(c.Targets) > 0 {
 		return newHTTPClient(ctx, c, nil)
 	}
+	if strings.HasPrefix(c.Target, "unix:") {
+		return nil, fmt.Errorf("load: target = %q: a Unix socket cannot be a target: send to a weir proxy --origin unix:///PATH in front of it", c.Target)
+	}
 	u, err := url.Parse(c.Target)
 	if host, _, _ := strings.Cut(c.Target, "/"); !strings.Contains(c.Target, "://") && strings.Contains(host, ":") {
 		return nil, fmt.Errorf("load: target = %q: must begin with a scheme, as in http://%s", c.Target, c.Target)

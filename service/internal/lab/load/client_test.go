@@ -60,7 +60,8 @@ func TestProtocolFields(t *testing.T) {
 		{target(tcp, "tcp://u:p@h:1"), `target = "tcp://u:xxxxx@h:1": must have no user or secret`},
 		{target(tcp, "tcp://h:1?x"), "must end after the port"},
 		{target(tcp, "tcp://:1"), "must be a URL with a host"},
-		{target(tcp, "unix://h:1"), "one of the schemes grpc, grpcs, http, https, redis, rediss, tcp, udp"},
+		{target(tcp, "unix:///a"), "a Unix socket cannot be a target"},
+		{target(tcp, "ftp://h:1"), "one of the schemes grpc, grpcs, http, https, redis, rediss, tcp, udp"},
 	} {
 		tt.cfg.Profile = pace.Constant(1)
 		switch err := tt.cfg.Validate(); {

@@ -28,12 +28,14 @@ type fault struct {
 	place   int
 }
 
+// slashInKey is for paths of more parts than their sender may mean.
+const slashInKey = "write a slash in a key as %2F"
+
 // Constant faults.
 var (
-	manyParams   = bad("the query has more than %d parameters", maxParams)
 	badEscape    = bad("the query has an invalid escape")
 	brokenBody   = bad("the body is incomplete")
-	unknownPath  = &fault{status: http.StatusNotFound, text: "unknown path; write a slash in a key as %2F"}
+	unknownPath  = &fault{status: http.StatusNotFound, text: "unknown path; " + slashInKey}
 	noGrant      = &fault{status: http.StatusNotFound, text: decider.ErrNoGrant.Error()}
 	noLease      = &fault{status: http.StatusNotFound, text: decider.ErrNoLease.Error()}
 	noRate       = &fault{status: http.StatusNotFound, text: decider.ErrNoRate.Error() + ": POST /lease/{key}"}

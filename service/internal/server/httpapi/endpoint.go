@@ -15,7 +15,7 @@ type endpoint struct {
 	root   string             // the first part of the path
 	parts  int                // of the path: the second is a key, the third an id
 	action token.Action       // that is authorized, if any
-	params param              // that the query may have; others are ignored
+	params param              // that the query may have
 	kind   connlimit.Kind     // of a request that does not wait
 	run    func(*call) *fault // answers, or returns a fault
 }
@@ -27,7 +27,7 @@ var endpoints = []endpoint{
 	{"POST", "rate", 1, "", paramAll | paramIDs, connlimit.Deciding, (*call).decideBatch}, // authorizes by itself
 	{anyMethod, checkRoot, 1, "", 0, connlimit.Deciding, nil},                             // likewise: see call.check
 	{"POST", "assign", 1, "", 0, connlimit.Deciding, (*call).assign},                      // likewise
-	{"DELETE", "rate", 3, token.Decide, 0, connlimit.Settling, (*call).settle},
+	{"DELETE", "rate", 3, token.Decide, paramIK, connlimit.Settling, (*call).settle},
 	{"POST", "rate", 3, token.Decide, paramN, connlimit.Settling, (*call).settle},
 	{"POST", "lease", 2, token.Lease, ofLease, connlimit.Deciding, (*call).lease},
 	{"GET", "lease", 2, token.Lease, 0, connlimit.Deciding, (*call).leases},
@@ -37,10 +37,10 @@ var endpoints = []endpoint{
 	{"HEAD", "debug", 1, token.Debug, 0, connlimit.Debugging, (*call).instances},
 	{"GET", "debug", 2, token.Debug, 0, connlimit.Deciding, (*call).instance},
 	{"HEAD", "debug", 2, token.Debug, 0, connlimit.Deciding, (*call).instance},
-	{"GET", "healthz", 1, "", 0, unlimited, (*call).health},
-	{"HEAD", "healthz", 1, "", 0, unlimited, (*call).health},
-	{"GET", "openapi.json", 1, "", 0, connlimit.Deciding, (*call).openAPI},
-	{"HEAD", "openapi.json", 1, "", 0, connlimit.Deciding, (*call).openAPI},
+	{"GET", "healthz", 1, "", paramsOfAny, unlimited, (*call).health},
+	{"HEAD", "healthz", 1, "", paramsOfAny, unlimited, (*call).health},
+	{"GET", "openapi.json", 1, "", paramsOfAny, connlimit.Deciding, (*call).openAPI},
+	{"HEAD", "openapi.json", 1, "", paramsOfAny, connlimit.Deciding, (*call).openAPI},
 }
 
 // path returns the path as openapi.yaml spells it.
@@ -117,5 +117,9 @@ func (c *call) misled() *fault {
 	}
 	allow := strings.Join(methods, ", ")
 	c.w.Header()["Allow"] = []string{allow}
-	return &fault{status: http.StatusMethodNotAllowed, text: "the methods of this path are " + allow}
+	text := "the methods of this path are " + allow
+	if c.parts > 2 {
+		text += "; " + slashInKey
+	}
+	return &fault{status: http.StatusMethodNotAllowed, text: text}
 }

@@ -7,10 +7,8 @@ func Endpoints() map[string]string {
 	for i := range endpoints {
 		e := &endpoints[i]
 		params := [...]string{"", "", "key ", "key id "}[e.parts]
-		for _, name := range []string{"canWait", "n", "atMost", "ttl", "timeout", "maxRequests", "maxRequestsInQueue", "outcome", "all", "ids"} {
-			if named(name)&e.params != 0 {
-				params += name + " "
-			}
+		for _, name := range e.params.names() {
+			params += name + " "
 		}
 		if e.method == anyMethod {
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
@@ -21,9 +19,4 @@ func Endpoints() map[string]string {
 		all[e.method+" "+e.path()] = params
 	}
 	return all
-}
-
-func named(name string) param {
-	which, _ := new(params).named(name)
-	return which
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -188,6 +190,39 @@ func TestOpenAPIHasTheEndpoints(t *testing.T) {
 	}
 	for endpoint := range documented {
 		t.Errorf("openapi.yaml has %s: there is no such", endpoint)
+	}
+}
+
+// docs/serve-reference.md has all endpoints for callers, and no others, with the parameters of their queries.
+func TestDocumentedRequests(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/serve-reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Requests\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	want := map[string]bool{}
+	for endpoint, params := range httpapi.Endpoints() {
+		method, path, _ := strings.Cut(endpoint, " ")
+		if method == "HEAD" || strings.HasPrefix(path, "/check") {
+			continue
+		}
+		var query []string
+		for _, name := range strings.Fields(params) {
+			if name != "key" && name != "id" && name != "ik" {
+				query = append(query, "`"+name+"`")
+			}
+		}
+		want["| `"+endpoint+"` | "+strings.Join(query, ", ")] = true
+	}
+	for _, row := range regexp.MustCompile("(?m)^(\\| `[A-Z].*?` \\| .*?) ?\\| ").FindAllStringSubmatch(section, -1) {
+		if !want[row[1]] {
+			t.Errorf("docs/serve-reference.md: there is no %s", row[1])
+		}
+		delete(want, row[1])
+	}
+	for row := range want {
+		t.Errorf("docs/serve-reference.md: %s: is missing", row)
 	}
 }
 

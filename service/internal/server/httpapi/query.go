@@ -24,11 +24,13 @@ const (
 	paramAll
 	paramIDs
 	paramAtMost
+	paramIK     // that the instances of GoCC send to each other; it has no meaning here
+	paramsOfAny // whatever the query has is ignored
 )
 
 // Parameters of endpoints.
 const (
-	ofRate  = paramCanWait | paramN | paramAtMost | paramTimeout | paramMaxRequests | paramMaxRequestsInQueue
+	ofRate  = paramCanWait | paramN | paramAtMost | paramTimeout | paramMaxRequests | paramMaxRequestsInQueue | paramIK
 	ofLease = paramCanWait | paramN | paramTimeout | paramTTL
 )
 
@@ -43,53 +45,84 @@ type params struct {
 	outcome                  weir.Outcome
 }
 
-// named returns a parameter by its name, 0 if there is none, and a pointer to its field.
-func (p *params) named(name string) (which param, field any) {
-	switch name {
-	case "canWait":
-		return paramCanWait, &p.canWait
-	case "n":
-		return paramN, &p.n
-	case "timeout":
-		return paramTimeout, &p.timeout
-	case "maxRequests":
-		return paramMaxRequests, &p.maxRequests
-	case "maxRequestsInQueue":
-		return paramMaxRequestsInQueue, &p.maxQueue
-	case "ttl":
-		return paramTTL, &p.ttl
-	case "outcome":
-		return paramOutcome, &p.outcome
-	case "all":
-		return paramAll, &p.all
-	case "ids":
-		return paramIDs, &p.ids
-	case "atMost":
-		return paramAtMost, &p.atMost
-	}
-	return 0, nil
+// paramNames are the names of parameters, in the order in which answers and documents list them.
+var paramNames = []struct {
+	name  string
+	which param
+}{
+	{"canWait", paramCanWait}, {"n", paramN}, {"atMost", paramAtMost}, {"ttl", paramTTL}, {"timeout", paramTimeout},
+	{"maxRequests", paramMaxRequests}, {"maxRequestsInQueue", paramMaxRequestsInQueue},
+	{"ik", paramIK}, {"outcome", paramOutcome}, {"all", paramAll}, {"ids", paramIDs},
 }
 
-// maxParams bounds the parameters of a query.
-const maxParams = 32
-
-// parse reads the wanted parameters of a query. Others are ignored, as GoCC ignores
-// them. A parameter that is given twice is an error because it is ambiguous.
-func (p *params) parse(query string, wanted param) *fault {
-	for n := 0; query != ""; n++ {
-		if n == maxParams {
-			return manyParams
+// named returns a parameter by its name, 0 if there is none.
+func named(name string) param {
+	for i := range paramNames {
+		if p := &paramNames[i]; p.name == name {
+			return p.which
 		}
+	}
+	return 0
+}
+
+// names returns the names of a set of parameters.
+func (p param) names() (list []string) {
+	for _, known := range paramNames {
+		if p&known.which != 0 {
+			list = append(list, known.name)
+		}
+	}
+	return list
+}
+
+// field returns a pointer to the field of a parameter.
+func (p *params) field(which param) any {
+	switch which {
+	case paramCanWait:
+		return &p.canWait
+	case paramN:
+		return &p.n
+	case paramTimeout:
+		return &p.timeout
+	case paramMaxRequests:
+		return &p.maxRequests
+	case paramMaxRequestsInQueue:
+		return &p.maxQueue
+	case paramTTL:
+		return &p.ttl
+	case paramOutcome:
+		return &p.outcome
+	case paramAll:
+		return &p.all
+	case paramIDs:
+		return &p.ids
+	}
+	return &p.atMost
+}
+
+// maxNamed bounds the part of an unknown name that an answer repeats, in bytes.
+const maxNamed = 40
+
+// parse reads the parameters of a query. One that the endpoint does not have is an error, because a
+// request without it may be another than its sender means. So is one that is given twice.
+func (p *params) parse(query string, wanted param) *fault {
+	if wanted == paramsOfAny {
+		return nil
+	}
+	for query != "" {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
+		if pair == "" {
+			continue
+		}
 		name, value, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(name)
 		if err != nil {
 			return badEscape
 		}
-		which, field := p.named(name)
+		which := named(name)
 		if which&wanted == 0 {
-			continue
+			return unknownParam(name, wanted)
 		}
 		if p.given&which != 0 {
 			return bad("%s is given twice", name)
@@ -98,11 +131,11 @@ func (p *params) parse(query string, wanted param) *fault {
 		if value, err = url.QueryUnescape(value); err != nil {
 			return badEscape
 		}
-		if value = strings.TrimSpace(value); value == "" {
+		if value = strings.TrimSpace(value); value == "" || which == paramIK {
 			continue
 		}
 		p.valued |= which
-		if ok, want := set(field, value); !ok || which == paramTTL && p.ttl == 0 {
+		if ok, want := set(p.field(which), value); !ok || which == paramTTL && p.ttl == 0 {
 			return bad("cannot read %s: it must be %s", name, want)
 		}
 		if which == paramTTL && p.ttl < time.Millisecond {
@@ -110,6 +143,17 @@ func (p *params) parse(query string, wanted param) *fault {
 		}
 	}
 	return nil
+}
+
+// unknownParam returns the fault of a parameter that an endpoint does not have.
+func unknownParam(name string, wanted param) *fault {
+	if len(name) > maxNamed {
+		name = name[:maxNamed] + "…"
+	}
+	if wanted == 0 {
+		return bad("unknown parameter %q: this method of this path has none", name)
+	}
+	return bad("unknown parameter %q: this method of this path has %s", name, strings.Join(wanted.names(), ", "))
 }
 
 // wantDuration describes the values of a duration.

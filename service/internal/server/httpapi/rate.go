@@ -181,7 +181,7 @@ func (c *call) denyRate() *fault {
 // settle reports the true cost of a grant, or gives it back.
 func (c *call) settle() *fault {
 	if c.r.Method == http.MethodPost && c.params.valued&paramN == 0 {
-		return bad("n is missing: the true cost")
+		return bad("n is missing: the true cost of a grant; %s", slashInKey)
 	}
 	done, err := c.api.decider.Settle(c.r.Context(), c.key, c.id, c.params.n)
 	switch {
