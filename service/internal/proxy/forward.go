@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/weir-go/weir/service/internal/balance"
 )
 
 // forward serves a request. It does what httputil.ReverseProxy does, at about half of its
@@ -78,6 +80,10 @@ func (x *exchange) uploads(out, in *http.Request) {
 	x.upload = &upload{
 		body: in.Body, client: client, http1: in.ProtoMajor == 1, duplex: client.EnableFullDuplex() == nil,
 		limit: x.proxy.cfg.ClientTimeout, exchange: x,
+	}
+	x.upload.whole.Store(int64(balance.Never))
+	if x.permit.placed {
+		x.proxy.origins.sending(x.permit.ticket.Origin)
 	}
 	out.Body = x.upload
 	if len(in.Trailer) == 0 {

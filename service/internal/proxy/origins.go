@@ -188,12 +188,12 @@ func (s *origins) choose(now time.Duration, random uint64, avoid int, sizes bala
 	return err
 }
 
-// unlock releases the mutex after a call that may have ejected an origin as silent.
+// unlock releases the mutex after a call that may have ejected origins as silent.
 func (s *origins) unlock() {
-	changed, ok := s.set.Changed()
+	changed := s.set.Changed()
 	s.mu.Unlock()
-	if ok {
-		s.isOut(changed, balance.NoAnswers)
+	for _, origin := range changed {
+		s.isOut(origin, balance.NoAnswers)
 	}
 }
 
@@ -246,6 +246,27 @@ func (s *origins) out(origin int) bool {
 	s.mu.Lock()
 	defer s.unlock()
 	return s.set.Out(time.Since(s.epoch), origin)
+}
+
+// sending tells the Set that a client still sends its request.
+func (s *origins) sending(origin int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.Sending(origin)
+}
+
+// sent tells the Set that an origin has all of a request.
+func (s *origins) sent(now time.Duration, origin int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.Sent(now, origin)
+}
+
+// unchecked tells the Set that there are no health checks.
+func (s *origins) unchecked(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.Unchecked(now)
 }
 
 func (s *origins) leave(t balance.Ticket) {

@@ -142,13 +142,13 @@ const maxMoves = 2
 // no connection; or it may be repeated, and the origin broke off, or is out because it answers nothing.
 func (x *exchange) movable(req *http.Request, failed error) bool {
 	s := x.proxy.origins
-	if x.moves == maxMoves || len(s.list) == 1 || !rereadable(req) || x.client.Err() != nil {
+	if x.moves == maxMoves || len(s.list) == 1 || x.client.Err() != nil {
 		return false
 	}
 	switch {
 	case notDialed(failed):
-		return true
-	case !idempotent(req):
+		return rereadable(req) || x.upload.unread()
+	case !idempotent(req), !rereadable(req):
 		return false
 	case failed == errTimeout:
 		return s.out(x.permit.ticket.Origin)
@@ -169,6 +169,9 @@ func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, route strin
 		x.count(weir.Dropped, false)
 		x.seen(x.sign)
 		x.fail(w, r, failed)
+		if x.upload != nil {
+			x.upload.detach()
+		}
 		return
 	}
 	p.origins.list[was].retried.Add(1)

@@ -1,0 +1,173 @@
+package proxy_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/proxy"
+)
+
+// An origin that a health check has taken out is tried by requests as soon as a reload ends the checks.
+func TestReloadEndsHealthChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := withRules(t, "health_path: /live\nhealth_interval: 1s", proxy.Config{Origins: []string{"http://a", "http://b"}, Transport: origin(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/live" && r.URL.Host == "a" {
+				return answer(404), nil
+			}
+			return answer(200), nil
+		})})
+		go p.CheckOrigins(t.Context())
+		time.Sleep(10 * s)
+		state(t, p.Proxy, 0, balance.Ejected)
+		p.reload("mode: enforce")
+		for range 100 {
+			time.Sleep(s / 10)
+			p.crowd(2, "/")
+		}
+		state(t, p.Proxy, 0, balance.Starting)
+	})
+}
+
+// A partsBody is a request's body that comes in ten parts.
+type partsBody struct {
+	left  int
+	pause time.Duration
+}
+
+func (b *partsBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(b.pause)
+	b.left--
+	return copy(p, "part"), nil
+}
+
+// Origins that wait for the bodies of requests are not silent.
+func TestUploadsAreNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := defaults(answers(200, s/100))
+		cfg.Origins = []string{"http://a", "http://b"}
+		a := arrivals{t: t, proxy: newProxy(t, cfg)}
+		a.play(10, 5*s, 0, "")
+		for range 8 {
+			a.all.Go(func() {
+				w := httptest.NewRecorder()
+				a.proxy.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/", &partsBody{left: 10, pause: s / 2}))
+				if w.Code != 200 {
+					t.Errorf("status %d", w.Code)
+				}
+			})
+		}
+		a.play(2, 7*s, 0, "")
+		for i, o := range a.proxy.Stats().Origins {
+			if n := o.Ejected[balance.NoAnswers]; n > 0 {
+				t.Errorf("origin %d was ejected %d times", i, n)
+			}
+		}
+		a.all.Wait()
+		time.Sleep(2 * time.Minute)
+		want(t, a.proxy, 0, 0)
+	})
+}
+
+// Requests at an origin that hangs do not keep a fixed limit for long, also while long-lived exchanges have all places.
+func TestHungOriginWhileLongLivedAreFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, func(c *proxy.Config) {
+			c.Limit, c.LongLived, c.Timeout = proxy.FixedLimit(20), 2, 30*s
+			serve := c.Transport
+			c.Transport = origin(func(r *http.Request) (*http.Response, error) {
+				resp, err := serve.RoundTrip(r)
+				if err == nil && r.URL.Path == "/events" {
+					resp.Header.Set("Content-Type", "text/event-stream")
+					out, _ := io.Pipe()
+					resp.Body, resp.ContentLength = out, -1
+					go func() { <-r.Context().Done(); out.Close() }()
+				}
+				return resp, err
+			})
+		}, three()...)
+		f.serves("before", 70, 10*s, 1)
+		for range 5 {
+			f.send("/events", time.Minute)
+		}
+		time.Sleep(s)
+		f.servers[0].hang()
+		f.servers[1].hang()
+		f.serves("at first", 70, 3*s, 0.6)
+		f.serves("from three seconds on", 70, 30*s, 1)
+		f.servers[0].goOn()
+		f.servers[1].goOn()
+		f.all.Wait()
+		f.end()
+	})
+}
+
+// A request whose body has not been read goes to another origin if there is no connection to its own.
+func TestUnreadUploadsGoElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var whole atomic.Int64
+		large := strings.Repeat("x", 100_000)
+		cfg := defaults(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "a" {
+				r.Body.Close() // as http.Transport does
+				return refuses(r)
+			}
+			if text, err := io.ReadAll(r.Body); err == nil && string(text) == large {
+				whole.Add(1)
+			}
+			return answer(200), nil
+		})
+		cfg.Origins = []string{"http://a", "http://b"}
+		p := newProxy(t, cfg)
+		for range 100 {
+			if code := call(t, p, "POST", strings.NewReader(large)); code != 200 {
+				t.Errorf("status %d", code)
+			}
+			time.Sleep(s / 10)
+		}
+		if n := whole.Load(); n != 100 {
+			t.Errorf("%d of 100 bodies came whole", n)
+		}
+	})
+}
+
+// The connection of the client of such a request serves it, however slow the client is, and further requests.
+func TestSlowUnreadUploadGoesElsewhere(t *testing.T) {
+	cfg := proxy.Config{
+		Origins: []string{"http://a", "http://b"}, ClientTimeout: 10 * s, Timeout: 5 * s, Limit: proxy.FixedLimit(9),
+		Transport: origin(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "a" {
+				if r.Body != nil {
+					r.Body.Close()
+				}
+				return refuses(r)
+			}
+			return answers(200, s).RoundTrip(r)
+		}),
+	}
+	overWire(t, cfg, func(t *testing.T, p *proxy.Proxy, w wire) {
+		for range 5 {
+			w.send("POST / HTTP/1.1\r\nHost: proxy.test\r\nTransfer-Encoding: chunked\r\n\r\n")
+			for range 5 {
+				time.Sleep(8 * s)
+				w.send("2000\r\n" + strings.Repeat("x", 0x2000) + "\r\n")
+			}
+			w.send("0\r\n\r\n")
+			if resp := w.receive(); resp == nil || resp.StatusCode != 200 {
+				t.Fatalf("%+v: want 200", resp)
+			}
+		}
+		if n := p.Stats().Origins[0].Retried; n == 0 {
+			t.Error("none went elsewhere")
+		}
+	})
+}
