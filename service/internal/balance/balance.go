@@ -12,8 +12,8 @@
 //   - Silence: others have answered since, and it has answered none of [silentRow] requests, each of which has waited for
 //     [silence], or for twice the longest that answers have taken lately. Or it has answered
 //     nothing since a request was sent that is not answered in time.
-//   - [failureRow] failures of any kind in a row that last a second. These can be a consequence
-//     of load, which an ejection moves to the other origins. So they eject at most half of the
+//   - [failureRow] failures of any kind in a row that last a second, while others have answered well. These can be
+//     a consequence of load, which an ejection moves to the other origins. So they eject at most half of the
 //     origins that are not out for another reason.
 //   - [checkRow] health checks in a row that fail.
 //
@@ -29,7 +29,8 @@
 // An origin that answers 503 with Retry-After to all requests, at least [holdRow] of them
 // and for [holdSpan], is held for as long as it says, up to [MaxHold]. Meanwhile a request
 // each second tries it. Any other answer ends the hold. So a 503 that concerns one URL, or
-// an origin that rejects a part of its requests, causes none.
+// an origin that rejects a part of its requests, causes none. If the origin does so again when a hold ends, the next
+// one begins at once.
 package balance
 
 import (
@@ -66,7 +67,7 @@ type Result uint8
 const (
 	Unknown     Result = iota // the request was cancelled, or its client failed
 	Answered                  // the origin has answered with another status than those of Failed
-	Failed                    // 502, 503 or 504, or a connection that broke off
+	Failed                    // 500, 502, 503 or 504, or a connection that broke off
 	Silent                    // there is no answer in time
 	Unreachable               // there is no connection: refused, no address, no route, a failed handshake
 )
@@ -151,6 +152,7 @@ type origin struct {
 	unheard  row           // requests since the last answer, each as a whole
 	enough   time.Duration // when there were silentRow of them
 	heard    time.Duration // the last answer; -1 before the first
+	well     time.Duration // the last one that was no failure; -1 before the first
 	busy     row           // answers 503 with Retry-After
 	hold     time.Duration // the end of a hold
 	mean     float64       // duration of answers, in nanoseconds; 0: not known
@@ -173,7 +175,7 @@ func (r *row) add(now time.Duration) {
 func New(n int) *Set {
 	s := &Set{origins: make([]origin, n)}
 	for i := range s.origins {
-		s.origins[i].heard = -1
+		s.origins[i].heard, s.origins[i].well = -1, -1
 	}
 	return s
 }
@@ -387,7 +389,7 @@ func (s *Set) Judge(now time.Duration, t Ticket, r Result, after time.Duration) 
 		s.heard(now, o, t)
 	}
 	if r == Answered {
-		o.failures = row{}
+		o.failures, o.well = row{}, now
 		s.answered(now, o)
 		return
 	}
@@ -406,7 +408,7 @@ func (s *Set) Judge(now time.Duration, t Ticket, r Result, after time.Duration) 
 		s.eject(now, o, Connections, t.trial)
 	case o.out == Ejected:
 		s.eject(now, o, o.cause, t.trial)
-	case o.failures.n >= failureRow && now-o.failures.since >= failureSpan && s.spares():
+	case o.failures.n >= failureRow && now-o.failures.since >= failureSpan && s.spares() && s.othersServe(o.failures.since):
 		s.eject(now, o, Failing, t.trial)
 	}
 }
@@ -425,6 +427,16 @@ func (s *Set) heard(now time.Duration, o *origin, t Ticket) {
 	} else {
 		o.mean += (float64(took) - o.mean) / 16
 	}
+}
+
+// othersServe reports whether an origin that is in has answered well since an instant.
+func (s *Set) othersServe(since time.Duration) bool {
+	for i := range s.origins {
+		if o := &s.origins[i]; o.out == In && o.well > since {
+			return true
+		}
+	}
+	return false
 }
 
 // spares reports whether one more origin may be ejected for what can be a consequence of load:
@@ -493,7 +505,7 @@ func (s *Set) admit(now time.Duration, o *origin) {
 	}
 	s.out--
 	o.out, o.cause, o.back, o.starting = In, NoCause, now, true
-	o.failures, o.busy, o.unheard, o.hold = row{}, row{}, row{}, 0
+	o.failures, o.unheard, o.hold = row{}, row{}, 0
 }
 
 // Checked reports the result of a health check of an origin. One that succeeds lets a request try the

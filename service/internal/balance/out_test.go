@@ -168,3 +168,35 @@ func TestSending(t *testing.T) {
 		t.Error("it is not out")
 	}
 }
+
+// An origin that asks for a pause again when a hold ends is held again at once.
+func TestHoldAgain(t *testing.T) {
+	c := newScript(t, 2)
+	answer := func() {
+		tk := c.set.enter(c.now, 0)
+		c.set.Judge(c.now, tk, Failed, s)
+		c.set.Leave(tk)
+	}
+	for range 6 {
+		answer()
+		c.now += s / 5
+	}
+	c.state(0, Held)
+	for range 10 {
+		c.now += 1100 * ms
+		c.set.usable(c.now, 0, 0)
+		c.state(0, Starting)
+		answer()
+		c.state(0, Held)
+	}
+}
+
+// If all origins fail, none is out: the others would serve no more.
+func TestAllFail(t *testing.T) {
+	c := newScript(t, 4)
+	c.requests(100, 10*ms, Answered, 0)
+	c.requests(1000, 10*ms, Failed, 0, 0, 1, 2, 3)
+	for i := range 4 {
+		c.state(i, In)
+	}
+}

@@ -377,7 +377,7 @@ func resultOf(a answer, sign loadsign.Sign) (r balance.Result, after time.Durati
 	case sign == loadsign.Unavailable:
 		after, _ = httpheader.RetryAfter(a.resp.Header, time.Now())
 		return balance.Failed, after
-	case sign == loadsign.GatewayLate, a.resp.StatusCode == http.StatusBadGateway:
+	case sign == loadsign.GatewayLate, a.resp.StatusCode == http.StatusBadGateway, a.resp.StatusCode == http.StatusInternalServerError:
 		return balance.Failed, 0
 	}
 	return balance.Answered, 0

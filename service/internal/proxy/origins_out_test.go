@@ -140,6 +140,42 @@ func TestUnreadUploadsGoElsewhere(t *testing.T) {
 	})
 }
 
+// An origin that fails at once gets no more than its share for long, although it has the fewest requests in flight.
+func TestQuickFailures(t *testing.T) {
+	for name, fails := range map[string]func() *http.Response{
+		"500": func() *http.Response { return answer(500) },
+		"502": func() *http.Response { return answer(502) },
+		"503 with Retry-After": func() *http.Response {
+			resp := answer(503)
+			resp.Header.Set("Retry-After", "1")
+			return resp
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var bad atomic.Bool
+				f := newFleet(t, func(c *proxy.Config) {
+					serve := c.Transport
+					c.Transport = origin(func(r *http.Request) (*http.Response, error) {
+						if bad.Load() && r.URL.Host == "o0" {
+							return fails(), nil
+						}
+						return serve.RoundTrip(r)
+					})
+				}, three()...)
+				f.serves("before", 100, 10*s, 1)
+				bad.Store(true)
+				f.serves("at first", 100, 3*s, 0.7)
+				f.serves("from three seconds on", 100, 30*s, 0.985)
+				bad.Store(false)
+				f.during(100, 11*s)
+				f.serves("afterwards", 100, 10*s, 1)
+				f.end()
+			})
+		})
+	}
+}
+
 // The connection of the client of such a request serves it, however slow the client is, and further requests.
 func TestSlowUnreadUploadGoesElsewhere(t *testing.T) {
 	cfg := proxy.Config{
