@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -204,11 +205,15 @@ type informer struct {
 	to    http.ResponseWriter
 	mu    sync.Mutex // guards ended, and to before that
 	ended bool
+
+	connected atomic.Bool // an http.Transport had a connection for the request
 }
 
-// watch lets an http.RoundTripper call pass.
+// watch lets an http.RoundTripper call pass, and tell that it has a connection.
 func (i *informer) watch(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: i.pass})
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		Got1xxResponse: i.pass, GotConn: func(httptrace.GotConnInfo) { i.connected.Store(true) },
+	})
 }
 
 // pass implements the hook of httptrace.ClientTrace.

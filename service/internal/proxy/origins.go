@@ -48,6 +48,7 @@ type originServer struct {
 	name      string // its URL
 	url       *url.URL
 	transport http.RoundTripper
+	own       bool                          // the transport is the proxy's own
 	client    *http1client.Client           // for brief requests; nil: they use the transport
 	signs     [loadsign.Count]atomic.Uint64 // of its answers, and missing ones
 	ejected   [balance.Causes]atomic.Uint64 // how often it was ejected
@@ -79,7 +80,7 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 		case u.User != nil || u.Fragment != "":
 			return nil, fmt.Errorf("proxy: Origins = %q: must have no user and no fragment", u.Redacted())
 		}
-		o := &originServer{name: u.String(), url: u, transport: ordinary}
+		o := &originServer{name: u.String(), url: u, transport: ordinary, own: cfg.Transport == nil}
 		dial := cfg.Dial
 		if isUnix {
 			dial = dialUnix(dial, u.Path)
@@ -322,8 +323,14 @@ func (s *origins) isOut(origin int, why balance.Cause) {
 // errStatus says that an origin has answered with a status that HTTP does not have.
 var errStatus = errors.New("the origin answered with an invalid status")
 
-// ask sends a request to the origin. It returns a panic of the transport, for the goroutine of the handler.
-func (o *originServer) ask(req *http.Request) (a answer) {
+// An unsentError is that of a request for which there was no connection.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// ask sends a request to the origin. It returns a panic of the transport, for the goroutine of the handler. Connected
+// tells whether the transport had a connection, if that is the proxy's own.
+func (o *originServer) ask(req *http.Request, connected *atomic.Bool) (a answer) {
 	defer func() {
 		if v := recover(); v != nil {
 			a = answer{panicked: v}
@@ -332,7 +339,14 @@ func (o *originServer) ask(req *http.Request) (a answer) {
 	if o.client != nil && brief(req) {
 		return answerOf(o.client.RoundTrip(req))
 	}
-	return answerOf(o.transport.RoundTrip(req))
+	a = answerOf(o.transport.RoundTrip(req))
+	if a.err != nil && o.own && !connected.Load() {
+		switch loadsign.OfError(a.err) {
+		case loadsign.Unreachable, loadsign.Silent: // for a handshake of TLS, too
+			a.err = unsentError{a.err}
+		}
+	}
+	return a
 }
 
 // brief reports whether package http1client can carry a request: it asks for no upgrade, has no body or
@@ -389,11 +403,14 @@ func notSent(err error) bool {
 	case loadsign.Refused, loadsign.Unreachable:
 		return true
 	}
-	return notDialed(err)
+	return unsent(err)
 }
 
-// notDialed reports whether an error comes from a dialer.
-func notDialed(err error) bool {
+// unsent reports whether an error says for sure that nothing of the request was sent.
+func unsent(err error) bool {
+	if _, ok := errors.AsType[unsentError](err); ok {
+		return true
+	}
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
 }

@@ -1,7 +1,9 @@
 package proxy_test
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/balance"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
@@ -205,5 +208,47 @@ func TestSlowUnreadUploadGoesElsewhere(t *testing.T) {
 		if n := p.Stats().Origins[0].Retried; n == 0 {
 			t.Error("none went elsewhere")
 		}
+	})
+}
+
+// A request whose handshake with its origin does not end goes to another one, whatever its method is.
+func TestHandshakeThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent, well := pipenet.Listen(), pipenet.Listen()
+		srv := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		go func() { _ = srv.Serve(well) }()
+		go func() {
+			for {
+				nc, err := silent.Accept()
+				if err != nil {
+					return
+				}
+				go func() { _, _ = io.Copy(io.Discard, nc) }()
+			}
+		}()
+		cfg := defaults(nil)
+		cfg.Transport, cfg.Origins = nil, []string{"https://a", "http://b"}
+		cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == "a:443" {
+				return silent.Dial(ctx, network, addr)
+			}
+			return well.Dial(ctx, network, addr)
+		}
+		p := newProxy(t, cfg)
+		for range 10 {
+			for _, method := range []string{"GET", "POST"} {
+				if code := call(t, p, method, strings.NewReader("x")); code != 200 {
+					t.Errorf("%s: status %d", method, code)
+				}
+				time.Sleep(3 * s)
+			}
+		}
+		if p.Stats().Origins[0].Retried == 0 {
+			t.Error("none went elsewhere")
+		}
+		_ = srv.Close()
+		_ = silent.Close()
+		time.Sleep(time.Minute)
+		want(t, p, 0, 0)
 	})
 }

@@ -124,7 +124,7 @@ func (x *exchange) start(req *http.Request, to *originServer) {
 	ctx := x.inform.watch(req.Context())
 	ctx, x.release = context.WithCancel(context.WithoutCancel(ctx))
 	req = req.WithContext(ctx)
-	go func() { x.hear(to.ask(req)) }()
+	go func() { x.hear(to.ask(req, &x.inform.connected)) }()
 }
 
 // hear passes the answer to await.
@@ -146,7 +146,7 @@ func (x *exchange) movable(req *http.Request, failed error) bool {
 		return false
 	}
 	switch {
-	case notDialed(failed):
+	case unsent(failed):
 		return rereadable(req) || x.upload.unread()
 	case !idempotent(req), !rereadable(req):
 		return false
