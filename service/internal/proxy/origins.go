@@ -323,7 +323,7 @@ func (s *origins) isOut(origin int, why balance.Cause) {
 // errStatus says that an origin has answered with a status that HTTP does not have.
 var errStatus = errors.New("the origin answered with an invalid status")
 
-// An unsentError is that of a request for which there was no connection.
+// An unsentError says that there was no connection for a request.
 type unsentError struct{ error }
 
 func (e unsentError) Unwrap() error { return e.error }

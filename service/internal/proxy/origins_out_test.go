@@ -12,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/balance"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
@@ -249,6 +251,36 @@ func TestHandshakeThatDoesNotEnd(t *testing.T) {
 		_ = srv.Close()
 		_ = silent.Close()
 		time.Sleep(time.Minute)
+		want(t, p, 0, 0)
+	})
+}
+
+// A client that leaves, or whose deadline comes, while its request waits for another origin, has left: no origin has failed.
+func TestLeavesOnTheWayToAnotherOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := defaults(newGroup(map[string]origin{"a": refuses, "b": answers(200, time.Minute)}).RoundTrip)
+		cfg.Origins, cfg.Auto, cfg.MaxWait, cfg.Timeout = []string{"http://a", "http://b"}, limit.Config{Initial: 1, Max: 1}, time.Hour, time.Hour
+		p := newProxy(t, cfg)
+		go call(t, p, "GET", nil)
+		synctest.Wait()
+		ctx, leave := context.WithTimeout(t.Context(), s)
+		defer leave()
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+		if w.Code != 499 {
+			t.Errorf("status %d: want 499", w.Code)
+		}
+		time.Sleep(2 * time.Minute)
+		st := p.Stats()
+		if st.Outcomes[weir.Ignored] != 1 || st.Outcomes[weir.Success] != 1 || st.Wasted != 1 || st.Admitted != 2 {
+			t.Errorf("%+v: want a success, and a client that has left", st.Stats)
+		}
+		text := fetch(p.Admin(), "/metrics").Body.String()
+		for _, line := range []string{`weir_proxy_origin_errors_total{`, `weir_proxy_signs_total{sign="connection_refused"} 1`} {
+			if strings.Contains(text, line) {
+				t.Errorf("/metrics has %s", line)
+			}
+		}
 		want(t, p, 0, 0)
 	})
 }

@@ -166,8 +166,13 @@ func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, route strin
 	}
 	if err != nil {
 		ps.Release(weir.Ignored)
-		x.count(weir.Dropped, false)
-		x.seen(x.sign)
+		if r.Context().Err() != nil {
+			x.count(weir.Ignored, true)
+			failed = errClientGone
+		} else {
+			x.count(weir.Dropped, false)
+			x.seen(x.sign)
+		}
 		x.fail(w, r, failed)
 		if x.upload != nil {
 			x.upload.detach()
