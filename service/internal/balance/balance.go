@@ -67,7 +67,7 @@ type Result uint8
 const (
 	Unknown     Result = iota // the request was cancelled, or its client failed
 	Answered                  // the origin has answered with another status than those of Failed
-	Failed                    // 500, 502, 503 or 504, or a connection that broke off
+	Failed                    // 500, 502, 503 or 504, a connection that broke off, or an answer that is no HTTP
 	Silent                    // there is no answer in time
 	Unreachable               // there is no connection: refused, no address, no route, a failed handshake
 )

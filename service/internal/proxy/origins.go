@@ -328,8 +328,29 @@ type unsentError struct{ error }
 
 func (e unsentError) Unwrap() error { return e.error }
 
+// A noAnswerError says that an origin with a connection has not answered, or not by the rules of HTTP.
+type noAnswerError struct{ error }
+
+func (e noAnswerError) Unwrap() error { return e.error }
+
+// explained returns the error of a request, with what it follows from whether there was a connection for it.
+func explained(err error, connected bool) error {
+	switch {
+	case err == nil:
+		return nil
+	case connected && !errors.Is(err, context.Canceled):
+		return noAnswerError{err}
+	case !connected:
+		switch loadsign.OfError(err) {
+		case loadsign.Unreachable, loadsign.Silent: // for a handshake of TLS, too
+			return unsentError{err}
+		}
+	}
+	return err
+}
+
 // ask sends a request to the origin. It returns a panic of the transport, for the goroutine of the handler. Connected
-// tells whether the transport had a connection, if that is the proxy's own.
+// tells whether there was a connection, if the transport is the proxy's own.
 func (o *originServer) ask(req *http.Request, connected *atomic.Bool) (a answer) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -337,14 +358,12 @@ func (o *originServer) ask(req *http.Request, connected *atomic.Bool) (a answer)
 		}
 	}()
 	if o.client != nil && brief(req) {
-		return answerOf(o.client.RoundTrip(req))
+		a = answerOf(o.client.RoundTrip(req))
+	} else {
+		a = answerOf(o.transport.RoundTrip(req))
 	}
-	a = answerOf(o.transport.RoundTrip(req))
-	if a.err != nil && o.own && !connected.Load() {
-		switch loadsign.OfError(a.err) {
-		case loadsign.Unreachable, loadsign.Silent: // for a handshake of TLS, too
-			a.err = unsentError{a.err}
-		}
+	if o.own {
+		a.err = explained(a.err, connected.Load())
 	}
 	return a
 }
@@ -415,9 +434,11 @@ func unsent(err error) bool {
 	return ok && dial.Op == "dial"
 }
 
-// brokenOff reports whether an error says that the origin closed the connection, or answered with an invalid
-// status.
+// brokenOff reports whether an error says that the origin closed the connection, or did not answer by the rules of HTTP.
 func brokenOff(err error) bool {
+	if _, ok := errors.AsType[noAnswerError](err); ok {
+		return true
+	}
 	return errors.Is(err, errStatus) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -284,3 +284,52 @@ func TestLeavesOnTheWayToAnotherOrigin(t *testing.T) {
 		want(t, p, 0, 0)
 	})
 }
+
+// An origin whose answers are no HTTP fails: requests that may be repeated go to another one, and the others soon, too.
+func TestAnswersThatAreNoHTTP(t *testing.T) {
+	for _, scheme := range []string{"http", "h2c"} {
+		t.Run(scheme, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				wrong, well := pipenet.Listen(), pipenet.Listen()
+				srv := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(s / 20) })}
+				go func() { _ = srv.Serve(well) }()
+				go func() {
+					for {
+						nc, err := wrong.Accept()
+						if err != nil {
+							return
+						}
+						go func() {
+							_, _ = nc.Read(make([]byte, 4096))
+							_, _ = io.WriteString(nc, "220 mail.test ESMTP\r\n\r\n")
+							_ = nc.Close()
+						}()
+					}
+				}()
+				cfg := defaults(nil)
+				cfg.Transport, cfg.Origins = nil, []string{scheme + "://a", "http://b"}
+				cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if addr == "a:80" {
+						return wrong.Dial(ctx, network, addr)
+					}
+					return well.Dial(ctx, network, addr)
+				}
+				p := newProxy(t, cfg)
+				for range 200 {
+					go func() {
+						if code := call(t, p, "GET", nil); code != 200 {
+							t.Errorf("status %d", code)
+						}
+					}()
+					time.Sleep(s / 50)
+				}
+				time.Sleep(s)
+				state(t, p, 0, balance.Ejected)
+				_ = srv.Close()
+				_ = wrong.Close()
+				time.Sleep(time.Minute)
+				want(t, p, 0, 0)
+			})
+		})
+	}
+}
