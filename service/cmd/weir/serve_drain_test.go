@@ -18,7 +18,13 @@ func (s *served) wait(path string, nth int) chan answered {
 		}
 		answer <- a
 	}()
-	s.waiting(nth)
+	for s.status().Total.Waiting != nth {
+		select {
+		case a := <-answer:
+			s.t.Fatalf("%+v: want it to wait", a)
+		default:
+		}
+	}
 	return answer
 }
 

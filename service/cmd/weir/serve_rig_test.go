@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/weir-go/weir/internal/redistest"
 )
 
 // A served is a weir serve that runs in this process.
@@ -214,8 +217,12 @@ func (s *served) status() (st struct {
 // waiting returns when n requests wait.
 func (s *served) waiting(n int) {
 	s.t.Helper()
-	for s.status().Total.Waiting != n {
-	}
+	redistest.Until(s.t, fmt.Sprintf("%d requests that wait", n), func() error {
+		if is := s.status().Total.Waiting; is != n {
+			return fmt.Errorf("%d wait", is)
+		}
+		return nil
+	})
 }
 
 // reload asks for a reload.

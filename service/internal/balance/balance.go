@@ -9,15 +9,15 @@
 // An origin is ejected, for a second at first, for one of these reasons:
 //
 //   - [unreachableRow] failures in a row to connect.
-//   - Silence: others answer, and it answers none of at least [silentRow] requests for
+//   - Silence: others have answered since, and it has answered none of [silentRow] requests, each of which has waited for
 //     [silence], or for twice the longest that answers have taken lately. Or it has answered
 //     nothing since a request was sent that is not answered in time.
-//   - [failureRow] failures of any kind in a row that last a second. These can be a consequence
-//     of load, which an ejection moves to the other origins. So they eject at most half of the
+//   - [failureRow] failures of any kind in a row that last a second, while others have answered well. These can be
+//     a consequence of load, which an ejection moves to the other origins. So they eject at most half of the
 //     origins that are not out for another reason.
 //   - [checkRow] health checks in a row that fail.
 //
-// After the time, one request tries the origin. Each failure doubles the time, up to
+// After the time, one request tries the origin, whatever its load is. Each failure doubles the time, up to
 // [maxEjection]. An answer ends the ejection, and the origin gets its
 // full share within [slowStart]. With health checks, the first one that succeeds lets a request try
 // the origin at once, and none tries it before that if a check has ejected it.
@@ -29,7 +29,8 @@
 // An origin that answers 503 with Retry-After to all requests, at least [holdRow] of them
 // and for [holdSpan], is held for as long as it says, up to [MaxHold]. Meanwhile a request
 // each second tries it. Any other answer ends the hold. So a 503 that concerns one URL, or
-// an origin that rejects a part of its requests, causes none.
+// an origin that rejects a part of its requests, causes none. If the origin does so again when a hold ends, the next
+// one begins at once.
 package balance
 
 import (
@@ -56,7 +57,8 @@ const (
 	// MaxHold bounds how long an origin is held after the last answer with Retry-After.
 	MaxHold = 30 * time.Second
 
-	never = time.Duration(math.MaxInt64)
+	// Never is an instant that does not come.
+	Never = time.Duration(math.MaxInt64)
 )
 
 // A Result is the end of a request, as far as it concerns the choice of origins.
@@ -65,7 +67,7 @@ type Result uint8
 const (
 	Unknown     Result = iota // the request was cancelled, or its client failed
 	Answered                  // the origin has answered with another status than those of Failed
-	Failed                    // 502, 503 or 504, or a connection that broke off
+	Failed                    // 500, 502, 503 or 504, a connection that broke off, or an answer that is no HTTP
 	Silent                    // there is no answer in time
 	Unreachable               // there is no connection: refused, no address, no route, a failed handshake
 )
@@ -108,10 +110,17 @@ type Ticket struct {
 	Origin int
 	trial  bool // the origin is out, and this request tries it
 	at     time.Duration
+	whole  time.Duration // when the origin had all of the request; Never before that
 }
 
 // Trial reports whether the request tries an origin that is out.
 func (t Ticket) Trial() bool { return t.trial }
+
+// Sent returns the Ticket of a request that the origin has had as a whole since an instant, or has not yet, if that is Never.
+func (t Ticket) Sent(whole time.Duration) Ticket {
+	t.whole = whole
+	return t
+}
 
 // Sizes tell how large origins are, for the load that they can bear.
 type Sizes interface {
@@ -125,7 +134,7 @@ type Set struct {
 	out     int           // origins that are ejected or held
 	longest time.Duration // duration of the slowest answer lately
 	decayed time.Duration // when longest was halved
-	changed int           // an origin that Pick has ejected, plus 1
+	silent  []int         // origins that were ejected since the last Changed
 }
 
 type origin struct {
@@ -140,7 +149,10 @@ type origin struct {
 
 	ejection time.Duration // the next one; 0 after slowStart
 	failures row
-	unheard  row           // requests since the last answer
+	unheard  row           // requests since the last answer, each as a whole
+	enough   time.Duration // when there were silentRow of them
+	heard    time.Duration // the last answer; -1 before the first
+	well     time.Duration // the last one that was no failure; -1 before the first
 	busy     row           // answers 503 with Retry-After
 	hold     time.Duration // the end of a hold
 	mean     float64       // duration of answers, in nanoseconds; 0: not known
@@ -160,7 +172,13 @@ func (r *row) add(now time.Duration) {
 }
 
 // New returns a Set of n origins, n >= 1.
-func New(n int) *Set { return &Set{origins: make([]origin, n)} }
+func New(n int) *Set {
+	s := &Set{origins: make([]origin, n)}
+	for i := range s.origins {
+		s.origins[i].heard, s.origins[i].well = -1, -1
+	}
+	return s
+}
 
 // Pick chooses an origin for a request, by 64 random bits, and in proportion to sizes, unless they are nil. It does not
 // choose avoid, unless that is -1, for a request that was there before: it goes to an origin that is in. If ok is true, Leave must
@@ -174,7 +192,7 @@ func (s *Set) Pick(now time.Duration, random uint64, avoid int, sizes Sizes) (t 
 	}
 	usableA, usableB := a != avoid && s.usable(now, a, avoid), b != avoid && s.usable(now, b, avoid)
 	switch {
-	case usableA && usableB && s.load(now, b, sizes) < s.load(now, a, sizes), !usableA && usableB:
+	case usableA && usableB && s.before(now, b, a, sizes), !usableA && usableB:
 		a = b
 	case usableA:
 	default:
@@ -183,6 +201,14 @@ func (s *Set) Pick(now time.Duration, random uint64, avoid int, sizes Sizes) (t 
 		}
 	}
 	return s.enter(now, a), true
+}
+
+// before reports whether a request that may go to origins a and b goes to a: to one that it tries, or the one with less load.
+func (s *Set) before(now time.Duration, a, b int, sizes Sizes) bool {
+	if tries := s.origins[a].out != In; tries != (s.origins[b].out != In) {
+		return tries
+	}
+	return s.load(now, a, sizes) < s.load(now, b, sizes)
 }
 
 // Take is Pick of an origin, if a request may go there and it is no trial.
@@ -195,15 +221,31 @@ func (s *Set) Take(now time.Duration, i int) (t Ticket, ok bool) {
 
 func (s *Set) enter(now time.Duration, i int) Ticket {
 	o := &s.origins[i]
-	t := Ticket{Origin: i, trial: o.out != In && now >= o.trial, at: now}
+	t := Ticket{Origin: i, trial: o.out != In && now >= o.trial, at: now, whole: now}
 	if t.trial { // the next one, if there is no result
 		o.trial = now + max(probeEvery, o.ejection)
 		o.ejection = min(2*o.ejection, maxEjection)
 	}
 	o.inflight++
-	o.unheard.add(now)
+	o.waits(now)
 	return t
 }
+
+// waits counts a request that the origin has as a whole.
+func (o *origin) waits(now time.Duration) {
+	if o.unheard.add(now); o.unheard.n == silentRow {
+		o.enough = now
+	}
+}
+
+// Sending notes that the client of a request still sends it. Sent may follow.
+func (s *Set) Sending(i int) {
+	o := &s.origins[i]
+	o.unheard.n = max(o.unheard.n-1, 0)
+}
+
+// Sent notes that an origin has all of a request now.
+func (s *Set) Sent(now time.Duration, i int) { s.origins[i].waits(now) }
 
 // first returns the first usable origin from a random one on. If there is none, it returns
 // the first ejected one, unless the request was at another origin already; -1 if there is none either.
@@ -260,19 +302,18 @@ func (s *Set) usable(now time.Duration, i, avoid int) bool {
 	if o.out == Held && now >= o.hold {
 		s.admit(now, o)
 	}
-	if o.out == In && o.unheard.n >= silentRow && now-o.unheard.since >= max(silence, 2*s.slowestLately(now)) && s.othersAnswer(now, i) {
+	if o.out == In && o.unheard.n >= silentRow && now-o.enough >= max(silence, 2*s.slowestLately(now)) && s.othersAnswer(now, i, o.unheard.since) {
 		s.eject(now, o, NoAnswers, false)
-		s.changed = i + 1
+		s.silent = append(s.silent, i)
 	}
 	return o.out == In || avoid < 0 && now >= o.trial
 }
 
-// othersAnswer reports whether another origin than i, which is in, is not silent: there is no request that it has not
-// answered for half as long as i is silent.
-func (s *Set) othersAnswer(now time.Duration, i int) bool {
-	half := (now - s.origins[i].unheard.since) / 2
+// othersAnswer reports whether another origin than i, which is in, has answered since an instant from which on i has
+// not, and is not silent: there is no request that it has not answered for half as long.
+func (s *Set) othersAnswer(now time.Duration, i int, since time.Duration) bool {
 	for j := range s.origins {
-		if o := &s.origins[j]; j != i && o.out == In && (o.unheard.n == 0 || now-o.unheard.since < half) {
+		if o := &s.origins[j]; j != i && o.out == In && o.heard > since && (o.unheard.n == 0 || now-o.unheard.since < (now-since)/2) {
 			return true
 		}
 	}
@@ -289,11 +330,10 @@ func (s *Set) slowestLately(now time.Duration) time.Duration {
 	return s.longest
 }
 
-// Changed returns the origin that was ejected as silent since the last call, if there is one.
-func (s *Set) Changed() (origin int, ok bool) {
-	origin = s.changed - 1
-	s.changed = 0
-	return origin, origin >= 0
+// Changed returns the origins that were ejected as silent by other calls than Judge since the last call.
+func (s *Set) Changed() (origins []int) {
+	origins, s.silent = s.silent, nil
+	return origins
 }
 
 // Out reports whether an origin is out, and another one is not. It ejects one that is silent.
@@ -344,12 +384,12 @@ func (s *Set) Judge(now time.Duration, t Ticket, r Result, after time.Duration) 
 	default:
 		o.busy = row{}
 	}
-	silent := r == Silent && o.unheard.n > 0 && o.unheard.since <= t.at && s.othersAnswer(now, t.Origin)
+	silent := r == Silent && o.heard <= t.at && s.othersAnswer(now, t.Origin, t.at)
 	if r == Answered || r == Failed {
-		s.heard(now, o, now-t.at)
+		s.heard(now, o, t)
 	}
 	if r == Answered {
-		o.failures = row{}
+		o.failures, o.well = row{}, now
 		s.answered(now, o)
 		return
 	}
@@ -368,20 +408,35 @@ func (s *Set) Judge(now time.Duration, t Ticket, r Result, after time.Duration) 
 		s.eject(now, o, Connections, t.trial)
 	case o.out == Ejected:
 		s.eject(now, o, o.cause, t.trial)
-	case o.failures.n >= failureRow && now-o.failures.since >= failureSpan && s.spares():
+	case o.failures.n >= failureRow && now-o.failures.since >= failureSpan && s.spares() && s.othersServe(o.failures.since):
 		s.eject(now, o, Failing, t.trial)
 	}
 }
 
-// heard notes an answer that took a time, of any status.
-func (s *Set) heard(now time.Duration, o *origin, took time.Duration) {
-	o.unheard = row{}
+// heard notes an answer of any status. How long it took says nothing if the origin was out meanwhile, or has not yet
+// had the whole request.
+func (s *Set) heard(now time.Duration, o *origin, t Ticket) {
+	o.unheard, o.heard = row{}, now
+	if o.out != In || t.at < o.back || t.whole > now {
+		return
+	}
+	took := now - t.whole
 	s.longest = max(s.slowestLately(now), took)
 	if o.mean == 0 {
 		o.mean = float64(took)
 	} else {
 		o.mean += (float64(took) - o.mean) / 16
 	}
+}
+
+// othersServe reports whether an origin that is in has answered well since an instant.
+func (s *Set) othersServe(since time.Duration) bool {
+	for i := range s.origins {
+		if o := &s.origins[i]; o.out == In && o.well > since {
+			return true
+		}
+	}
+	return false
 }
 
 // spares reports whether one more origin may be ejected for what can be a consequence of load:
@@ -453,7 +508,7 @@ func (s *Set) admit(now time.Duration, o *origin) {
 	}
 	s.out--
 	o.out, o.cause, o.back, o.starting = In, NoCause, now, true
-	o.failures, o.busy, o.unheard, o.hold = row{}, row{}, row{}, 0
+	o.failures, o.unheard, o.hold = row{}, row{}, 0
 }
 
 // Checked reports the result of a health check of an origin. One that succeeds lets a request try the
@@ -470,7 +525,17 @@ func (s *Set) Checked(now time.Duration, i int, well bool) {
 	default:
 		if o.checked++; o.checked >= checkRow {
 			s.leave(o, Ejected)
-			o.cause, o.trial = Check, never
+			o.cause, o.trial = Check, Never
+		}
+	}
+}
+
+// Unchecked ends what health checks have found: none follows.
+func (s *Set) Unchecked(now time.Duration) {
+	for i := range s.origins {
+		o := &s.origins[i]
+		if o.checked = 0; o.cause == Check {
+			o.cause, o.trial = Failing, now
 		}
 	}
 }
@@ -512,7 +577,7 @@ func (s *Set) Origin(now time.Duration, i int) Origin {
 	switch {
 	case state == Held:
 		until = o.hold
-	case state == Ejected && o.trial < never:
+	case state == Ejected && o.trial < Never:
 		until = o.trial
 	}
 	return Origin{o.inflight, state, o.cause, until}

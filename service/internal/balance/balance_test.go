@@ -152,11 +152,11 @@ func TestSlowStart(t *testing.T) {
 // the origins.
 func TestFailed(t *testing.T) {
 	c := newScript(t, 4)
-	c.requests(100, ms, Failed, 0, 0, 1, 2, 3)
+	c.requests(100, ms, Failed, 0, 0, 1, 2)
 	for i := range 4 {
 		c.state(i, In)
 	}
-	c.requests(1000, 2*ms, Failed, 0, 0, 1, 2, 3)
+	c.requests(1000, 2*ms, Failed, 0, 0, 1, 2)
 	out := 0
 	for i := range 4 {
 		if c.set.Origin(c.now, i).State == Ejected {

@@ -211,13 +211,16 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx := req.Context()
-	inform := Inform(func(int, textproto.MIMEHeader) error { return nil })
-	if t := httptrace.ContextClientTrace(ctx); t != nil && t.Got1xxResponse != nil {
-		inform = t.Got1xxResponse
+	inform, trace := Inform(func(int, textproto.MIMEHeader) error { return nil }), httptrace.ContextClientTrace(ctx)
+	if trace != nil && trace.Got1xxResponse != nil {
+		inform = trace.Got1xxResponse
 	}
 	cn, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: cn.nc, Reused: cn.reused})
 	}
 	call := &Call{conn: cn, req: req, inform: inform}
 	resp, err := call.wait(ctx)

@@ -30,7 +30,7 @@ func (x *exchange) call() bool {
 	case err != nil && x.calling.Stale():
 		return false
 	default:
-		x.hear(answerOf(resp, err))
+		x.hear(answerOf(resp, explained(err, true)))
 	}
 	return true
 }
@@ -46,7 +46,7 @@ func (x *exchange) goOn() {
 	for err == http1client.ErrInterrupted {
 		resp, err = x.calling.Do()
 	}
-	x.hear(answerOf(resp, err))
+	x.hear(answerOf(resp, explained(err, true)))
 }
 
 // heedLocked notes when the client leaves. Ordinary work is over before that is worth its cost:

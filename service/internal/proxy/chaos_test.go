@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,9 +40,11 @@ func TestChaos(t *testing.T) { chaosOf(t, 3_200) }
 func chaosOf(t *testing.T, requests int) {
 	for _, l := range []proxy.Limit{proxy.FixedLimit(fullLimit), {}} {
 		for _, own := range []bool{false, true} {
-			t.Run(fmt.Sprintf("limit %v, own client %v", l, own), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { chaos(t, l, own, requests) }) // fails if a goroutine is left
-			})
+			for _, origins := range []int{1, 3} {
+				t.Run(fmt.Sprintf("limit %v, own client %v, %d origins", l, own, origins), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { chaos(t, l, own, origins, requests) }) // fails if a goroutine is left
+				})
+			}
 		}
 	}
 }
@@ -54,7 +57,7 @@ func serveChaos(h http.Handler, wrap func(net.Listener) net.Listener) (srv *http
 	return srv, ln.Dial
 }
 
-func chaos(t *testing.T, l proxy.Limit, own bool, requests int) {
+func chaos(t *testing.T, l proxy.Limit, own bool, origins, requests int) {
 	var gate atomic.Pointer[chan struct{}] // for the last check: requests that the origin holds
 	origin, dialOrigin := serveChaos(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g := gate.Load(); g != nil {
@@ -72,6 +75,24 @@ func chaos(t *testing.T, l proxy.Limit, own bool, requests int) {
 	}
 	if own {
 		cfg.Transport, cfg.Dial = nil, dialOrigin
+	}
+	var calm atomic.Bool // all origins accept connections
+	if origins > 1 {
+		dial := dialOrigin
+		comesAndGoes := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if phase := time.Now().UnixMilli() / 20 % 3; !calm.Load() && addr == fmt.Sprintf("o%d:80", phase) {
+				time.Sleep(time.Millisecond)
+				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+			}
+			return dial(ctx, network, addr)
+		}
+		transport.DialContext = comesAndGoes
+		if own {
+			cfg.Dial = comesAndGoes
+		}
+		for i := range origins {
+			cfg.Origins = append(cfg.Origins, fmt.Sprintf("http://o%d", i))
+		}
 	}
 	p := newProxy(t, cfg)
 	served := new(atomic.Int64)
@@ -97,6 +118,12 @@ func chaos(t *testing.T, l proxy.Limit, own bool, requests int) {
 		t.Errorf("%+v: the storm is too tame: few are %s", st, what)
 	}
 
+	for _, o := range st.Origins {
+		if o.Inflight != 0 {
+			t.Errorf("%s has %d requests in flight", o.URL, o.Inflight)
+		}
+	}
+	calm.Store(true)
 	admitsExactly(t, p, dial, &gate)
 	client.CloseIdleConnections()
 	_ = front.Close()
@@ -163,7 +190,8 @@ func request(rng *rand.Rand, transport http.RoundTripper) {
 	if kind == "upload" {
 		body = &slowBody{chunks: rng.IntN(4), breaks: rng.IntN(3) == 0}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://proxy.test/", body)
+	method := []string{http.MethodPost, http.MethodPut}[rng.IntN(2)]
+	req, err := http.NewRequestWithContext(ctx, method, "http://proxy.test/", body)
 	if err != nil {
 		panic(err)
 	}

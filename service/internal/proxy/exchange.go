@@ -46,6 +46,7 @@ type exchange struct {
 	permit      permits
 	began       time.Duration // when it took the units
 	long        longLived     // why it holds no unit; notLong if it holds one
+	entered     bool          // it has a place of Config.LongLived
 	full        bool          // there was no place for it without a unit
 	slow        bool          // the client was slow to send the request
 	stopHeeding func() bool   // ends heedLocked; nil before it
@@ -80,7 +81,7 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *perm
 // finish ends the exchange when its handler returns or panics.
 func (x *exchange) finish() {
 	x.proxy.serving.Add(-1)
-	if x.upload != nil {
+	if x.upload != nil && !x.moved {
 		x.upload.detach()
 	}
 	if x.abandoned {
@@ -213,7 +214,11 @@ func (x *exchange) seen(sign loadsign.Sign) {
 
 // judge reports what the origin of the exchange has done.
 func (x *exchange) judge(now time.Duration, sign loadsign.Sign, r balance.Result, after time.Duration) {
-	x.proxy.origins.judge(now, x.permit.ticket, sign, r, after)
+	ticket := x.permit.ticket
+	if x.upload != nil {
+		ticket = ticket.Sent(time.Duration(x.upload.whole.Load()))
+	}
+	x.proxy.origins.judge(now, ticket, sign, r, after)
 }
 
 // judgeAnswer reports the answer of the origin.

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/weir-go/weir/service/internal/balance"
 )
 
 // forward serves a request. It does what httputil.ReverseProxy does, at about half of its
@@ -78,6 +81,10 @@ func (x *exchange) uploads(out, in *http.Request) {
 	x.upload = &upload{
 		body: in.Body, client: client, http1: in.ProtoMajor == 1, duplex: client.EnableFullDuplex() == nil,
 		limit: x.proxy.cfg.ClientTimeout, exchange: x,
+	}
+	x.upload.whole.Store(int64(balance.Never))
+	if x.permit.placed {
+		x.proxy.origins.sending(x.permit.ticket.Origin)
 	}
 	out.Body = x.upload
 	if len(in.Trailer) == 0 {
@@ -198,11 +205,15 @@ type informer struct {
 	to    http.ResponseWriter
 	mu    sync.Mutex // guards ended, and to before that
 	ended bool
+
+	connected atomic.Bool // an http.Transport had a connection for the request
 }
 
-// watch lets an http.RoundTripper call pass.
+// watch lets an http.RoundTripper call pass, and tell that it has a connection.
 func (i *informer) watch(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: i.pass})
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		Got1xxResponse: i.pass, GotConn: func(httptrace.GotConnInfo) { i.connected.Store(true) },
+	})
 }
 
 // pass implements the hook of httptrace.ClientTrace.

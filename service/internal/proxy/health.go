@@ -25,6 +25,7 @@ func (p *Proxy) CheckOrigins(ctx context.Context) {
 		switch {
 		case h.path == "":
 			wait = lookEvery
+			p.origins.unchecked(now) // also what a check finds that began before a reload
 		case wait <= 0:
 			go p.checkOrigin(ctx, next, h)
 			next, last = (next+1)%n, now

@@ -41,7 +41,7 @@ func kindOf(resp *http.Response) longLived {
 }
 
 // leaveLimitLocked releases the unit of an exchange that goes on, if its client has a place
-// among Config.LongLived. If not, and cut is set, it ends the exchange while the limit
+// among Config.LongLived, or its origin is out. If not, and cut is set, it ends the exchange while the limit
 // is reached, because its client could otherwise hold the unit for as long as it likes.
 // It reports whether the exchange goes on within the limit.
 func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
@@ -49,7 +49,7 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 	switch {
 	case x.ended || x.long != notLong:
 		return false
-	case p.long == nil || !x.enterLong():
+	case !x.enterLong() && !x.excused:
 		if !x.full {
 			x.full = true
 			p.longFull.Add(1)
@@ -69,15 +69,23 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 	return false
 }
 
-// enterLong takes a place of Config.LongLived for the client of the exchange.
+// enterLong takes a place of Config.LongLived for the client of the exchange, if there is one.
 func (x *exchange) enterLong() bool {
-	if x.from.client.IsValid() {
-		return x.proxy.long.EnterFrom(x.from.client, 1)
+	switch {
+	case x.proxy.long == nil:
+	case x.from.client.IsValid():
+		x.entered = x.proxy.long.EnterFrom(x.from.client, 1)
+	default:
+		x.entered = x.proxy.long.Enter(connlimit.ClientOf(x.client), 1)
 	}
-	return x.proxy.long.Enter(connlimit.ClientOf(x.client), 1)
+	return x.entered
 }
 
 func (x *exchange) leaveLong() {
+	if !x.entered {
+		return
+	}
+	x.entered = false
 	if x.from.client.IsValid() {
 		x.proxy.long.LeaveFrom(x.from.client, 1)
 	} else {
@@ -99,6 +107,18 @@ func (x *exchange) rejoin() {
 	x.began = x.proxy.now()
 	x.proxy.work.begin(x.began)
 	x.permit.Use(1)
+}
+
+// sent notes that the origin has the whole request.
+func (x *exchange) sent() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.came || !x.permit.placed {
+		return
+	}
+	now := x.proxy.now()
+	x.upload.whole.Store(int64(now))
+	x.proxy.origins.sent(now, x.permit.ticket.Origin)
 }
 
 // checkWaitLocked is called when an exchange waits for an answer longer than ordinary work

@@ -48,6 +48,7 @@ type originServer struct {
 	name      string // its URL
 	url       *url.URL
 	transport http.RoundTripper
+	own       bool                          // the transport is the proxy's own
 	client    *http1client.Client           // for brief requests; nil: they use the transport
 	signs     [loadsign.Count]atomic.Uint64 // of its answers, and missing ones
 	ejected   [balance.Causes]atomic.Uint64 // how often it was ejected
@@ -79,7 +80,7 @@ func newOrigins(cfg Config, epoch time.Time, log *slog.Logger) (*origins, error)
 		case u.User != nil || u.Fragment != "":
 			return nil, fmt.Errorf("proxy: Origins = %q: must have no user and no fragment", u.Redacted())
 		}
-		o := &originServer{name: u.String(), url: u, transport: ordinary}
+		o := &originServer{name: u.String(), url: u, transport: ordinary, own: cfg.Transport == nil}
 		dial := cfg.Dial
 		if isUnix {
 			dial = dialUnix(dial, u.Path)
@@ -196,12 +197,12 @@ func (s *origins) choose(now time.Duration, random uint64, avoid int, sizes bala
 	return err
 }
 
-// unlock releases the mutex after a call that may have ejected an origin as silent.
+// unlock releases the mutex after a call that may have ejected origins as silent.
 func (s *origins) unlock() {
-	changed, ok := s.set.Changed()
+	changed := s.set.Changed()
 	s.mu.Unlock()
-	if ok {
-		s.isOut(changed, balance.NoAnswers)
+	for _, origin := range changed {
+		s.isOut(origin, balance.NoAnswers)
 	}
 }
 
@@ -254,6 +255,27 @@ func (s *origins) out(origin int) bool {
 	s.mu.Lock()
 	defer s.unlock()
 	return s.set.Out(time.Since(s.epoch), origin)
+}
+
+// sending tells the Set that a client still sends its request.
+func (s *origins) sending(origin int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.Sending(origin)
+}
+
+// sent tells the Set that an origin has all of a request.
+func (s *origins) sent(now time.Duration, origin int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.Sent(now, origin)
+}
+
+// unchecked tells the Set that there are no health checks.
+func (s *origins) unchecked(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.Unchecked(now)
 }
 
 func (s *origins) leave(t balance.Ticket) {
@@ -309,17 +331,49 @@ func (s *origins) isOut(origin int, why balance.Cause) {
 // errStatus says that an origin has answered with a status that HTTP does not have.
 var errStatus = errors.New("the origin answered with an invalid status")
 
-// ask sends a request to the origin. It returns a panic of the transport, for the goroutine of the handler.
-func (o *originServer) ask(req *http.Request) (a answer) {
+// An unsentError says that there was no connection for a request.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// A noAnswerError says that an origin with a connection has not answered, or not by the rules of HTTP.
+type noAnswerError struct{ error }
+
+func (e noAnswerError) Unwrap() error { return e.error }
+
+// explained returns the error of a request, with what it follows from whether there was a connection for it.
+func explained(err error, connected bool) error {
+	switch {
+	case err == nil:
+		return nil
+	case connected && !errors.Is(err, context.Canceled):
+		return noAnswerError{err}
+	case !connected:
+		switch loadsign.OfError(err) {
+		case loadsign.Unreachable, loadsign.Silent: // for a handshake of TLS, too
+			return unsentError{err}
+		}
+	}
+	return err
+}
+
+// ask sends a request to the origin. It returns a panic of the transport, for the goroutine of the handler. Connected
+// tells whether there was a connection, if the transport is the proxy's own.
+func (o *originServer) ask(req *http.Request, connected *atomic.Bool) (a answer) {
 	defer func() {
 		if v := recover(); v != nil {
 			a = answer{panicked: v}
 		}
 	}()
 	if o.client != nil && brief(req) {
-		return answerOf(o.client.RoundTrip(req))
+		a = answerOf(o.client.RoundTrip(req))
+	} else {
+		a = answerOf(o.transport.RoundTrip(req))
 	}
-	return answerOf(o.transport.RoundTrip(req))
+	if o.own {
+		a.err = explained(a.err, connected.Load())
+	}
+	return a
 }
 
 // brief reports whether package http1client can carry a request: it asks for no upgrade, has no body or
@@ -364,7 +418,7 @@ func resultOf(a answer, sign loadsign.Sign) (r balance.Result, after time.Durati
 	case sign == loadsign.Unavailable:
 		after, _ = httpheader.RetryAfter(a.resp.Header, time.Now())
 		return balance.Failed, after
-	case sign == loadsign.GatewayLate, a.resp.StatusCode == http.StatusBadGateway:
+	case sign == loadsign.GatewayLate, a.resp.StatusCode == http.StatusBadGateway, a.resp.StatusCode == http.StatusInternalServerError:
 		return balance.Failed, 0
 	}
 	return balance.Answered, 0
@@ -376,18 +430,23 @@ func notSent(err error) bool {
 	case loadsign.Refused, loadsign.Unreachable:
 		return true
 	}
-	return notDialed(err)
+	return unsent(err)
 }
 
-// notDialed reports whether an error comes from a dialer.
-func notDialed(err error) bool {
+// unsent reports whether an error says for sure that nothing of the request was sent.
+func unsent(err error) bool {
+	if _, ok := errors.AsType[unsentError](err); ok {
+		return true
+	}
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
 }
 
-// brokenOff reports whether an error says that the origin closed the connection, or answered with an invalid
-// status.
+// brokenOff reports whether an error says that the origin closed the connection, or did not answer by the rules of HTTP.
 func brokenOff(err error) bool {
+	if _, ok := errors.AsType[noAnswerError](err); ok {
+		return true
+	}
 	return errors.Is(err, errStatus) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

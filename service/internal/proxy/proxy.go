@@ -111,7 +111,8 @@ type Config struct {
 	// LongLived bounds the exchanges that have left the limit. The addresses of
 	// clients share it: one may have as many as are free, so at most half. The other
 	// exchanges stay in flight, and end while the limit is reached. If zero,
-	// DefaultLongLived; if negative, none leaves the limit, and none is ended.
+	// DefaultLongLived; if negative, none leaves the limit, and none is ended. Exchanges whose origin
+	// is out leave it without a place.
 	LongLived int
 	// LoadRules returns the rules (package proxyrule). New and Reload call it. If nil,
 	// there are none. RulesPath names their file in reports.

@@ -124,7 +124,7 @@ func (x *exchange) start(req *http.Request, to *originServer) {
 	ctx := x.inform.watch(req.Context())
 	ctx, x.release = context.WithCancel(context.WithoutCancel(ctx))
 	req = req.WithContext(ctx)
-	go func() { x.hear(to.ask(req)) }()
+	go func() { x.hear(to.ask(req, &x.inform.connected)) }()
 }
 
 // hear passes the answer to await.
@@ -142,13 +142,13 @@ const maxMoves = 2
 // no connection; or it may be repeated, and the origin broke off, or is out because it answers nothing.
 func (x *exchange) movable(req *http.Request, failed error) bool {
 	s := x.proxy.origins
-	if x.moves == maxMoves || len(s.list) == 1 || !rereadable(req) || x.client.Err() != nil {
+	if x.moves == maxMoves || len(s.list) == 1 || x.client.Err() != nil {
 		return false
 	}
 	switch {
-	case notDialed(failed):
-		return true
-	case !idempotent(req):
+	case unsent(failed):
+		return rereadable(req) || x.upload.unread()
+	case !idempotent(req), !rereadable(req):
 		return false
 	case failed == errTimeout:
 		return s.out(x.permit.ticket.Origin)
@@ -166,9 +166,17 @@ func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, route strin
 	}
 	if err != nil {
 		ps.Release(weir.Ignored)
-		x.count(weir.Dropped, false)
-		x.seen(x.sign)
+		if r.Context().Err() != nil {
+			x.count(weir.Ignored, true)
+			failed = errClientGone
+		} else {
+			x.count(weir.Dropped, false)
+			x.seen(x.sign)
+		}
 		x.fail(w, r, failed)
+		if x.upload != nil {
+			x.upload.detach()
+		}
 		return
 	}
 	p.origins.list[was].retried.Add(1)

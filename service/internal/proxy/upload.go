@@ -27,6 +27,8 @@ type upload struct {
 	waits    atomic.Bool   // for the client to send more
 	began    time.Time     // of the first Read
 	sent     int64
+	whole    atomic.Int64 // the instant of its end; balance.Never before that
+	read     atomic.Bool  // Read was called
 	duplex   bool         // the client's protocol allows an answer before the end of the body
 	failed   atomic.Int32 // the HTTP status for a failure of the client; 0 without one
 	ended    atomic.Bool  // Read has returned the end of the body
@@ -45,6 +47,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	if u.closed.Load() {
 		return 0, http.ErrBodyReadAfterClose
 	}
+	u.read.Store(true)
 	if u.exchange != nil {
 		u.exchange.pause()
 		defer u.exchange.resume()
@@ -72,6 +75,7 @@ func (u *upload) Read(p []byte) (int, error) {
 		}
 		if u.exchange != nil {
 			u.exchange.rejoin()
+			u.exchange.sent()
 		}
 	}
 	u.returned()
@@ -100,6 +104,9 @@ func (u *upload) Close() error {
 
 // unended reports whether the client has not sent all of the body, as far as is known.
 func (u *upload) unended() bool { return u != nil && !u.ended.Load() }
+
+// unread reports whether another upload can have the whole body, when no Read can follow.
+func (u *upload) unread() bool { return u != nil && !u.read.Load() }
 
 // answerBegins precedes the header of an answer. If the upload goes on then, the connection of the
 // client ends with the answer: net/http cannot tell where a further request begins. Duplex means
