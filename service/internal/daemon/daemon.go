@@ -74,7 +74,7 @@ type Config struct {
 
 // Operators configures the listener of operators.
 type Operators struct {
-	AdminAuth bool     `help:"Operators need a token of --tokens that allows admin. /-/health and /-/ready need none."`
+	AdminAuth bool     `help:"Operators need a token of --tokens that allows admin, or metrics for /metrics alone. /-/health and /-/ready need none."`
 	AdminTLS  bool     `name:"admin-tls" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
 	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
 	Pprof     bool     `help:"Serve /debug/pprof/ to operators."`
@@ -270,6 +270,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	}
 	cfg := adminapi.Config{
 		Server: d.server, Explain: d.decider.Explain, Metrics: metrics, Pprof: d.cfg.Operators.Pprof, Local: httpserve.Loopback(ln.Addr()), Hosts: d.cfg.Operators.AdminHost,
+		Log: d.log,
 		Ready: func() error {
 			switch {
 			case d.draining.Load():
@@ -300,7 +301,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 		cfg.Reload = d.reload
 	}
 	if d.cfg.Operators.AdminAuth {
-		cfg.Authorize = d.guard.AuthorizeAdmin
+		cfg.Tokens = &d.guard
 	}
 	api := adminapi.New(cfg)
 	conns := connlimit.New(ln, maxOperators)

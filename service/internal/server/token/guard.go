@@ -135,10 +135,10 @@ func (s *Session) Authorize(a Action, key string) error {
 	return s.token.Authorize(a, key)
 }
 
-// AuthorizeAdmin authorizes a request of an operator, and returns the status if it is refused.
-// The secret may also be the password of basic authentication, which browsers ask for.
+// AuthorizeOperator is Token.Authorize for all keys and the token of a request of an operator. It returns the
+// name of the token. The secret may also be the password of basic authentication, which browsers ask for.
 // Without a Set, it allows none.
-func (g *Guard) AuthorizeAdmin(r *http.Request) (status int, err error) {
+func (g *Guard) AuthorizeOperator(r *http.Request, a Action) (name string, err error) {
 	authorization := r.Header.Get("Authorization")
 	if _, password, ok := r.BasicAuth(); ok {
 		authorization = "Bearer " + password
@@ -148,7 +148,7 @@ func (g *Guard) AuthorizeAdmin(r *http.Request) (status int, err error) {
 		t = s.Find(authorization)
 	}
 	if t == nil {
-		return http.StatusUnauthorized, ErrUnknown
+		return "", ErrUnknown
 	}
-	return http.StatusForbidden, t.Authorize(Admin, "")
+	return t.Name, t.Authorize(a, "")
 }

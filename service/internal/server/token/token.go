@@ -37,10 +37,12 @@ const (
 	Decide Action = "decide" // ask for tokens, and settle
 	Lease  Action = "lease"  // acquire, renew and return leases
 	Debug  Action = "debug"  // read the state of a key
-	Admin  Action = "admin"  // use the listener of operators
+
+	Metrics Action = "metrics" // read the metrics at the listener of operators
+	Admin   Action = "admin"   // use all of that listener, also the metrics
 )
 
-var actions = []Action{Decide, Lease, Debug, Admin}
+var actions = []Action{Decide, Lease, Debug, Metrics, Admin}
 
 // Bounds of a file.
 const (
@@ -75,7 +77,7 @@ func (t *Token) Authorize(a Action, key string) error {
 	switch {
 	case t == nil:
 		return ErrUnknown
-	case !slices.Contains(t.allow, a):
+	case !slices.Contains(t.allow, a) && (a != Metrics || !slices.Contains(t.allow, Admin)):
 		return fmt.Errorf("%w: %s may not %s", ErrForbidden, t.Name, a)
 	case t.keys != nil && (key == "" || t.keys.First(key) < 0):
 		return fmt.Errorf("%w: not one of the keys of %s", ErrForbidden, t.Name)
@@ -202,7 +204,7 @@ func (s *Set) add(r *reader, e entry) {
 		t.allow = []Action{Decide, Lease}
 	}
 	for i, a := range e.Allow {
-		r.check(slices.Contains(actions, a), fmt.Sprintf("allow[%d]", i), "must be decide, lease, debug or admin")
+		r.check(slices.Contains(actions, a), fmt.Sprintf("allow[%d]", i), "must be decide, lease, debug, metrics or admin")
 	}
 	if e.Keys != nil {
 		t.keys = globs(r, e.Keys)
