@@ -50,7 +50,7 @@ type Config struct {
 	LoadRules func() (*config.Rules, error) `kong:"-"` // called again for each reload
 	RulesPath string                        `kong:"-"` // the file or directory that LoadRules reads
 
-	Tokens        string        `placeholder:"FILE" help:"A YAML file with the tokens of clients and what each may do. Without it, every client may use every endpoint."`
+	Tokens        string        `placeholder:"FILE" help:"A YAML file with the tokens of clients and what each may do. Without it, every client may use every endpoint, but /debug lists keys only to clients on loopback."`
 	State         string        `placeholder:"FILE" help:"Save counts and leases to this file, and restore them at the next start."`
 	StateInterval time.Duration `least:"1s" default:"10s" placeholder:"TIME" group:"stop" help:"How often to save the state while the server runs, in case it crashes. Saving takes at most 1 % of the time (${default})."`
 	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How often to compare the content of files. Sizes and times are compared five times a second (${default})."`
@@ -128,8 +128,9 @@ func New(cfg Config) (*Daemon, error) {
 	d.reloads.log = logqueue.NewLatest(d.log)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	cfg.RateLimit.MaxConnectionAge = cfg.MaxConnectionAge
+	cfg.API.Authorize, cfg.API.Client = d.guard.Authorize, d.guard.Client
 	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
-		cfg.API.Authorize, cfg.API.Client, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Client, d.guard.Identify
+		cfg.RateLimit.Identify = d.guard.Identify
 	}
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
 	cfg.API.MaxRequests = d.most

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
-// Each request of an operator that may change something leaves a line in the log: who sent it, from where, and
-// what it got. Reading leaves none, nor does a request that is refused for its token.
+// Each request of an operator that may change something leaves a line in the log, with its token, the address
+// of its client and the status. Reading leaves none, nor does a request that is refused for its token.
 func TestGuardLogs(t *testing.T) {
 	set, err := token.Parse("tokens.yaml", []byte(`tokens:
   - {name: ops, token: secret-of-the-operator, allow: [admin]}

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// A Guard authorizes requests by the Set in force. Without a Set, it allows all
-// requests. It is safe for concurrent use.
+// A Guard authorizes requests by the Set in force. Without a Set, it allows what
+// AuthorizeOpen does. It is safe for concurrent use.
 type Guard struct {
 	set     atomic.Pointer[Set]
 	unknown atomic.Uint64 // requests without a known token
@@ -66,7 +66,7 @@ func (g *Guard) On() bool { return g.set.Load() != nil }
 // Authorize is Token.Authorize for the token of a request that came through Handler.
 func (g *Guard) Authorize(r *http.Request, a Action, key string) error {
 	if g.set.Load() == nil {
-		return nil
+		return AuthorizeOpen(r.RemoteAddr, a, key)
 	}
 	t, _ := r.Context().Value(caller{}).(*Token)
 	return t.Authorize(a, key)
