@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 )
 
-// The keys of all clients are listed to those that may see them: without tokens, those on loopback.
+// The keys of all clients are listed for a token that allows it; without tokens, for clients on loopback.
 func TestWhoListsKeys(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	if err := os.WriteFile(tokens, []byte(`tokens:
