@@ -16,18 +16,19 @@ var ErrRejected = errors.New("rejected")
 type Reason uint8
 
 const (
-	OverRate  Reason = iota + 1 // above the rate limit
-	OverLimit                   // above the concurrency limit, without a queue to wait in; or more units than the whole limit
-	QueueFull                   // the queue is full
-	Overdue                     // waited too long in the queue
-	TooLate                     // could not be done before the caller's deadline
-	Closed                      // the limiter takes no more work
-	OverBurst                   // costs more than the burst of the rate limit: no wait helps
-	Throttled                   // the client itself holds it back, because the backend has rejected too much recently
+	OverRate   Reason = iota + 1 // above the rate limit
+	OverLimit                    // above the concurrency limit, without a queue to wait in; or more units than the whole limit
+	QueueFull                    // the queue is full
+	Overdue                      // waited too long in the queue
+	TooLate                      // could not be done before the caller's deadline
+	Closed                       // the limiter takes no more work
+	OverBurst                    // costs more than the burst of the rate limit: no wait helps
+	Throttled                    // the client itself holds it back, because the backend has rejected too much recently
+	Recovering                   // no lease is granted after a crash, until all earlier ones must have expired
 )
 
 var reasons = [...]string{"", "over_rate", "over_limit", "queue_full", "overdue", "too_late", "closed", "over_burst",
-	"throttled"}
+	"throttled", "recovering"}
 
 // String returns the reason as metrics, logs and wire formats spell it.
 func (r Reason) String() string {

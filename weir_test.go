@@ -77,6 +77,7 @@ func TestOutcomeOf(t *testing.T) {
 		{fmt.Errorf("further down: %w", weir.Reject(weir.OverBurst, weir.Never)), weir.Ignored, weir.Ignored},
 		{weir.Reject(weir.Closed, 0), weir.Ignored, weir.Ignored},
 		{weir.Reject(weir.Throttled, 0), weir.Ignored, weir.Ignored},
+		{weir.Reject(weir.Recovering, 0), weir.Ignored, weir.Ignored},
 		{weir.Reject(weir.OverLimit, 0), weir.Dropped, weir.Dropped},
 		{fmt.Errorf("further down: %w", &weir.Rejection{Reason: weir.QueueFull}), weir.Dropped, weir.Dropped},
 		{weir.Reject(weir.Overdue, 0), weir.Dropped, weir.Dropped},

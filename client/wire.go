@@ -89,7 +89,7 @@ func (a *answer) retryAfter() time.Duration {
 // Client does not know; they become OverRate.
 func (a *answer) rejection() *weir.Rejection {
 	r := &weir.Rejection{Reason: weir.OverRate, RetryAfter: a.retryAfter()}
-	for why := weir.OverRate; why <= weir.Throttled; why++ {
+	for why := weir.OverRate; why <= weir.Recovering; why++ {
 		if why.String() == a.Reason {
 			r.Reason = why
 		}

@@ -71,6 +71,7 @@ func TestRefusal(t *testing.T) {
 		{rejection(weir.QueueFull, 10*ms+1), told{codes.Unavailable, "-", 10*ms + 1, "11", "queue_full"}},
 		{rejection(weir.Overdue, time.Second), told{codes.Unavailable, "-", time.Second, "1000", "overdue"}},
 		{rejection(weir.Throttled, 1000*time.Hour), told{codes.Unavailable, "-", 1000 * time.Hour, "2147483647", "throttled"}},
+		{rejection(weir.Recovering, time.Minute), told{codes.Unavailable, "-", time.Minute, "60000", "recovering"}},
 		{rejection(weir.Closed, weir.Never), told{codes.Unavailable, "-", -1, "", "closed"}},
 		{rejection(weir.TooLate, time.Second), told{codes.Unavailable, "-", -1, "", "too_late"}},
 		{rejection(99, time.Second), told{codes.Unavailable, "-", time.Second, "1000", "unknown"}},

@@ -43,15 +43,16 @@ type answer struct {
 // Therefore TooLate is not DEADLINE_EXCEEDED, which leaves open whether the work
 // was done.
 var answers = [...]answer{
-	0:              {codes.Unavailable, "the call was refused"},
-	weir.OverRate:  {codes.ResourceExhausted, "more calls than allowed"},
-	weir.OverLimit: {codes.Unavailable, "as many calls are in flight as can be served"},
-	weir.QueueFull: {codes.Unavailable, "as many calls are in flight as can be served, and the queue is full"},
-	weir.Overdue:   {codes.Unavailable, "the call waited in the queue for too long"},
-	weir.TooLate:   {codes.Unavailable, "the answer would have come after the call's deadline"},
-	weir.Closed:    {codes.Unavailable, "no more calls are served"},
-	weir.OverBurst: {codes.ResourceExhausted, "the call costs more than is ever allowed"},
-	weir.Throttled: {codes.Unavailable, "too many calls have failed recently"},
+	0:               {codes.Unavailable, "the call was refused"},
+	weir.OverRate:   {codes.ResourceExhausted, "more calls than allowed"},
+	weir.OverLimit:  {codes.Unavailable, "as many calls are in flight as can be served"},
+	weir.QueueFull:  {codes.Unavailable, "as many calls are in flight as can be served, and the queue is full"},
+	weir.Overdue:    {codes.Unavailable, "the call waited in the queue for too long"},
+	weir.TooLate:    {codes.Unavailable, "the answer would have come after the call's deadline"},
+	weir.Closed:     {codes.Unavailable, "no more calls are served"},
+	weir.OverBurst:  {codes.ResourceExhausted, "the call costs more than is ever allowed"},
+	weir.Throttled:  {codes.Unavailable, "too many calls have failed recently"},
+	weir.Recovering: {codes.Unavailable, "no leases are granted for a while after a crash"},
 }
 
 // overUnits is the status for OverLimit of a rule: a quota of the client.

@@ -35,7 +35,7 @@ func Reject(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // answers holds the response for each Reason; index 0 is for unknown ones.
-type answers [weir.Throttled + 1]*problem.Problem
+type answers [weir.Recovering + 1]*problem.Problem
 
 // find returns the response for an error, and for the Rejection that it is, if
 // any.
@@ -73,15 +73,16 @@ func newAnswers(rule ...string) *answers {
 		overLimit = overQuota(weir.OverLimit, "more requests in flight than allowed")
 	}
 	return &answers{
-		0:              unavailable(0, "the request was refused"),
-		weir.OverRate:  overQuota(weir.OverRate, "more requests than allowed"),
-		weir.OverLimit: overLimit,
-		weir.QueueFull: unavailable(weir.QueueFull, "as many requests are in flight as can be served, and the queue is full"),
-		weir.Overdue:   unavailable(weir.Overdue, "the request waited in the queue for too long"),
-		weir.TooLate:   unavailable(weir.TooLate, "the answer would have come after the request's deadline"),
-		weir.Closed:    unavailable(weir.Closed, "no more requests are served"),
-		weir.OverBurst: overQuota(weir.OverBurst, "the request costs more than is ever allowed"),
-		weir.Throttled: unavailable(weir.Throttled, "too many requests have failed recently"),
+		0:               unavailable(0, "the request was refused"),
+		weir.OverRate:   overQuota(weir.OverRate, "more requests than allowed"),
+		weir.OverLimit:  overLimit,
+		weir.QueueFull:  unavailable(weir.QueueFull, "as many requests are in flight as can be served, and the queue is full"),
+		weir.Overdue:    unavailable(weir.Overdue, "the request waited in the queue for too long"),
+		weir.TooLate:    unavailable(weir.TooLate, "the answer would have come after the request's deadline"),
+		weir.Closed:     unavailable(weir.Closed, "no more requests are served"),
+		weir.OverBurst:  overQuota(weir.OverBurst, "the request costs more than is ever allowed"),
+		weir.Throttled:  unavailable(weir.Throttled, "too many requests have failed recently"),
+		weir.Recovering: unavailable(weir.Recovering, "no leases are granted for a while after a crash"),
 	}
 }
 

@@ -32,6 +32,7 @@ func TestReject(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", rejection(weir.TooLate, 0)), 503, "1", "too_late"},
 		{rejection(weir.Closed, weir.Never), 503, "", "closed"},
 		{rejection(weir.Throttled, weir.Never-1), 503, "9223372037", "throttled"},
+		{rejection(weir.Recovering, time.Minute), 503, "60", "recovering"},
 		{rejection(99, 0), 503, "1", "unknown"},
 		{context.DeadlineExceeded, 504, "", "timeout"},
 		{context.Canceled, 499, "", "client_gone"},

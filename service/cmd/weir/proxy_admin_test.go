@@ -43,11 +43,19 @@ func TestProxyAdminAuth(t *testing.T) {
 	asks("GET", "/metrics", "Bearer nobody", 401)
 	asks("GET", "/metrics", "Bearer secret-of-the-shop", 403)
 	asks("GET", "/metrics", operator, 200)
+	const scraper = "Bearer secret-of-the-scraper"
+	asks("GET", "/metrics", scraper, 200)
+	for _, path := range []string{"/", "/-/status", "/-/set", "/debug/pprof/cmdline"} {
+		asks("GET", path, scraper, 403)
+	}
+	asks("POST", "/-/set?limit=1", scraper, 403)
+	asks("POST", "/-/reload", scraper, 403)
 	asks("GET", "/debug/pprof/cmdline", operator, 200)
 	asks("GET", "/", "Basic YW55OnNlY3JldC1vZi10aGUtb3BlcmF0b3I=", 200)
 	if a := asks("POST", "/-/set?limit=7", operator, 200); !strings.Contains(a.body, `"limit": 7,`) {
 		t.Errorf("%s", a.body)
 	}
+	s.until(`msg="request of an operator" request="POST /-/set?limit=7" status=200 token=operator from=127.0.0.1:`)
 
 	good := func(want string) {
 		t.Helper()

@@ -40,8 +40,8 @@ type proxyWire struct {
 	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" group:"tls" help:"Accept only clients with a certificate that this authority has signed."`
 
 	AdminHost []string `placeholder:"NAME" group:"operators" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
-	Tokens    string   `placeholder:"FILE" group:"operators" help:"A YAML file with the tokens of operators, which allow admin."`
-	AdminAuth bool     `group:"operators" help:"Operators need a token of --tokens that allows admin. /-/health and /-/ready need none."`
+	Tokens    string   `placeholder:"FILE" group:"operators" help:"A YAML file with the tokens of operators, which allow admin or metrics."`
+	AdminAuth bool     `group:"operators" help:"Operators need a token of --tokens that allows admin, or metrics for /metrics alone. /-/health and /-/ready need none."`
 	AdminTLS  bool     `name:"admin-tls" group:"operators" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
 
 	OriginCA         string `name:"origin-ca" placeholder:"FILE" group:"origin" help:"Accept https origins with a certificate that this authority has signed, instead of those of the system."`
@@ -173,12 +173,12 @@ const maxOperators = 100
 
 // serveAdmin serves operators until stop is called.
 func (w *wire) serveAdmin(page http.Handler, ln net.Listener) (stop func()) {
-	var authorize func(*http.Request) (int, error)
+	var tokens *token.Guard
 	if w.AdminAuth {
-		authorize = w.guard.AuthorizeAdmin
+		tokens = &w.guard
 	}
 	conns := connlimit.New(ln, maxOperators)
-	srv := httpserve.New(httpserve.Private(operator.Guard(page, authorize), httpserve.Loopback(ln.Addr()), w.AdminHost), w.log)
+	srv := httpserve.New(httpserve.Private(operator.Guard(page, tokens, w.log), httpserve.Loopback(ln.Addr()), w.AdminHost), w.log)
 	srv.ReadTimeout, srv.WriteTimeout, srv.ConnState = 10*time.Second, 30*time.Second, conns.ConnState
 	serve := srv.Serve
 	if w.AdminTLS {

@@ -9,6 +9,7 @@ import (
 const operatorTokens = `tokens:
   - {name: shop, token: secret-of-the-shop}
   - {name: operator, token: secret-of-the-operator, allow: [admin]}
+  - {name: prometheus, token: secret-of-the-scraper, allow: [metrics]}
 `
 
 // The listener of operators can have TLS and need a token; probes need none.
@@ -27,6 +28,8 @@ func TestAdminAuth(t *testing.T) {
 		{"/-/status", "", 401}, {"/metrics", "Bearer nobody", 401}, {"/metrics", "Bearer secret-of-the-shop", 403},
 		{"/metrics", "Bearer secret-of-the-operator", 200}, {"/", "Basic YW55OnNlY3JldC1vZi10aGUtb3BlcmF0b3I=", 200},
 		{"/debug/pprof/", "Bearer secret-of-the-operator", 404},
+		{"/metrics", "Bearer secret-of-the-scraper", 200}, {"/", "Bearer secret-of-the-scraper", 403}, {"/-/top", "Bearer secret-of-the-scraper", 403},
+		{"//metrics", "Bearer secret-of-the-scraper", 403}, {"/metrics/", "Bearer secret-of-the-scraper", 403},
 	} {
 		if a := ask(t, client, "GET", s.admin+tt.path, "Authorization", tt.authorization); a.status != tt.status {
 			t.Errorf("%s as %q: %v: want %d", tt.path, tt.authorization, a, tt.status)
@@ -35,6 +38,15 @@ func TestAdminAuth(t *testing.T) {
 	if a := ask(t, client, "POST", s.public+"/rate/a", "Authorization", "Bearer secret-of-the-operator"); a.status != 403 {
 		t.Errorf("an operator takes a token: %v: want 403", a)
 	}
+	for _, path := range []string{"/-/reset?key=a", "/-/reload", "/metrics"} {
+		if a := ask(t, client, "POST", s.admin+path, "Authorization", "Bearer secret-of-the-scraper"); a.status != 403 || !strings.Contains(a.body, "prometheus may not admin") {
+			t.Errorf("a scraper at %s: %v: want 403", path, a)
+		}
+	}
+	if a := ask(t, client, "POST", s.admin+"/-/reset?key=a", "Authorization", "Bearer secret-of-the-operator"); a.status != 200 {
+		t.Fatalf("an operator: %v: want 200", a)
+	}
+	s.until(`msg="request of an operator" request="POST /-/reset?key=a" status=200 token=operator from=127.0.0.1:`)
 	s.end()
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -39,6 +40,17 @@ func (c *serveCmd) useRuntime() {
 	if c.GRPC == "" && c.GRPCPort != 0 {
 		c.GRPC = net.JoinHostPort(c.GRPCHost, strconv.Itoa(c.GRPCPort))
 	}
+}
+
+// checkXDS returns an error if variables of envoyproxy/ratelimit say that rules come by xDS.
+func checkXDS(environ []string) error {
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if name == "CONFIG_TYPE" && value == "GRPC_XDS_SOTW" || strings.HasPrefix(name, "CONFIG_GRPC_XDS_") && value != "" {
+			return usagef("$%s: weir serve gets no rules by xDS. Give files by --rules or $RUNTIME_ROOT, and unset the variable", name)
+		}
+	}
+	return nil
 }
 
 // serveBound bounds what the server holds.
@@ -96,8 +108,11 @@ func (o *serveOwn) overrides() (limit, queue int) {
 	return limit, queue
 }
 
-// check checks the flags.
+// check checks the flags, and variables that are none.
 func (c *serveCmd) check() error {
+	if err := checkXDS(os.Environ()); err != nil {
+		return err
+	}
 	if c.Rules != "" {
 		for _, f := range []struct {
 			name  string

@@ -198,3 +198,23 @@ func TestServeRateLimitTLS(t *testing.T) {
 	files.trust(other)
 	s.until("msg=reloaded")
 }
+
+// Where envoyproxy/ratelimit gets its limits by xDS, weir would serve without them: it says so, and does not start.
+func TestServeRefusesXDS(t *testing.T) {
+	for _, tt := range []struct{ name, value, want string }{
+		{"CONFIG_TYPE", "GRPC_XDS_SOTW", "$CONFIG_TYPE: weir serve gets no rules by xDS. Give files by --rules or $RUNTIME_ROOT, and unset the variable"},
+		{"CONFIG_GRPC_XDS_SERVER_URL", "xds:18000", "$CONFIG_GRPC_XDS_SERVER_URL: weir serve gets no rules by xDS."},
+		{"CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "a:secret", "$CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: weir serve gets no rules by xDS."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv(tt.name, tt.value)
+			code, _, stderr := weir(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rules", "nowhere.yaml")
+			if code != 2 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) || strings.Contains(stderr, "secret") {
+				t.Errorf("%d, %q: want 2 and %q", code, stderr, tt.want)
+			}
+		})
+	}
+	t.Setenv("CONFIG_TYPE", "FILE")
+	t.Setenv("CONFIG_GRPC_XDS_SERVER_USE_TLS", "") // as if it were not set
+	serving(t).end()
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/rate"
+	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/inline"
 )
 
@@ -49,9 +50,9 @@ func (l *answerLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	start, s := time.Now(), statusWriter{w, http.StatusOK}
-	if l.next.ServeHTTP(&s, r); l.wants(s.status) {
-		l.write(r, s.status, "took", time.Since(start))
+	start, s := time.Now(), httpserve.StatusWriter{ResponseWriter: w, Status: http.StatusOK}
+	if l.next.ServeHTTP(&s, r); l.wants(s.Status) {
+		l.write(r, s.Status, "took", time.Since(start))
 	}
 }
 
@@ -64,19 +65,3 @@ func (l *answerLog) wants(status int) bool {
 func (l *answerLog) write(r *http.Request, status int, more ...any) {
 	l.log.Info("answer", append([]any{"status", status, "method", r.Method, "path", r.URL.EscapedPath(), "from", r.RemoteAddr}, more...)...)
 }
-
-// A statusWriter records the status.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	if status >= 200 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

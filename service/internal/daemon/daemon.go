@@ -50,7 +50,7 @@ type Config struct {
 	LoadRules func() (*config.Rules, error) `kong:"-"` // called again for each reload
 	RulesPath string                        `kong:"-"` // the file or directory that LoadRules reads
 
-	Tokens        string        `placeholder:"FILE" help:"A YAML file with the tokens of clients and what each may do. Without it, every client may use every endpoint."`
+	Tokens        string        `placeholder:"FILE" help:"A YAML file with the tokens of clients and what each may do. Without it, every client may use every endpoint, but /debug lists keys only to clients on loopback."`
 	State         string        `placeholder:"FILE" help:"Save counts and leases to this file, and restore them at the next start."`
 	StateInterval time.Duration `least:"1s" default:"10s" placeholder:"TIME" group:"stop" help:"How often to save the state while the server runs, in case it crashes. Saving takes at most 1 % of the time (${default})."`
 	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How often to compare the content of files. Sizes and times are compared five times a second (${default})."`
@@ -74,7 +74,7 @@ type Config struct {
 
 // Operators configures the listener of operators.
 type Operators struct {
-	AdminAuth bool     `help:"Operators need a token of --tokens that allows admin. /-/health and /-/ready need none."`
+	AdminAuth bool     `help:"Operators need a token of --tokens that allows admin, or metrics for /metrics alone. /-/health and /-/ready need none."`
 	AdminTLS  bool     `name:"admin-tls" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
 	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
 	Pprof     bool     `help:"Serve /debug/pprof/ to operators."`
@@ -128,8 +128,9 @@ func New(cfg Config) (*Daemon, error) {
 	d.reloads.log = logqueue.NewLatest(d.log)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	cfg.RateLimit.MaxConnectionAge = cfg.MaxConnectionAge
+	cfg.API.Authorize, cfg.API.Client = d.guard.Authorize, d.guard.Client
 	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
-		cfg.API.Authorize, cfg.API.Client, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Client, d.guard.Identify
+		cfg.RateLimit.Identify = d.guard.Identify
 	}
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
 	cfg.API.MaxRequests = d.most
@@ -270,6 +271,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	}
 	cfg := adminapi.Config{
 		Server: d.server, Explain: d.decider.Explain, Metrics: metrics, Pprof: d.cfg.Operators.Pprof, Local: httpserve.Loopback(ln.Addr()), Hosts: d.cfg.Operators.AdminHost,
+		Log: d.log,
 		Ready: func() error {
 			switch {
 			case d.draining.Load():
@@ -300,7 +302,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 		cfg.Reload = d.reload
 	}
 	if d.cfg.Operators.AdminAuth {
-		cfg.Authorize = d.guard.AuthorizeAdmin
+		cfg.Tokens = &d.guard
 	}
 	api := adminapi.New(cfg)
 	conns := connlimit.New(ln, maxOperators)

@@ -82,21 +82,3 @@ func Number(w http.ResponseWriter, text string, otherwise int) (int, bool) {
 	}
 	return n, true
 }
-
-// Guard returns next behind authorize, which returns the status and the reason if a request is refused. It is not
-// asked for /-/health and /-/ready, which probes need. If authorize is nil, all requests are allowed.
-func Guard(next http.Handler, authorize func(*http.Request) (status int, err error)) http.Handler {
-	if authorize == nil {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if probe := r.URL.Path == "/-/health" || r.URL.Path == "/-/ready"; !probe {
-			if status, err := authorize(r); err != nil {
-				w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="weir"`}
-				Fail(w, status, err.Error())
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}

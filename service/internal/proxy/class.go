@@ -55,7 +55,7 @@ type counts struct {
 }
 
 // reasons is the number of Reasons; index 0 is for unknown ones.
-const reasons = weir.Throttled + 1
+const reasons = weir.Recovering + 1
 
 // admit counts a request that has got its units, after a wait.
 func (c *counts) admit(waited time.Duration) {

@@ -25,11 +25,16 @@ func (d desk) mustAcquire(key string, n int) decider.Lease {
 	return l
 }
 
-// refuses checks that a lease of one unit is refused, until about a time from now.
+// refuses checks that a lease of one unit is refused: while the server waits for the leases of an owner that is gone, until
+// about a time from now; or, with 0, because the limit is reached.
 func (d desk) refuses(key string, until time.Duration) {
 	d.t.Helper()
 	_, err := d.acquire(key, 1)
-	if r := (*weir.Rejection)(nil); !errors.As(err, &r) || r.Reason != weir.OverLimit || r.RetryAfter < until || until > 0 && r.RetryAfter > until*3/2 {
+	why := weir.OverLimit
+	if until > 0 {
+		why = weir.Recovering
+	}
+	if r := (*weir.Rejection)(nil); !errors.As(err, &r) || r.Reason != why || r.RetryAfter < until || until > 0 && r.RetryAfter > until*3/2 {
 		d.t.Errorf("%q: %v, %v: want it to be refused until %v", key, err, r, until)
 	}
 }

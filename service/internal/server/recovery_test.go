@@ -43,7 +43,7 @@ func TestCrashGrantsNothingTwice(t *testing.T) {
 		}
 		for _, wait := range []bool{false, true} {
 			_, err := next.Acquire(t.Context(), decider.LeaseRequest{Key: "fresh", N: 1, Wait: wait})
-			check(t, "a new lease", err, error(weir.Reject(weir.OverLimit, 3*time.Minute)))
+			check(t, "a new lease", err, error(weir.Reject(weir.Recovering, 3*time.Minute)))
 		}
 		for i, id := range ids[:9] {
 			l, err := next.Renew("a", id, 2*time.Minute)

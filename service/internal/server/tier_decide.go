@@ -189,13 +189,13 @@ func (t *Tier) countDenied(r *tierRequest, v *decider.Verdict) {
 	}
 	r.k.known.count(false, false)
 	if rule := r.k.match.denying(v); rule != nil {
-		rule.counts.denied[v.Reason].Add(1)
+		rule.counts.denied.Add(v.Reason)
 	}
 }
 
-// denying returns the rule that denied; nil if it does not count here, or none did.
+// denying returns the rule that denied; nil if none did.
 func (m *match) denying(v *decider.Verdict) *rule {
-	if denied := v.Denied(); denied != nil && int(v.Reason) <= int(weir.Throttled) {
+	if denied := v.Denied(); denied != nil {
 		for _, r := range m.rated {
 			if r.Name == denied.Rule.Name {
 				return r

@@ -17,6 +17,7 @@ package adminapi
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // Config configures an API. Its functions must be safe for concurrent use.
@@ -59,9 +61,10 @@ type Config struct {
 	// Local and Hosts say which Host headers are allowed: see httpserve.Private.
 	Local bool
 	Hosts []string
-	// Authorize returns the status and the reason if a request is refused. It is not asked
-	// for /-/health and /-/ready. If nil, all are allowed.
-	Authorize func(*http.Request) (status int, err error)
+	// Tokens authorizes requests: see operator.Guard. If nil, all are allowed.
+	Tokens *token.Guard
+	// Log receives a line for each request that may change something. If nil, there is none.
+	Log *slog.Logger
 }
 
 // ConfigStatus describes the source of the rules and the last loads. The zero value
@@ -94,6 +97,9 @@ func New(cfg Config) *API {
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
 	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	if cfg.Explain == nil {
 		cfg.Explain = cfg.Server.Explain
 	}
@@ -101,7 +107,7 @@ func New(cfg Config) *API {
 		cfg.Reset = cfg.Server.Reset
 	}
 	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
-	a.handler = httpserve.Private(operator.Guard(a.routes(), cfg.Authorize), cfg.Local, cfg.Hosts)
+	a.handler = httpserve.Private(operator.Guard(a.routes(), cfg.Tokens, cfg.Log), cfg.Local, cfg.Hosts)
 	a.history.add(a.read(cfg.Server.Stats()))
 	a.ended.Go(func() {
 		operator.Sample(a.stop, func() { a.history.add(a.read(cfg.Server.Stats())) })

@@ -25,6 +25,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -383,34 +384,46 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Operators need to be authorized, but not probes.
-func TestAuthorize(t *testing.T) {
+// Operators need a token that allows admin, scrapers one that allows metrics, and probes none.
+func TestTokens(t *testing.T) {
+	set, err := token.Parse("tokens.yaml", []byte(`tokens:
+  - {name: ops, token: secret-of-the-operator, allow: [admin]}
+  - {name: prometheus, token: secret-of-the-scraper, allow: [metrics]}
+  - {name: shop, token: secret-of-the-shop, allow: [decide, lease, debug]}
+  - {name: tenant, token: secret-of-the-tenant, allow: [metrics], keys: ["a:*"]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var guard token.Guard
+	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	api := adminapi.New(adminapi.Config{
-		Server: newServer(t), Pprof: true, Metrics: http.NotFoundHandler(), Reload: func(context.Context) (string, error) { return "", nil },
-		Authorize: func(r *http.Request) (int, error) {
-			if r.Header.Get("Authorization") == "let me in" {
-				return 0, nil
-			}
-			return 401, errors.New("unknown")
-		},
+		Server: newServer(t), Pprof: true, Metrics: served, Reload: func(context.Context) (string, error) { return "", nil }, Tokens: &guard,
 	})
 	defer api.Close()
-	for _, path := range []string{
-		"GET /", "GET /page.js", "POST /-/reload", "GET /-/status", "GET /-/top", "GET /-/explain?key=a", "GET /metrics", "GET /debug/pprof/",
-		"GET //-/ready", "GET /-/ready/../status",
-	} {
-		method, path, _ := strings.Cut(path, " ")
-		w := ask(api, method, path)
-		if challenges := w.Header().Values("WWW-Authenticate"); w.Code != 401 || len(challenges) != 2 || challenges[1] != `Basic realm="weir"` {
-			t.Errorf("%s: %d, %q: want 401 and a challenge", path, w.Code, challenges)
-		}
-		if w := ask(api, method, path, "Authorization", "let me in"); w.Code == 401 {
-			t.Errorf("%s: %d with what it wants", path, w.Code)
-		}
+	secrets := []string{"", "secret-of-the-operator", "secret-of-the-scraper", "secret-of-the-shop", "secret-of-the-tenant"}
+	type statuses [5]int // by secret
+	admin := statuses{401, 200, 403, 403, 403}
+	if w := ask(api, "GET", "/metrics", "Authorization", "Bearer secret-of-the-operator"); w.Code != 401 {
+		t.Errorf("before there are tokens: %d: want 401", w.Code)
 	}
-	for _, path := range []string{"/-/health", "/-/ready"} {
-		if w := ask(api, "GET", path); w.Code != 200 {
-			t.Errorf("%s: %d: want 200", path, w.Code)
+	guard.Use(set)
+	for request, want := range map[string]statuses{
+		"GET /": admin, "GET /page.js": admin, "POST /-/reload": admin, "GET /-/status": admin, "GET /-/top": admin, "GET /-/explain?key=a": admin,
+		"GET /debug/pprof/": admin, "POST /-/reset?key=a": {401, 200, 403, 403, 403}, "POST /metrics": {401, 405, 403, 403, 403},
+		"GET /metrics": {401, 200, 200, 403, 403}, "HEAD /metrics": {401, 200, 200, 403, 403}, "GET //metrics": {401, 307, 403, 403, 403},
+		"GET //-/ready": {401, 307, 403, 403, 403}, "GET /-/ready/../status": {401, 307, 403, 403, 403},
+		"GET /-/health": {200, 200, 200, 200, 200}, "GET /-/ready": {200, 200, 200, 200, 200},
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		for i, secret := range secrets {
+			w := ask(api, method, path, "Authorization", "Bearer "+secret)
+			if w.Code != want[i] {
+				t.Errorf("%s with %q: %d, %s: want %d", request, secret, w.Code, w.Body, want[i])
+			}
+			if challenges := w.Header().Values("WWW-Authenticate"); w.Code == 401 && (len(challenges) != 2 || challenges[1] != `Basic realm="weir"`) {
+				t.Errorf("%s: %q: want a challenge", request, challenges)
+			}
 		}
 	}
 }

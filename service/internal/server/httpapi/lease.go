@@ -35,6 +35,8 @@ func (c *call) noLeaseFault(err error, step decider.Step) *fault {
 	const text = "concurrency limit reached"
 	rejection, rejected := errors.AsType[*weir.Rejection](err)
 	switch {
+	case rejected && rejection.Reason == weir.Recovering:
+		return c.deny("no leases are granted for a while after a crash", rejection.Reason, rejection.RetryAfter, step)
 	case rejected:
 		return c.deny(text, rejection.Reason, rejection.RetryAfter, step)
 	case errors.Is(err, decider.ErrNoLeasing):

@@ -9,6 +9,24 @@ import (
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
+// After a crash, the answer says that the server recovers, and until when.
+func TestLeaseAfterCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		site := newSite(t, httpapi.Config{}, config.Rule{Name: "jobs", Glob: "*", Concurrency: &config.Concurrency{Limit: 2, TTL: 10 * s, MaxTTL: time.Minute}})
+		site.server.Recover()
+		time.Sleep(15 * s)
+		for _, url := range []string{"/lease/a", "/lease/a?canWait=true"} {
+			a := (&step{method: "POST", url: url, status: 429,
+				body: `{"error":"no leases are granted for a while after a crash","key":"a","reason":"recovering","retry_after_ms":45000}`}).take(t, site)
+			if got := a.header.Get("Retry-After"); got != "45" {
+				t.Errorf("%s: Retry-After: %s, want 45", url, got)
+			}
+		}
+		time.Sleep(45 * s)
+		(&step{method: "POST", url: "/lease/a", status: 200, body: ".*"}).take(t, site)
+	})
+}
+
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := 1

@@ -165,15 +165,16 @@ func (h *holding) ask(u *Under, wait bool, rules uint64) (*bucket, error) {
 	case b != nil && wait && !u.Shadow:
 		return b, nil
 	}
+	why, retryAfter := weir.Recovering, recovers
 	if b != nil {
-		recovers = b.returns(h.N, int(b.queued.Load()))
+		why, retryAfter = weir.OverLimit, b.returns(h.N, int(b.queued.Load()))
 		l.leave(b, 0)
 	}
 	if u.Shadow {
 		l.shadowed.Add(1)
 		return nil, nil
 	}
-	return nil, l.refuse(weir.OverLimit, recovers)
+	return nil, l.refuse(why, retryAfter)
 }
 
 // hold adds units of a bucket to a lease. It moves the permit.

@@ -15,4 +15,4 @@ func (l *Limits) Renewed() { l.renewed.Add(1) }
 func (l *Limits) Returned() { l.returned.Add(1) }
 
 // Refused counts a refusal of such a lease.
-func (l *Limits) Refused(why weir.Reason) { l.refused[why].Add(1) }
+func (l *Limits) Refused(why weir.Reason) { l.refused.Add(why) }

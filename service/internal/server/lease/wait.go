@@ -371,7 +371,7 @@ func (g *Registry) DismissMoved() {
 
 // refuse counts a refusal.
 func (l *Limits) refuse(why weir.Reason, retryAfter time.Duration) error {
-	l.refused[why].Add(1)
+	l.refused.Add(why)
 	return weir.Reject(why, retryAfter)
 }
 

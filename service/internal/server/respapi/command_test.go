@@ -2,12 +2,14 @@ package respapi_test
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/respapi"
 	"github.com/weir-go/weir/service/internal/server/token"
@@ -237,5 +239,39 @@ func TestEpoch(t *testing.T) {
 		if got := p.read(); fmt.Sprint(got) != "EOF" {
 			t.Error(got)
 		}
+	})
+}
+
+// A farListener has clients at another machine.
+type farListener struct{ net.Listener }
+
+func (l farListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return farConn{nc}, err
+}
+
+type farConn struct{ net.Conn }
+
+func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9} }
+
+// Without tokens, only clients on loopback list the keys of all clients.
+func TestTopFromAfar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, respapi.Config{}, rules...)
+		far := pipenet.Listen()
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(farListener{far}) }()
+		nc, err := far.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPeer(nc, t)
+		p.wants("WEIR.TOP", "NOPERM keys are listed to clients on loopback, to operators, and to a token that allows debug on all keys")
+		if x := fields(p.do("WEIR.EXPLAIN login:1")); x["allowed"] != 1 {
+			t.Errorf("%v: want a key explained", x)
+		}
+		nc.Close()
+		far.Close()
+		<-served
 	})
 }

@@ -49,7 +49,7 @@ const (
 	DefaultClientTimeout = 10 * time.Second
 )
 
-// Config configures an API. The zero value allows every client everything.
+// Config configures an API. The zero value allows every client what token.AuthorizeOpen does.
 type Config struct {
 	// MaxKey bounds a key, in bytes. If zero, DefaultMaxKey. An argument of a command has
 	// at most 4 KiB more, and a command 8 KiB more than that.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// A Guard authorizes requests by the Set in force. Without a Set, it allows all
-// requests. It is safe for concurrent use.
+// A Guard authorizes requests by the Set in force. Without a Set, it allows what
+// AuthorizeOpen does. It is safe for concurrent use.
 type Guard struct {
 	set     atomic.Pointer[Set]
 	unknown atomic.Uint64 // requests without a known token
@@ -66,7 +66,7 @@ func (g *Guard) On() bool { return g.set.Load() != nil }
 // Authorize is Token.Authorize for the token of a request that came through Handler.
 func (g *Guard) Authorize(r *http.Request, a Action, key string) error {
 	if g.set.Load() == nil {
-		return nil
+		return AuthorizeOpen(r.RemoteAddr, a, key)
 	}
 	t, _ := r.Context().Value(caller{}).(*Token)
 	return t.Authorize(a, key)
@@ -135,10 +135,10 @@ func (s *Session) Authorize(a Action, key string) error {
 	return s.token.Authorize(a, key)
 }
 
-// AuthorizeAdmin authorizes a request of an operator, and returns the status if it is refused.
-// The secret may also be the password of basic authentication, which browsers ask for.
+// AuthorizeOperator is Token.Authorize for all keys and the token of a request of an operator. It returns the
+// name of the token. The secret may also be the password of basic authentication, which browsers ask for.
 // Without a Set, it allows none.
-func (g *Guard) AuthorizeAdmin(r *http.Request) (status int, err error) {
+func (g *Guard) AuthorizeOperator(r *http.Request, a Action) (name string, err error) {
 	authorization := r.Header.Get("Authorization")
 	if _, password, ok := r.BasicAuth(); ok {
 		authorization = "Bearer " + password
@@ -148,7 +148,7 @@ func (g *Guard) AuthorizeAdmin(r *http.Request) (status int, err error) {
 		t = s.Find(authorization)
 	}
 	if t == nil {
-		return http.StatusUnauthorized, ErrUnknown
+		return "", ErrUnknown
 	}
-	return http.StatusForbidden, t.Authorize(Admin, "")
+	return t.Name, t.Authorize(a, "")
 }

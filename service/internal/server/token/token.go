@@ -19,6 +19,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -37,10 +38,12 @@ const (
 	Decide Action = "decide" // ask for tokens, and settle
 	Lease  Action = "lease"  // acquire, renew and return leases
 	Debug  Action = "debug"  // read the state of a key
-	Admin  Action = "admin"  // use the listener of operators
+
+	Metrics Action = "metrics" // read the metrics at the listener of operators
+	Admin   Action = "admin"   // use all of that listener, also the metrics
 )
 
-var actions = []Action{Decide, Lease, Debug, Admin}
+var actions = []Action{Decide, Lease, Debug, Metrics, Admin}
 
 // Bounds of a file.
 const (
@@ -68,6 +71,21 @@ var (
 	ErrForbidden = errors.New("the token does not allow this")
 )
 
+// errListing is the error of AuthorizeOpen.
+var errListing = errors.New("keys are listed to clients on loopback, to operators, and to a token that allows debug on all keys")
+
+// AuthorizeOpen authorizes a client where none needs a token. It may do everything, but Debug of all keys, which lists
+// them, only if its address is on loopback, or a Unix socket's.
+func AuthorizeOpen(from string, a Action, key string) error {
+	if a != Debug || key != "" {
+		return nil
+	}
+	if at, err := netip.ParseAddrPort(from); err == nil && !at.Addr().Unmap().IsLoopback() {
+		return errListing
+	}
+	return nil
+}
+
 // Authorize returns nil if the token allows an action on a key or, if that is empty, on
 // all keys at once. Otherwise the error wraps ErrForbidden. For a nil Token the error
 // is ErrUnknown.
@@ -75,7 +93,7 @@ func (t *Token) Authorize(a Action, key string) error {
 	switch {
 	case t == nil:
 		return ErrUnknown
-	case !slices.Contains(t.allow, a):
+	case !slices.Contains(t.allow, a) && (a != Metrics || !slices.Contains(t.allow, Admin)):
 		return fmt.Errorf("%w: %s may not %s", ErrForbidden, t.Name, a)
 	case t.keys != nil && (key == "" || t.keys.First(key) < 0):
 		return fmt.Errorf("%w: not one of the keys of %s", ErrForbidden, t.Name)
@@ -202,7 +220,7 @@ func (s *Set) add(r *reader, e entry) {
 		t.allow = []Action{Decide, Lease}
 	}
 	for i, a := range e.Allow {
-		r.check(slices.Contains(actions, a), fmt.Sprintf("allow[%d]", i), "must be decide, lease, debug or admin")
+		r.check(slices.Contains(actions, a), fmt.Sprintf("allow[%d]", i), "must be decide, lease, debug, metrics or admin")
 	}
 	if e.Keys != nil {
 		t.keys = globs(r, e.Keys)

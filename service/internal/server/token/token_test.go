@@ -89,7 +89,7 @@ func TestWrong(t *testing.T) {
 		{"tokens: [{name: a, token: hush}]", "t.yaml:1:27: tokens[0].token: must have at least 16 bytes"},
 		{"tokens: [{name: a, sha256: hush}]", "t.yaml:1:28: tokens[0].sha256: must be 64 hexadecimal digits"},
 		{"tokens: [{name: a, sha256: " + hashed("")[2:] + "}]", "t.yaml:1:28: tokens[0].sha256: must be 64 hexadecimal digits"},
-		{"tokens: [{name: a, token: 0123456789abcdef, allow: [shout]}]", "t.yaml:1:53: tokens[0].allow[0]: must be decide, lease, debug or admin"},
+		{"tokens: [{name: a, token: 0123456789abcdef, allow: [shout]}]", "t.yaml:1:53: tokens[0].allow[0]: must be decide, lease, debug, metrics or admin"},
 		{"tokens:\n- {name: a, token: 0123456789abcdef}\n- {name: a, token: 0123456789abcdeg}", "t.yaml:3:10: tokens[1].name: must differ from all others"},
 		{"tokens:\n- {name: a, token: 0123456789abcdef}\n- {name: b, sha256: " + hashed("0123456789abcdef") + "}", "t.yaml:3:3: tokens[1]: must differ from a: the secret is the same"},
 		{"tokens: [{name: a}, {name: b}]", "t.yaml:1:10: tokens[0].token: must have either this or sha256\nt.yaml:1:21: tokens[1].token: must have either this or sha256"},

@@ -117,7 +117,14 @@ func (h *Histogram) Load() (t Times) {
 }
 
 // Refusals counts refusals by reason. It is safe for concurrent use.
-type Refusals [int(weir.Throttled) + 1]atomic.Uint64
+type Refusals [int(weir.Recovering) + 1]atomic.Uint64
+
+// Add counts a refusal. Reasons of a newer server, which are unknown here, do not count.
+func (r *Refusals) Add(why weir.Reason) {
+	if int(why) < len(r) {
+		r[why].Add(1)
+	}
+}
 
 // Load returns the counts that are not zero.
 func (r *Refusals) Load() map[weir.Reason]uint64 {
