@@ -192,7 +192,7 @@ func (a *Auto) observe(s *Sample) Cause {
 	} else if interrupted {
 		return Kept
 	}
-	if a.slots.enter(s.End, a.typical) {
+	if a.slots.enter(s.End, a.trip) {
 		if cause := a.turn(s.End); cause != Kept {
 			return cause
 		}

@@ -47,7 +47,7 @@ func (a *Auto) drain(now time.Duration, all bool) Cause {
 	}
 	a.evidence = a.resting(&a.before)
 	a.try(lower, n, now)
-	a.drainTime = drainTrips * a.typical
+	a.drainTime = drainTrips * a.trip
 	return a.bounded(Drain)
 }
 
