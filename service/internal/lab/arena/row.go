@@ -51,7 +51,7 @@ var order = map[string][]string{
 		"instances", "instances-200", "company", "background", "faults", "own-queue", "outage", "outage-slow",
 		"bimodal", "scale", "slow-work", "streams", "change", "library",
 	},
-	Street: {"routes", "six", "pools", "queries", "mixture"},
+	Street: {"routes", "six", "pools", "queries", "mixture", "idle"},
 	Search: {"stalls", "capacity", "patience", "growth", "dispersed"},
 }
 
