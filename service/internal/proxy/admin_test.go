@@ -143,7 +143,6 @@ func TestMetrics(t *testing.T) {
 		check("weir_proxy_connections", "", 0)
 		check("weir_proxy_long_lived_max", "", 2000)
 		check("weir_proxy_class_bound", "class=default of=min_limit", 1)
-		check("weir_proxy_class_bound", "class=default of=max_limit", 8)
 		check("weir_proxy_class_bound", "class=default of=queue", 0)
 		check("weir_proxy_decisions_total", "decision=admit reason=", 9)
 		check("weir_proxy_decisions_total", "decision=reject reason=over_limit", 1)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +15,7 @@ var (
 	classLimit    = metric.Gauge("weir_proxy_class_limit", "Requests that may be in flight, of each class with a limit, and in total.", "class")
 	classInflight = metric.Gauge("weir_proxy_class_inflight", "Requests in flight within each limit.", "class")
 	classWaiting  = metric.Gauge("weir_proxy_class_waiting", "Requests in the queue of each limit.", "class")
-	classBound    = metric.Gauge("weir_proxy_class_bound", "Bounds of each limit: min_limit and max_limit of an adaptive one, and queue.", "class", "of")
+	classBound    = metric.Gauge("weir_proxy_class_bound", "Bounds of weir_proxy_class_limit and weir_proxy_class_waiting: min_limit of an adaptive limit, as configured, and queue.", "class", "of")
 	classPatience = metric.Gauge("weir_proxy_class_patience_seconds",
 		"Age of a request at which nearly all clients have left, as each limit has learnt it; 0 if it is not known.", "class")
 	classOutcomes  = metric.Counter("weir_proxy_class_outcomes_total", "Finished requests of each class, by what they tell about load.", "class", "outcome")
@@ -45,13 +44,12 @@ func (p *Proxy) collectRules(s metric.Scrape) {
 	pl := p.plan.Load()
 	s.Send(shadowFamily, flag(pl.shadow))
 	for name, l := range pl.limiters {
-		st := l.State()
+		st, used := l.sum()
 		s.Send(classPatience, l.most(func(p *pool) time.Duration { return p.Stats().Patience }).Seconds(), name)
 		s.Send(classLimit, float64(st.Limit), name)
-		s.Send(classBound, float64(l.now.queue), name, "queue")
+		s.Send(classBound, float64(l.queue()), name, "queue")
 		if !l.fixed.Load() {
-			s.Send(classBound, float64(cmp.Or(l.now.auto.Min, 1)), name, "min_limit")
-			s.Send(classBound, float64(cmp.Or(l.now.auto.Max, 10_000)), name, "max_limit")
+			s.Send(classBound, float64(used*max(l.now.auto.Min, 1)), name, "min_limit")
 		}
 		s.Send(classInflight, float64(st.Inflight), name)
 		s.Send(classWaiting, float64(st.Waiting), name)

@@ -75,12 +75,19 @@ func (l *limiter) pools() []*pool {
 // Size implements balance.Sizes.
 func (l *limiter) Size(origin int) float64 { return float64(max(l.at[origin].size.Load(), 1)) }
 
-// State returns the sum of the states of all pools. The limit is the sum over the pools in use, without origins that are out.
-func (l *limiter) State() (sum inflight.State) {
-	add := func(p *pool, asked bool) {
+// State returns the sum of the states of all pools. The limit is the sum over the pools in use.
+func (l *limiter) State() inflight.State {
+	sum, _ := l.sum()
+	return sum
+}
+
+// sum returns the State, and the number of pools in use: those that are asked, without origins that are out.
+func (l *limiter) sum() (sum inflight.State, used int) {
+	add := func(p *pool, use bool) {
 		st := p.State()
-		if asked {
+		if use {
 			sum.Limit += st.Limit
+			used++
 		}
 		sum.Inflight += st.Inflight
 		sum.Held += st.Held
@@ -91,8 +98,11 @@ func (l *limiter) State() (sum inflight.State) {
 	for i, p := range l.at {
 		add(p, each && !l.origins.out(i))
 	}
-	return sum
+	return sum, used
 }
+
+// queue returns how many requests may wait in all pools that are asked. Proxy.mu is held.
+func (l *limiter) queue() int { return l.now.queue * len(l.pools()) }
 
 // most returns the longest duration that f returns for a pool that is asked.
 func (l *limiter) most(f func(*pool) time.Duration) (longest time.Duration) {

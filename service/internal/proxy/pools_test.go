@@ -393,12 +393,23 @@ func TestStatusNamesOriginsThatAreOut(t *testing.T) {
 			t.Errorf("%d origins, out: %q", st.Origins, st.Out)
 		}
 		before := f.proxy.Stats()
+		bounds := func(least int) {
+			t.Helper()
+			text := fetch(f.proxy.Admin(), "/metrics").Body.String()
+			for _, line := range []string{fmt.Sprintf(`weir_proxy_class_bound{class="default",of="min_limit"} %d`, least), `weir_proxy_class_bound{class="default",of="queue"} 3000`} {
+				if !strings.Contains(text, line) {
+					t.Errorf("/metrics has no %s", line)
+				}
+			}
+		}
+		bounds(3)
 		f.servers[1].hang()
 		f.servers[2].kill()
 		f.serves("meanwhile", 50, 20*s, 1)
 		if out := f.proxy.Status().Out; fmt.Sprint(out) != "[http://o1 (silence) http://o2 (connections)]" {
 			t.Errorf("out: %q", out)
 		}
+		bounds(1)
 		r := f.proxy.Report()
 		if o := r.Origins[1]; o.State != "ejected" || o.Cause != "silence" || o.Limit == 0 {
 			t.Errorf("%+v", o)

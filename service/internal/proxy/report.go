@@ -213,7 +213,7 @@ func (c *class) report() ClassReport {
 func (l *limiter) report() *LimitReport {
 	st := l.State()
 	return &LimitReport{
-		Limit: l.now.limit, LimitNow: st.Limit, Inflight: st.Inflight, Exchanges: l.exchanges(), Waiting: st.Waiting, Queue: l.now.queue * len(l.pools()), MaxWait: l.now.maxWait,
+		Limit: l.now.limit, LimitNow: st.Limit, Inflight: st.Inflight, Exchanges: l.exchanges(), Waiting: st.Waiting, Queue: l.queue(), MaxWait: l.now.maxWait,
 		SlowStart: l.now.slowStart, UsualMS: float64(l.most((*pool).learned)) / float64(time.Millisecond),
 	}
 }
