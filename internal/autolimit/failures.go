@@ -216,11 +216,10 @@ func (a *Auto) believed() float64 {
 }
 
 // acquits reports whether failures in an episode do not depend on the limit.
-// While all fails, there is no verdict. Nor if they seem to be fewer with more in flight by
-// far: then the measurement is less certain than its standard error says.
+// While all fails, there is no verdict.
 func (a *Auto) acquits() bool {
 	e, se := a.episode.blame.Elasticity()
-	return a.episode.good >= witness && e+1.5*max(se, -e) < innocent
+	return a.episode.good >= witness && e+1.5*se < innocent
 }
 
 // acquit ends an episode in which failures do not depend on the limit: they are

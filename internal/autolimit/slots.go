@@ -10,8 +10,8 @@ import (
 // Slots are pieces of the wall clock. All limiters in front of one resource cut
 // it alike, so that they can do something at the same time without a message.
 //
-// A slot lasts 2^k ns, the longer the longer a unit is in flight: until the dear work of before has ended,
-// what is in flight is not what a trial admits. Slots of all
+// A slot lasts 2^k ns, the longer the longer a unit is in flight: until dear work
+// from before has ended, what is in flight is not what a trial admits. Slots of all
 // lengths begin together: the first short slot in a long one begins with it.
 // So limiters of slow work drain and raise at some of the instants at which
 // limiters of quick work do.

@@ -71,8 +71,11 @@ func acceptanceStreet(t *testing.T, seeds int) {
 		file, variant, _ := strings.Cut(line.Row, "/")
 		hasty := strings.HasPrefix(variant, "500 ms") && file != "queries" && file != "mixture" || variant == "1 s/callers differ"
 		least, even := 0.8, 0.6
-		if hasty {
+		switch {
+		case hasty:
 			least, even = 0.5, 0
+		case file == "idle": // a limit that drifts away has 0.95 at most
+			least = 0.97
 		}
 		if sum += c.Goodput; c.WorstShare < least || c.Fairness < even {
 			t.Errorf("%s: %.3f of the oracle's work, evenness of the routes %.3f: want %v and %v", line.Row, c.WorstShare, c.Fairness, least, even)
