@@ -389,8 +389,8 @@ func TestStatusNamesOriginsThatAreOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, nil, three()...)
 		f.serves("before", 100, 5*s, 1)
-		if st := f.proxy.Status(); st.Out != nil || st.Origins != 3 {
-			t.Errorf("%d origins, out: %q", st.Origins, st.Out)
+		if st := f.proxy.Status(); st.Out != nil || !st.OutSince.IsZero() || st.Origins != 3 {
+			t.Errorf("%d origins, out since %v: %q", st.Origins, st.OutSince, st.Out)
 		}
 		before := f.proxy.Stats()
 		bounds := func(least int) {
@@ -403,9 +403,13 @@ func TestStatusNamesOriginsThatAreOut(t *testing.T) {
 			}
 		}
 		bounds(3)
+		failed := time.Now()
 		f.servers[1].hang()
 		f.servers[2].kill()
 		f.serves("meanwhile", 50, 20*s, 1)
+		if after := f.proxy.Status().OutSince.Sub(failed); after < 0 || after > 5*s {
+			t.Errorf("out since %v after the first failure", after)
+		}
 		if out := f.proxy.Status().Out; fmt.Sprint(out) != "[http://o1 (silence) http://o2 (connections)]" {
 			t.Errorf("out: %q", out)
 		}

@@ -37,6 +37,7 @@ type Status struct {
 	Rejecting []string `json:"rejecting,omitempty"`
 	// Out names the origins that get no requests, each with the cause, such as "http://10.0.0.5:8000 (silence)".
 	Out       []string  `json:"out,omitempty"`
+	OutSince  time.Time `json:"out_since,omitzero"` // when the first of them went out
 	Origins   int       `json:"origin_count"`
 	Since     time.Time `json:"since"`
 	Limit     int       `json:"limit"`
@@ -139,6 +140,12 @@ func (p *Proxy) updateLocked(now time.Time) {
 	lately := all.since(&w.was)
 	w.was, w.at = all, now
 	w.now.Out, w.now.Origins = outOf(all.Origins), len(all.Origins)
+	switch {
+	case w.now.Out == nil:
+		w.now.OutSince = time.Time{}
+	case w.now.OutSince.IsZero():
+		w.now.OutSince = now
+	}
 	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.Limit, all.Inflight, all.Waiting, all.LongLived
 	c, share, ok := lately.condition()
 	answered := lately.answers() > 0

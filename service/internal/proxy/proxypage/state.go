@@ -18,7 +18,7 @@ type State struct {
 	StartedMS int64  `json:"started_ms"`
 	Words     string `json:"words"`    // the state in a sentence
 	Level     string `json:"level"`    // of it: healthy, shedding, failing or draining
-	SinceMS   int64  `json:"since_ms"` // begin of the origin's condition
+	SinceMS   int64  `json:"since_ms"` // begin of the origin's condition or, if that is well, when an origin went out
 	// WindowMS is the period of all rates: some seconds, or 0 if the proxy has just
 	// started and there are none.
 	WindowMS int64 `json:"window_ms"`
@@ -108,7 +108,9 @@ func stateOf(now, then reading) State {
 		st.Classes = append(st.Classes, Class{*c, more.perSecond(d)})
 	}
 	st.Flow, st.Waits = all.perSecond(d), all.quantiles(0.5, 0.95, 0.99)
-	st.Level, st.Words = words(&st, &r.Status)
+	if st.Level, st.Words = words(&st, &r.Status); st.Level == "degraded" {
+		st.SinceMS = r.OutSince.UnixMilli()
+	}
 	st.bound()
 	return st
 }

@@ -127,7 +127,11 @@ func TestWords(t *testing.T) {
 		{proxy.Report{Mode: "shadow", Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no sign"}, Rules: denied, Classes: []proxy.ClassReport{class("default", 100, 36, 0)}}, "healthy",
 			"Healthy: no sign; rules deny 7.2 per second (b, c, a, 1 more); shadow mode: the proxy rejects none."},
 	} {
+		tt.report.Status.OutSince = time.UnixMilli(4711)
 		st := stateOf(at(5, tt.report), at(0, proxy.Report{}))
+		if (st.SinceMS == 4711) != (tt.level == "degraded") {
+			t.Errorf("%s: since %d: want since when origins are out, if nothing else is wrong", tt.level, st.SinceMS)
+		}
 		if st.Level != tt.level || st.Words != tt.words {
 			t.Errorf("%s, %s: want %s, %s", st.Level, st.Words, tt.level, tt.words)
 		}

@@ -114,7 +114,7 @@ const meanings = {
 
 // causes say why an origin is ejected.
 const causes = {
-  failures: "502, 503, 504, or connections that break off", connections: "there is no connection",
+  failures: "500, 502, 503, 504, connections that break off, or answers that are no HTTP", connections: "there is no connection",
   silence: "others answer, and it does not", check: "its health check fails",
 };
 
