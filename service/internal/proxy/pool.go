@@ -81,7 +81,7 @@ func (l *limiter) State() inflight.State {
 	return sum
 }
 
-// sum returns the State, and the number of pools in use: those that are asked, without origins that are out.
+// sum returns the State, and the number of pools in use. Those of origins that are out are not.
 func (l *limiter) sum() (sum inflight.State, used int) {
 	add := func(p *pool, use bool) {
 		st := p.State()
@@ -101,7 +101,7 @@ func (l *limiter) sum() (sum inflight.State, used int) {
 	return sum, used
 }
 
-// queue returns how many requests may wait in all pools that are asked. Proxy.mu is held.
+// queue returns how many requests may wait in all pools. Proxy.mu is held.
 func (l *limiter) queue() int { return l.now.queue * len(l.pools()) }
 
 // most returns the longest duration that f returns for a pool that is asked.
