@@ -1,7 +1,7 @@
 # make help lists what there is.
 
 # the modules of make test; the library is the root
-MODULES = grpclimit metric redislimit weirotel $(wildcard router/*) service
+MODULES = grpclimit metric redislimit weirotel $(wildcard router/*) service service/lab
 
 # the modules that make system tests as a whole: benchmarks, examples, deployment, tools
 OTHERS = service/bench bench examples deploy internal/tools
@@ -11,13 +11,14 @@ export PATH := $(PATH):$(shell go env GOPATH)/bin
 
 .PHONY: build demo test system bench profile lint release-check need help
 
-build: ## build bin/weir
+build: ## build bin/weir and bin/weirlab
 	go build -C service -o ../bin/weir ./cmd/weir
+	go build -C service/lab -o ../../bin/weirlab ./cmd/weirlab
 
 demo: ## watch a service collapse under load, and a proxy save it
-	@echo "building bin/weir: a minute or two the first time"
-	@$(MAKE) --no-print-directory build
-	@bin/weir demo
+	@echo "building bin/weirlab: a minute or two the first time"
+	@go build -C service/lab -o ../../bin/weirlab ./cmd/weirlab
+	@bin/weirlab demo
 
 # The profile for the compiler makes Go compile the service twice: release builds alone use it.
 test lint system: export GOFLAGS := $(shell go env GOFLAGS) -pgo=off
@@ -26,7 +27,7 @@ test: lint ## lint, and the tests of the library, its modules and the service th
 	@internal/tools/suite test
 
 system: need ## install other programs, and run the tests that need them, that start processes or take real time
-	@$(MAKE) --no-print-directory lint MODULES="grpclimit redislimit service $(OTHERS)" TAGS=system
+	@$(MAKE) --no-print-directory lint MODULES="grpclimit redislimit service service/lab $(OTHERS)" TAGS=system
 	@internal/tools/suite system
 	@echo "== what a release needs"
 	$(MAKE) release-check
@@ -39,7 +40,7 @@ lint: bin/staticcheck ## formatting, vet, staticcheck, tidy modules, plain words
 	@cd internal/tools && go run ./plainwords -root ../..
 	@for m in $(LIBRARY) $(MODULES); do \
 		echo "== go mod tidy, go vet, staticcheck in $$m" && \
-		case $$m in service) internal/tools/tidy -diff service;; *) (cd $$m && GOWORK=off go mod tidy -diff);; esac && \
+		case $$m in service|service/lab) internal/tools/tidy -diff $$m;; *) (cd $$m && GOWORK=off go mod tidy -diff);; esac && \
 		(cd $$m && go vet -tags "$(TAGS)" ./... && $(CURDIR)/bin/staticcheck -tags "$(TAGS)" ./...) || exit 1; \
 	done
 

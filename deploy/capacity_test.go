@@ -25,6 +25,9 @@ var capacityVariables = map[string]string{
 	"CLIENT_WORKER": "10", "CLIENT_RPS": "30", "CLIENT_ORIGIN": "http://proxy:7000", "PROXY_LIMIT": "auto",
 }
 
+// binaries has the functions that build what the images of capacity/compose.yaml start.
+var binaries = map[string]func() (string, error){"weir": binary, "weirlab": labBinary}
+
 // interpolate replaces ${NAME:-default} as Compose does.
 func interpolate(text string, variables map[string]string) string {
 	return regexp.MustCompile(`\$\{(\w+):-([^}]*)\}`).ReplaceAllStringFunc(text, func(use string) string {
@@ -138,10 +141,6 @@ func readBoard(t *testing.T) (b capacityBoard) {
 // The processes of the Compose file run with its flags, the real Prometheus scrapes them by its
 // file, and every query of the dashboard has a result.
 func TestCapacity(t *testing.T) {
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c, here := readComposition(t, "capacity/compose.yaml"), onLoopback(t)
 	var commands []*exec.Cmd
 	used := ""
@@ -150,6 +149,10 @@ func TestCapacity(t *testing.T) {
 		var args []string
 		for _, arg := range c.Services[name].Command {
 			args = append(args, here.Replace(interpolate(arg, capacityVariables)))
+		}
+		path, err := binaries[c.Services[name].Image]()
+		if err != nil {
+			t.Fatal(err)
 		}
 		commands = append(commands, exec.Command(path, args...))
 	}
@@ -213,12 +216,16 @@ func awaitSeries(t *testing.T, at, expr string) {
 func TestCapacityComposition(t *testing.T) {
 	c := readComposition(t, "capacity/compose.yaml")
 	want := map[string]string{
-		"origin": "origin --listen=:8000 --workers=7 --service-time=1s --queue=100",
-		"proxy":  "proxy --origin=http://origin:8000 --listen=:7000 --admin=:7001 --limit=5 --timeout=2400ms --max-wait=200ms --abandoned-hold=10s",
-		"client": "load http://origin:8000 --workers=10 --rate=5 --timeout=2500ms --duration=0s --metrics=:9000 --quiet --i-own-this-target",
+		"origin": "weirlab origin --listen=:8000 --workers=7 --service-time=1s --queue=100",
+		"proxy":  "weir proxy --origin=http://origin:8000 --listen=:7000 --admin=:7001 --limit=5 --timeout=2400ms --max-wait=200ms --abandoned-hold=10s",
+		"client": "weirlab load http://origin:8000 --workers=10 --rate=5 --timeout=2500ms --duration=0s --metrics=:9000 --quiet --i-own-this-target",
 	}
 	for name, s := range c.Services {
-		if got := interpolate(strings.Join(s.Command, " "), nil); got != want[name] {
+		got := interpolate(strings.Join(s.Command, " "), nil)
+		if s.Command != nil {
+			got = s.Image + " " + got
+		}
+		if got != want[name] {
 			t.Errorf("%s: %s: want %s", name, got, want[name])
 		}
 		for _, p := range s.Ports {

@@ -19,7 +19,7 @@ type composition struct {
 
 type service struct {
 	Image, Restart string
-	Build          struct{ Context, Dockerfile string }
+	Build          struct{ Context, Dockerfile, Target string }
 	Command        []string
 	Ports, Volumes []string
 	Environment    map[string]string

@@ -20,28 +20,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// binaryDir is the directory of the binary, if it has been built.
-var binaryDir string
+// binaryDirs are the directories of the binaries that have been built.
+var (
+	binaryDirs []string
+	building   sync.Mutex
+)
 
-// binary builds weir once for all tests, and returns its path.
-var binary = sync.OnceValues(func() (string, error) {
+// binary and labBinary build a binary once for all tests, and return its path.
+var (
+	binary    = sync.OnceValues(func() (string, error) { return build("../service", "weir") })
+	labBinary = sync.OnceValues(func() (string, error) { return build("../service/lab", "weirlab") })
+)
+
+func build(module, name string) (string, error) {
+	building.Lock()
+	defer building.Unlock()
 	dir, err := os.MkdirTemp("", "weir-deploy")
 	if err != nil {
 		return "", err
 	}
-	binaryDir = dir
-	path := filepath.Join(dir, "weir")
-	out, err := exec.Command("go", "build", "-C", "../service", "-o", path, "./cmd/weir").CombinedOutput()
+	binaryDirs = append(binaryDirs, dir)
+	path := filepath.Join(dir, name)
+	out, err := exec.Command("go", "build", "-C", module, "-o", path, "./cmd/"+name).CombinedOutput()
 	if err != nil {
 		os.Stderr.Write(out)
 	}
 	return path, err
-})
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if binaryDir != "" {
-		os.RemoveAll(binaryDir)
+	for _, dir := range binaryDirs {
+		os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }

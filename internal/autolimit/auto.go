@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// Constants of the control law. The arena (weir arena) is where they were
+// Constants of the control law. The arena (weirlab arena) is where they were
 // chosen. But for the length of the shortest slot, none of them has a unit.
 const (
 	// gain is the share of a change of the limit that has to become

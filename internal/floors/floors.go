@@ -37,7 +37,7 @@ const (
 var packages = map[string]floor{
 	"":     words,
 	"gcra": pure, "internal/window": pure, "internal/usage": pure, "internal/leaf": pure, "internal/leafset": shells, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/shedder": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure, "internal/rendezvous": pure,
-	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure, "service/internal/lab/table": words,
+	"service/lab/internal/pace": pure, "service/lab/internal/trace": pure, "service/lab/internal/dist": pure, "service/lab/internal/windowed": pure, "service/internal/table": words,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/prefetch": words, "internal/heap": words, "internal/outcome": words, "internal/neterr": words, "internal/retrystep": words, "internal/classkey": words, "internal/waitq": shells, "internal/siphash": shells, "internal/slot": shells, "internal/sketch": pure, "internal/stripe": shells, "internal/topk": shells, "internal/pathshape": shells,
 	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges, "pressure": edges,
@@ -51,12 +51,13 @@ var packages = map[string]floor{
 	"service/internal/allocator": pure, "service/internal/balance": pure, "service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
 	"service/internal/server/adminapi": service, "service/internal/operator": service, "service/internal/proxy/proxypage": service, "service/internal/server/httpapi": service, "service/internal/server/grpcapi": service, "service/internal/server/respapi": service, "service/internal/server/rlqsapi": service, "service/internal/server/token": service, "service/internal/redisstore": service, "service/internal/peer": service, "service/internal/upstream": service, "service/internal/mismatch": service,
 	"service/internal/connlimit": service, "service/internal/certfile": service, "service/internal/heapfloor": service, "service/internal/proxyheader": service, "service/internal/eventloop": service, "service/internal/httpserve": service, "service/internal/http2serve": service, "service/internal/http1client": service, "service/internal/inline": service, "service/internal/fieldblock": service, "service/internal/logqueue": service, "service/internal/terminal": service, "service/internal/unixsocket": service, "service/internal/supervisor": service,
-	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/throughput": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/proxyrule": service, "service/internal/settings": service, "service/internal/web": service,
-	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab, "service/internal/lab/report": lab,
-	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
-	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/filedoc/filedoctest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
+	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/throughput": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/proxyrule": service, "service/internal/settings": service, "service/internal/web": service, "service/internal/cli": service, "service/internal/cli/clitest": service,
+	"service/lab/internal/arena": lab, "service/lab/internal/demo": lab, "service/lab/internal/load": lab, "service/lab/internal/origin": lab, "service/lab/internal/report": lab,
+	"service/lab/internal/figure": lab, "service/lab/internal/plot": lab, "service/lab/internal/scenario": lab, "service/lab/internal/fleet": lab, "service/lab/internal/sim": lab, "service/lab/internal/sla": lab,
+	"service/lab/internal/web": lab, "service/lab/internal/arena/contender": lab,
+	"service/lab/scenarios": lab, "service/internal/browser": lab, "service/internal/web/webtest": lab, "service/internal/server/respapi/resptest": service, "service/internal/filedoc/filedoctest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
 	"weirotel/internal/oteltest": lab, "internal/floors": lab, "internal/docs": lab, "internal/routercheck": lab, "internal/pagetest": lab, "internal/redistest": lab, "internal/pressuretest": lab, "internal/testrig": lab,
-	"service/cmd/weir": binary,
+	"service/cmd/weir": binary, "service/lab/cmd/weirlab": binary,
 }
 
 // sideways are the imports within a floor, or from the lab to the edges, that are
@@ -68,7 +69,7 @@ var sideways = map[string][]string{
 	"limit":                         {"internal/autolimit"},
 	"internal/autolimit":            {"internal/elasticity"},
 	"cache":                         {"flight", "internal/sketch", "internal/stripe"},
-	"service/internal/lab/windowed": {"limit"},
+	"service/lab/internal/windowed": {"limit"},
 	"codel":                         {"inflight"},
 	"internal/ratelimitfield":       {"gcra"},
 	"internal/redisscript":          {"gcra", "internal/window"},
@@ -137,23 +138,26 @@ var sideways = map[string][]string{
 	"internal/measure":                 {"httpcache", "httpclient", "httplimit", "pressure", "internal/admission", "internal/caller"},
 	"internal/admission":               {"internal/caller"},
 	"internal/caller":                  {"internal/httpheader"},
+	"service/internal/cli":             {"service/internal/unixsocket"},
+	"service/internal/cli/clitest":     {"service/internal/cli"},
 	"service/internal/rulecheck":       {"service/internal/terminal"},
 	"service/internal/top":             {"service/internal/operator", "service/internal/server/adminapi", "service/internal/terminal"},
 	"service/internal/daemon": {"service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/inputfile", "service/internal/certfile", "service/internal/server/adminapi", "service/internal/server/grpcapi", "service/internal/server/httpapi", "service/internal/server/respapi", "service/internal/server/rlqsapi", "service/internal/server/token", "service/internal/servermetric",
 		"service/internal/connlimit", "service/internal/eventloop", "service/internal/http2serve", "service/internal/httpserve", "service/internal/inline", "service/internal/logqueue", "service/internal/supervisor"},
-	"service/internal/lab/load":     {"service/internal/lab/pace", "service/internal/lab/trace"},
-	"service/internal/lab/report":   {"service/internal/lab/plot"},
-	"service/internal/lab/origin":   {"service/internal/settings"},
-	"service/internal/lab/scenario": {"service/internal/lab/fleet", "service/internal/lab/sim", "service/internal/strictyaml"},
+	"service/lab/internal/load":     {"service/lab/internal/pace", "service/lab/internal/trace"},
+	"service/lab/internal/report":   {"service/lab/internal/plot"},
+	"service/lab/internal/origin":   {"service/internal/settings"},
+	"service/lab/internal/scenario": {"service/lab/internal/fleet", "service/lab/internal/sim", "service/internal/strictyaml"},
 	// The upstream of a simulated fleet is the server itself.
-	"service/internal/lab/fleet":  {"service/internal/config", "service/internal/server", "service/internal/server/clock", "service/internal/server/decider"},
-	"service/internal/lab/sim":    {"internal/caller"},
-	"service/internal/lab/figure": {"service/internal/lab/fleet", "service/internal/lab/plot", "service/internal/lab/scenario", "service/internal/lab/sim"},
-	"service/internal/lab/arena":  {"service/internal/lab/sim", "service/internal/lab/plot", "service/internal/lab/scenario", "service/scenarios"},
+	"service/lab/internal/fleet":  {"service/internal/config", "service/internal/server", "service/internal/server/clock", "service/internal/server/decider"},
+	"service/lab/internal/sim":    {"internal/caller"},
+	"service/lab/internal/figure": {"service/lab/internal/fleet", "service/lab/internal/plot", "service/lab/internal/scenario", "service/lab/internal/sim"},
+	"service/lab/internal/arena":  {"service/lab/internal/sim", "service/lab/internal/plot", "service/lab/internal/scenario", "service/lab/scenarios"},
 	// The experiment has the middleware among its rows, as people use it.
-	"service/internal/lab/sla": {"httplimit", "internal/admission", "service/internal/lab/load", "service/internal/lab/sim", "service/internal/lab/plot"},
+	"service/lab/internal/sla": {"httplimit", "internal/admission", "service/lab/internal/load", "service/lab/internal/sim", "service/lab/internal/plot"},
 	// The demonstration shows the proxy itself, on the page.
-	"service/internal/lab/demo": {"service/internal/proxy", "service/internal/settings", "service/internal/web", "service/internal/lab/origin", "service/internal/lab/load", "service/internal/lab/plot"},
+	"service/lab/internal/web":  {"service/internal/web"},
+	"service/lab/internal/demo": {"service/internal/proxy", "service/internal/settings", "service/lab/internal/origin", "service/lab/internal/load", "service/lab/internal/plot"},
 }
 
 // banned are the packages of the standard library, with all below them, that a
@@ -183,9 +187,12 @@ var bannedHere = map[string][]string{
 	"service/internal/server/lease":   {"net"},
 	"service/internal/server/quota":   {"net"},
 	"service/internal/server/ruleset": {"net"},
-	"service/internal/lab/fleet":      {"sync"},
-	"service/internal/lab/sim":        {"sync"},
+	"service/lab/internal/fleet":      {"sync"},
+	"service/lab/internal/sim":        {"sync"},
 }
+
+// pictures draw, or encode what was drawn: weirlab alone has them.
+var pictures = []string{"gonum.org/v1/plot", "golang.org/x/image", "image"}
 
 // A File is one file of Go source, named from the module's root.
 type File struct{ Name, Source string }
@@ -248,7 +255,7 @@ func (c *checker) check(f File) error {
 		}
 		c.checkImport(i, name)
 	}
-	if !c.tested && (c.floor == pure || c.pkg == "service/internal/lab/sim" || c.pkg == "service/internal/lab/fleet") {
+	if !c.tested && (c.floor == pure || c.pkg == "service/lab/internal/sim" || c.pkg == "service/lab/internal/fleet") {
 		c.checkPurity(file)
 	}
 	if !c.tested && c.floor <= shells {
@@ -268,19 +275,29 @@ func (c *checker) checkImport(i *ast.ImportSpec, name string) {
 	own, ours := strings.CutPrefix(name, Module)
 	switch {
 	case ours && (own == "" || own[0] == '/'):
-		if !c.tested {
+		if inLab(own) && !inLab("/"+c.pkg) {
+			c.breach(i.Pos(), "imports %s: weir does without the laboratory", own[1:])
+		} else if !c.tested {
 			c.checkOurs(i, strings.TrimPrefix(own, "/"))
 		}
 	case strings.Contains(first, ".") && c.floor <= edges:
 		c.breach(i.Pos(), "imports %s: the library uses the standard library only", name)
+	case !c.tested && !inLab("/"+c.pkg) && slices.ContainsFunc(pictures, func(p string) bool { return within(name, p) }):
+		c.breach(i.Pos(), "imports %s: weir draws no pictures", name)
 	case !c.tested:
 		for _, b := range slices.Concat(banned[c.floor], bannedHere[c.pkg]) {
-			if (name == b || strings.HasPrefix(name, b+"/")) && !slices.Contains(allowedHere[c.pkg], name) {
+			if within(name, b) && !slices.Contains(allowedHere[c.pkg], name) {
 				c.breach(i.Pos(), "imports %s, which its floor does without", name)
 			}
 		}
 	}
 }
+
+// inLab reports whether a path is one of the laboratory, a module and a binary of its own.
+func inLab(path string) bool { return within(path, "/service/lab") }
+
+// within reports whether a path is another one, or below it.
+func within(path, other string) bool { return path == other || strings.HasPrefix(path, other+"/") }
 
 func (c *checker) checkOurs(i *ast.ImportSpec, imported string) {
 	below, known := packages[imported]

@@ -1,6 +1,6 @@
 // Release builds a module proxy in the local file system from a checkout, as if
 // each module of it were tagged with one version, and checks that users can
-// install the binary and import every module from there:
+// install the binaries and import every module from there:
 //
 //	go run ./release -root ../.. -version v0.1.0
 //
@@ -16,6 +16,7 @@ import (
 	"log"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ const root = "github.com/weir-go/weir"
 var modules = []string{
 	"", "grpclimit", "metric", "redislimit", "weirotel",
 	"router/weirchi", "router/weirecho", "router/weirecho4", "router/weirgin", "router/weirgorilla",
-	"service",
+	"service", "service/lab",
 }
 
 func main() {
@@ -177,15 +178,17 @@ var programs = []struct {
 
 // check does what users do, each in an empty directory.
 func check(env []string, work, version string) error {
-	fmt.Printf("== go install %s/service/cmd/weir@%s\n", root, version)
-	if _, err := command(env, work, "install", root+"/service/cmd/weir@"+version); err != nil {
-		return err
+	for _, binary := range []string{"service/cmd/weir", "service/lab/cmd/weirlab"} {
+		fmt.Printf("== go install %s/%s@%s\n", root, binary, version)
+		if _, err := command(env, work, "install", root+"/"+binary+"@"+version); err != nil {
+			return err
+		}
+		said, err := exec.Command(filepath.Join(work, "bin", path.Base(binary)), "--version").Output()
+		if err != nil || !strings.Contains(string(said), version) {
+			return fmt.Errorf("%s --version says %q, %v: want %s", binary, said, err, version)
+		}
+		fmt.Print(string(said))
 	}
-	said, err := exec.Command(filepath.Join(work, "bin", "weir"), "--version").Output()
-	if err != nil || !strings.Contains(string(said), version) {
-		return fmt.Errorf("weir --version says %q, %v: want %s", said, err, version)
-	}
-	fmt.Print(string(said))
 	for _, p := range programs {
 		path := modulePath(p.module)
 		fmt.Printf("== go get %s@%s\n", path, version)

@@ -15,28 +15,40 @@ import (
 	"testing"
 )
 
-// buildDir is the directory of the binary, if it has been built.
-var buildDir string
+// built is the directory of the binaries, if one has been built.
+var (
+	built    string
+	building sync.Mutex
+)
 
-// buildOnce builds the binary for all tests.
-var buildOnce = sync.OnceValues(func() (path string, err error) {
-	if buildDir, err = os.MkdirTemp("", "weir-binary-"); err != nil {
-		return "", err
+// weirBinary and labBinary build a binary once for all tests.
+var (
+	weirBinary = sync.OnceValues(func() (string, error) { return build("weir", ".") })
+	labBinary  = sync.OnceValues(func() (string, error) { return build("weirlab", "../../lab/cmd/weirlab") })
+)
+
+func build(name, from string) (path string, err error) {
+	building.Lock()
+	defer building.Unlock()
+	if built == "" {
+		if built, err = os.MkdirTemp("", "weir-binary-"); err != nil {
+			return "", err
+		}
 	}
-	path = filepath.Join(buildDir, "weir")
+	path = filepath.Join(built, name)
 	if runtime.GOOS == "windows" {
 		path += ".exe"
 	}
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, from).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil
-})
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if buildDir != "" {
-		_ = os.RemoveAll(buildDir)
+	if built != "" {
+		_ = os.RemoveAll(built)
 	}
 	os.Exit(code)
 }
@@ -44,7 +56,7 @@ func TestMain(m *testing.M) {
 // binary returns the path of the binary.
 func binary(t *testing.T) string {
 	t.Helper()
-	path, err := buildOnce()
+	path, err := weirBinary()
 	fatal(t, err)
 	return path
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/filedoc"
 	"github.com/weir-go/weir/service/internal/proxyrule"
@@ -32,15 +33,15 @@ type checkCmd struct {
 }
 
 // Run prints the limits of the keys and the state of the store, or the mistakes in the files.
-func (c *checkCmd) Run(ctx context.Context, std streams) error {
+func (c *checkCmd) Run(ctx context.Context, std cli.Streams) error {
 	if err := c.checkFlags(); err != nil {
 		return err
 	}
 	switch {
 	case c.Schema && c.Proxy:
-		return printJSON(std.Out, proxyrule.Schema())
+		return cli.PrintJSON(std.Out, proxyrule.Schema())
 	case c.Schema:
-		return printJSON(std.Out, config.Schema())
+		return cli.PrintJSON(std.Out, config.Schema())
 	case c.Reference:
 		fields := config.Reference
 		if c.Proxy {
@@ -74,7 +75,7 @@ func (c *checkCmd) Run(ctx context.Context, std streams) error {
 		if err != nil {
 			err = fmt.Errorf("%s: %d errors", c.Path, len(report.Errors))
 		}
-		return cmp.Or(printJSON(std.Out, report), errors.Join(err, unfit(report.Store)))
+		return cmp.Or(cli.PrintJSON(std.Out, report), errors.Join(err, unfit(report.Store)))
 	}
 	if err == nil && report.Report != nil {
 		err = report.Report.Print(std.Out)
@@ -103,11 +104,11 @@ func (c *checkCmd) checkFlags() error {
 	ends := c.Schema || c.Reference
 	switch {
 	case c.Schema && c.Reference, ends && c.Path != "":
-		return usagef("give the path of the rules, --reference or --schema: each by itself")
+		return cli.Usagef("give the path of the rules, --reference or --schema: each by itself")
 	case !ends && c.Path == "" && c.StoreURL == "":
-		return usagef(`expected "<path>", a file of rules, such as rules.yaml; --reference explains its fields, --store checks a store`)
+		return cli.Usagef(`expected "<path>", a file of rules, such as rules.yaml; --reference explains its fields, --store checks a store`)
 	case c.Proxy && c.StoreURL != "":
-		return usagef("--store: is for rules of weir serve")
+		return cli.Usagef("--store: is for rules of weir serve")
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ func (c *checkCmd) checkFlags() error {
 func (c *checkCmd) checkKeys() error {
 	for _, key := range c.Keys {
 		if _, err := decider.ParseKey(key, math.MaxInt); err != nil {
-			return usagef("%q is not a key: a key is UTF-8 text without control characters, and not empty", key)
+			return cli.Usagef("%q is not a key: a key is UTF-8 text without control characters, and not empty", key)
 		}
 	}
 	return nil

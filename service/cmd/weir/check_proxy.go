@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -15,12 +16,12 @@ func ofProxy(path string) bool {
 }
 
 // checkProxy checks a file of weir proxy, and explains what it does with requests.
-func (c *checkCmd) checkProxy(std streams) error {
+func (c *checkCmd) checkProxy(std cli.Streams) error {
 	var requests []*http.Request
 	for _, text := range c.Keys {
 		r, err := proxyrule.ParseRequest(text)
 		if err != nil {
-			return usagef("%q is not a request: %v", text, err)
+			return cli.Usagef("%q is not a request: %v", text, err)
 		}
 		requests = append(requests, r)
 	}
@@ -29,7 +30,7 @@ func (c *checkCmd) checkProxy(std streams) error {
 		if err != nil {
 			err = fmt.Errorf("%s: %d errors", c.Path, len(report.Errors))
 		}
-		return cmp.Or(printJSON(std.Out, report), err)
+		return cmp.Or(cli.PrintJSON(std.Out, report), err)
 	}
 	if err != nil {
 		return err

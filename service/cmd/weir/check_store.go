@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/redisstore"
 	"github.com/weir-go/weir/service/internal/terminal"
 )
@@ -28,7 +29,7 @@ func (c *checkStore) open() (*redisstore.Client, error) {
 	}
 	client, err := redisstore.Open(c.StoreURL)
 	if err != nil {
-		return nil, usagef("--store: %v", err)
+		return nil, cli.Usagef("--store: %v", err)
 	}
 	return client, nil
 }

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
 // deployed returns the text of a file of deploy.
@@ -58,12 +56,4 @@ func dashboard(t *testing.T, name string) (queries, variables []string) {
 		variables = append(variables, v.Definition)
 	}
 	return queries, variables
-}
-
-// lintMetrics checks metrics in the text format with the linter of promtool check metrics.
-func lintMetrics(t *testing.T, text string) {
-	t.Helper()
-	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
-		t.Errorf("%v, %v in\n%s", err, problems, text)
-	}
 }

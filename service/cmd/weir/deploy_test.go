@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -23,6 +21,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/redistest"
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/cli/clitest"
 )
 
 // scraped returns the metrics of a server after every kind of event.
@@ -104,14 +103,14 @@ func scrapedLimits(t *testing.T) (text string) {
 	s.get()
 	text = ask(t, http.DefaultClient, "GET", s.admin+"/metrics", "Authorization", "Bearer secret-of-the-operator").body
 	s.end()
-	lintMetrics(t, text)
+	clitest.LintMetrics(t, text)
 	lim, err := inflight.New(inflight.Config{})
 	fatal(t, err)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metric.NewLimiter("api", lim))
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	lintMetrics(t, w.Body.String())
+	clitest.LintMetrics(t, w.Body.String())
 	return text + w.Body.String()
 }
 
@@ -137,7 +136,7 @@ func TestFleetMetrics(t *testing.T) {
 			`weir_upstream_handshakes_refused_total{name="serve"} 0`,
 		}},
 	} {
-		lintMetrics(t, tt.text)
+		clitest.LintMetrics(t, tt.text)
 		for _, want := range tt.want {
 			if !strings.Contains(tt.text, "\n"+want+"\n") {
 				t.Errorf("no %s in\n%s", want, tt.text)
@@ -148,7 +147,7 @@ func TestFleetMetrics(t *testing.T) {
 
 func TestStoreMetrics(t *testing.T) {
 	text := scrapedStore(t)
-	lintMetrics(t, text)
+	clitest.LintMetrics(t, text)
 	for _, want := range []string{
 		`weir_store_decisions_total{name="serve",step="share"} 2`,
 		`weir_store_decisions_total{name="serve",step="exact"} 0`,
@@ -163,7 +162,7 @@ func TestStoreMetrics(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	text := scraped(t)
-	lintMetrics(t, text)
+	clitest.LintMetrics(t, text)
 	for _, want := range []string{
 		`weir_server_decisions_total{decision="allow",name="serve",reason="",rule="tried"} 1`,
 		`weir_server_decisions_total{decision="deny",name="serve",reason="over_rate",rule="tried"} 1`,
@@ -269,9 +268,7 @@ func metricsExist(t *testing.T, exprs []string) {
 // The command lines in the files of deploy, and the rules, are valid.
 func TestDeployments(t *testing.T) {
 	for name, args := range commandLines(t) {
-		parser, err := kong.New(&commands{}, append(options(), kong.Writers(io.Discard, io.Discard))...)
-		fatal(t, err)
-		if command, err := parser.Parse(args); err != nil || command.Command() != "serve" || len(args) < 5 {
+		if err := program.Accepts(args); err != nil || args[0] != "serve" || len(args) < 5 {
 			t.Errorf("%s: weir %s: %v", name, strings.Join(args, " "), err)
 		}
 	}

@@ -32,5 +32,5 @@ func TestFieldFourProxies(t *testing.T) {
 func TestFieldOriginDownForAMomentAuto(t *testing.T) { originDown(t, "auto", 200*time.Millisecond) }
 func TestFieldOriginDownForASecondAuto(t *testing.T) { originDown(t, "auto", time.Second) }
 
-// weir origin is killed, and started again on the same port.
+// weirlab origin is killed, and started again on the same port.
 func TestFieldOriginKilledAuto(t *testing.T) { originKilled(t, "auto") }

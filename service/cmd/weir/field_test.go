@@ -123,16 +123,17 @@ func originDown(t *testing.T, limit string, down time.Duration) {
 	}
 }
 
-// weir origin is killed, and started again on the same port.
+// weirlab origin is killed, and started again on the same port.
 func TestFieldOriginKilled(t *testing.T) { originKilled(t, "20") }
 
 // originKilled is for a proxy with this limit.
 func originKilled(t *testing.T, limit string) {
 	t.Parallel()
 	fieldTime(t)
-	name := binary(t)
+	lab, err := labBinary()
+	fatal(t, err)
 	run := func(listen string) (*exec.Cmd, string) {
-		cmd, listen, _, log := start(t, name, "origin", "--listen", listen, "--workers", "10", "--service-time", "50ms", "--distribution", "exponential", "--queue", "1000")
+		cmd, listen, _, log := start(t, lab, "origin", "--listen", listen, "--workers", "10", "--service-time", "50ms", "--distribution", "exponential", "--queue", "1000")
 		go func() {
 			for log.Scan() {
 			}
@@ -140,7 +141,7 @@ func originKilled(t *testing.T, limit string) {
 		return cmd, listen
 	}
 	cmd, url := run("127.0.0.1:0")
-	proxy, _ := startProxy(t, name, url, "--limit", limit)
+	proxy, _ := startProxy(t, binary(t), url, "--limit", limit)
 	var back atomic.Int64
 	began := time.Now()
 	go func() {

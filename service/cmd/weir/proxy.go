@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/heapfloor"
 	"github.com/weir-go/weir/service/internal/httpserve"
@@ -49,7 +50,7 @@ type proxyCmd struct {
 	MaxConnections int           `least:"1" default:"10000" placeholder:"N" group:"bounds" help:"Maximum number of client connections. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503 (${default})."`
 	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" group:"stop" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
 	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"stop" help:"After that: how long to wait for requests in flight (${default})."`
-	listeners      `embed:""`
+	cli.Listeners  `embed:""`
 	proxyWire      `embed:""`
 	proxyUpstream  `embed:"" group:"upstream"`
 	LogLevel       slog.Level `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
@@ -71,7 +72,7 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 }
 
 // Run serves until ctx ends, and then drains.
-func (c *proxyCmd) Run(ctx context.Context, std streams) error {
+func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 	log, lines := logqueue.New(std.Err, func(out io.Writer) slog.Handler {
 		return slog.NewTextHandler(out, &slog.HandlerOptions{Level: c.LogLevel})
 	})
@@ -104,7 +105,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		defer to.Close()
 		limited = takeTokens(to, c.UpstreamKey, p.Shadow, decisions, p.CountDenied, p)
 	}
-	ln, admin, err := c.listenBoth(c.Listen, c.Admin, log)
+	ln, admin, err := c.OpenBoth(c.Listen, c.Admin, log)
 	if err != nil {
 		return err
 	}

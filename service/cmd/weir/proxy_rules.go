@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxyrule"
@@ -56,7 +57,7 @@ func (c *proxyRules) refused(err error) error {
 			return fmt.Errorf("--rules: %w", wrong)
 		}
 	}
-	return usagef("%s", strings.Replace(strings.TrimPrefix(err.Error(), "proxy: "), "Origins = ", "--origin=", 1))
+	return cli.Usagef("%s", strings.Replace(strings.TrimPrefix(err.Error(), "proxy: "), "Origins = ", "--origin=", 1))
 }
 
 // reloads reloads the rules when the file changes and upon SIGHUP, until ctx ends and stop

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/service/internal/cli/clitest"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -138,7 +139,7 @@ classes:
 	if strings.Contains(metrics, "key-a") {
 		t.Error("a key is a label")
 	}
-	lintMetrics(t, metrics)
+	clitest.LintMetrics(t, metrics)
 	s.end()
 }
 

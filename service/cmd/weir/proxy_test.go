@@ -4,8 +4,6 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/proxy"
@@ -15,11 +13,9 @@ import (
 func parseProxy(t *testing.T, flags ...string) proxy.Config {
 	t.Helper()
 	var c commands
-	parser, err := kong.New(&c, options()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse(append([]string{"proxy", "--origin", "http://127.0.0.1:1"}, flags...)); err != nil {
+	parsing := *program
+	parsing.Commands = func() any { return &c }
+	if _, err := parsing.Parser().Parse(append([]string{"proxy", "--origin", "http://127.0.0.1:1"}, flags...)); err != nil {
 		t.Fatal(err)
 	}
 	return c.Proxy.config(slog.New(slog.DiscardHandler))

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/inputfile"
 )
@@ -28,11 +29,11 @@ var proxyAway = map[config.Away]client.Away{config.AwayDeny: client.Deny, config
 func (c *proxyUpstream) dial(onAway func(error)) (*client.Client, error) {
 	switch {
 	case c.UpstreamURL == "" && c.UpstreamKey != "":
-		return nil, usagef("--upstream-key needs --upstream")
+		return nil, cli.Usagef("--upstream-key needs --upstream")
 	case c.UpstreamURL == "":
 		return nil, nil
 	case c.UpstreamKey == "":
-		return nil, usagef("--upstream needs --upstream-key")
+		return nil, cli.Usagef("--upstream needs --upstream-key")
 	}
 	cfg := client.Config{URL: c.UpstreamURL, Leaf: &client.LeafConfig{}, Away: proxyAway[c.UpstreamAway], OnAway: onAway}
 	if cfg.Away == client.Local {
@@ -42,13 +43,13 @@ func (c *proxyUpstream) dial(onAway func(error)) (*client.Client, error) {
 	if c.UpstreamTokenFile != "" {
 		text, err := inputfile.Read(c.UpstreamTokenFile, maxToken)
 		if err != nil {
-			return nil, usagef("--upstream-token-file: %v", err)
+			return nil, cli.Usagef("--upstream-token-file: %v", err)
 		}
 		cfg.Token = strings.TrimSpace(string(text))
 	}
 	to, err := client.New(cfg)
 	if err != nil {
-		return nil, usagef("--upstream: %v", err)
+		return nil, cli.Usagef("--upstream: %v", err)
 	}
 	return to, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir/internal/httpheader"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/certfile"
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
@@ -82,19 +83,19 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 	case err != nil:
 		return nil, err
 	case (c.TLSCert == "") != (c.TLSKey == ""):
-		return nil, usagef("--tls-cert and --tls-key need each other")
+		return nil, cli.Usagef("--tls-cert and --tls-key need each other")
 	case c.TLSClientCA != "" && c.TLSCert == "":
-		return nil, usagef("--tls-client-ca needs --tls-cert and --tls-key")
+		return nil, cli.Usagef("--tls-client-ca needs --tls-cert and --tls-key")
 	case (c.OriginCert == "") != (c.OriginKey == ""):
-		return nil, usagef("--origin-cert and --origin-key need each other")
+		return nil, cli.Usagef("--origin-cert and --origin-key need each other")
 	case c.ProxyProtocol && trusted.Empty():
-		return nil, usagef("--proxy-protocol needs --trust: without it, any client could choose its address")
+		return nil, cli.Usagef("--proxy-protocol needs --trust: without it, any client could choose its address")
 	case c.AdminAuth != (c.Tokens != ""):
-		return nil, usagef("--admin-auth and --tokens need each other: operators need one of the tokens that allow admin")
+		return nil, cli.Usagef("--admin-auth and --tokens need each other: operators need one of the tokens that allow admin")
 	case c.AdminTLS && c.TLSCert == "":
-		return nil, usagef("--admin-tls needs --tls-cert and --tls-key")
+		return nil, cli.Usagef("--admin-tls needs --tls-cert and --tls-key")
 	case !httpheader.ValidName(c.TrustHeader):
-		return nil, usagef("--trust-header=%q: is no name of a header", c.TrustHeader)
+		return nil, cli.Usagef("--trust-header=%q: is no name of a header", c.TrustHeader)
 	}
 	w.trusted = trusted
 	clients := certfile.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSClientCA}
@@ -197,7 +198,7 @@ func parseTrust(texts []string) (caller.Trusted, error) {
 	for _, text := range texts {
 		var n proxyrule.Network
 		if err := n.UnmarshalText([]byte(text)); err != nil {
-			return caller.Trusted{}, usagef("--trust=%s: must be a network such as 10.0.0.0/8, an address, or unix", text)
+			return caller.Trusted{}, cli.Usagef("--trust=%s: must be a network such as 10.0.0.0/8, an address, or unix", text)
 		}
 		list = append(list, n)
 	}

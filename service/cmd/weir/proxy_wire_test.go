@@ -22,7 +22,7 @@ func proxying(t *testing.T, args ...string) *served {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	args = append([]string{"proxy", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s"}, args...)
-	return watch(t, stop, func(log io.Writer) int { return run(ctx, args, io.Discard, log) })
+	return watch(t, stop, func(log io.Writer) int { return program.Run(ctx, args, io.Discard, log) })
 }
 
 // get sends a request.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/terminal"
@@ -26,7 +27,7 @@ type resetCmd struct {
 }
 
 // Run resets the keys in turn. It goes on after a key that cannot be reset, and fails then.
-func (c *resetCmd) Run(ctx context.Context, std streams) error {
+func (c *resetCmd) Run(ctx context.Context, std cli.Streams) error {
 	to, err := adminURL(c.Admin)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/httpserve"
@@ -41,7 +42,7 @@ type serveCmd struct {
 	serveUpstream       `embed:"" group:"upstream"`
 	servePeers          `embed:"" group:"peers"`
 	serveBound          `embed:"" group:"bounds"`
-	listeners           `embed:""`
+	cli.Listeners       `embed:""`
 	serveLog            `embed:"" group:"log"`
 
 	serveBenchmark `embed:"" group:"benchmark"`
@@ -50,7 +51,7 @@ type serveCmd struct {
 }
 
 // Run serves until ctx ends, and then drains.
-func (c *serveCmd) Run(ctx context.Context, std streams) error {
+func (c *serveCmd) Run(ctx context.Context, std cli.Streams) error {
 	c.useRuntime()
 	c.useGoCC()
 	if err := c.check(); err != nil {
@@ -79,13 +80,13 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	var at daemon.Listeners
-	if at.Public, at.Admin, err = c.listenBoth(c.address(), c.Admin, log); err != nil {
+	if at.Public, at.Admin, err = c.OpenBoth(c.address(), c.Admin, log); err != nil {
 		return err
 	}
-	if at.GRPC, err = c.listenMore("--grpc-listen", c.GRPC, log); err != nil {
+	if at.GRPC, err = c.OpenMore("--grpc-listen", c.GRPC, log); err != nil {
 		return errors.Join(err, at.Close())
 	}
-	if at.RESP, err = c.listenMore("--resp-listen", c.RESP, log); err != nil {
+	if at.RESP, err = c.OpenMore("--resp-listen", c.RESP, log); err != nil {
 		return errors.Join(err, at.Close())
 	}
 	return d.Run(ctx, at)
@@ -109,7 +110,7 @@ func (c *serveCmd) config(log *slog.Logger) daemon.Config {
 		cfg.Ports++
 		cfg.Server.OwnQuotas = true
 	}
-	cfg.Version = version(buildInfo())
+	cfg.Version = program.Version()
 	cfg.LoadRules, cfg.RulesPath = c.rules, cmp.Or(c.Rules, c.ConfigFile)
 	cfg.LogAnswers, cfg.Log = [6]bool{2: c.Log2xx, 4: c.Log4xx, 5: c.Log5xx}, log
 	return cfg

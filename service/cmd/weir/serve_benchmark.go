@@ -7,9 +7,10 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/lab/table"
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/internal/throughput"
 )
 
@@ -26,7 +27,7 @@ func (c *serveCmd) benchmark(ctx context.Context, out io.Writer) error {
 		given bool
 	}{{"--store", c.StoreURL != ""}, {"--upstream", c.UpstreamURL != ""}, {"--peers", len(c.PeerURLs) > 0}} {
 		if f.given {
-			return usagef("--benchmark and %s exclude each other: the benchmark measures decisions of this process", f.name)
+			return cli.Usagef("--benchmark and %s exclude each other: the benchmark measures decisions of this process", f.name)
 		}
 	}
 	log, lines := logqueue.New(io.Discard, c.handler)

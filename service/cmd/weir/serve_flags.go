@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -47,7 +48,7 @@ func checkXDS(environ []string) error {
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		if name == "CONFIG_TYPE" && value == "GRPC_XDS_SOTW" || strings.HasPrefix(name, "CONFIG_GRPC_XDS_") && value != "" {
-			return usagef("$%s: weir serve gets no rules by xDS. Give files by --rules or $RUNTIME_ROOT, and unset the variable", name)
+			return cli.Usagef("$%s: weir serve gets no rules by xDS. Give files by --rules or $RUNTIME_ROOT, and unset the variable", name)
 		}
 	}
 	return nil
@@ -122,36 +123,36 @@ func (c *serveCmd) check() error {
 			{"--max-requests-in-queue", c.MaxRequestsInQueue != nil}, {"--algorithm", c.GoCCDefaults.Algorithm != ""}, {"--gocc", c.GoCC},
 		} {
 			if f.given {
-				return usagef("--rules and %s exclude each other: leave out %[1]s, or its environment variable, to use --rules", f.name)
+				return cli.Usagef("--rules and %s exclude each other: leave out %[1]s, or its environment variable, to use --rules", f.name)
 			}
 		}
 	}
 	if c.StoreURL != "" && c.State != "" {
-		return usagef("--store and --state exclude each other: with a store, counts and leases are there")
+		return cli.Usagef("--store and --state exclude each other: with a store, counts and leases are there")
 	}
 	if flag := c.withoutStore(); flag != "" {
-		return usagef("%s needs --store", flag)
+		return cli.Usagef("%s needs --store", flag)
 	}
 	if err := c.checkPeers(); err != nil {
 		return err
 	}
 	if strings.ContainsAny(c.StorePrefix, "{}") {
-		return usagef("--store-prefix = %q: must not contain braces, which select the slot of a key", c.StorePrefix)
+		return cli.Usagef("--store-prefix = %q: must not contain braces, which select the slot of a key", c.StorePrefix)
 	}
 	if err := c.checkUpstream(); err != nil {
 		return err
 	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
-		return usagef("--tls-cert and --tls-key: give both, or none")
+		return cli.Usagef("--tls-cert and --tls-key: give both, or none")
 	}
 	if c.Operators.AdminTLS && c.TLS.Cert == "" {
-		return usagef("--admin-tls needs --tls-cert and --tls-key")
+		return cli.Usagef("--admin-tls needs --tls-cert and --tls-key")
 	}
 	if c.Operators.AdminAuth && c.Tokens == "" {
-		return usagef("--admin-auth needs --tokens, with a token that allows admin")
+		return cli.Usagef("--admin-auth needs --tokens, with a token that allows admin")
 	}
 	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
-		return usagef("--client-ca needs --tls-cert and --tls-key")
+		return cli.Usagef("--client-ca needs --tls-cert and --tls-key")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/discover"
@@ -51,16 +52,16 @@ func (c *serveCmd) checkPeers() error {
 	flag := c.withoutPeers()
 	switch {
 	case flag != "":
-		return usagef("%s needs --peers", flag)
+		return cli.Usagef("%s needs --peers", flag)
 	case len(c.PeerURLs) == 0:
 	case c.StoreURL != "":
-		return usagef("--peers and --store exclude each other: either the owner of a key decides, or the store")
+		return cli.Usagef("--peers and --store exclude each other: either the owner of a key decides, or the store")
 	case c.UpstreamURL != "":
-		return usagef("--peers and --upstream exclude each other: a leaf decides by what its upstream assigns, and no peer owns its keys")
+		return cli.Usagef("--peers and --upstream exclude each other: a leaf decides by what its upstream assigns, and no peer owns its keys")
 	case c.PeerSecretFile != "" && c.PeerSecret != "":
-		return usagef("--peer-secret-file and $WEIR_PEER_SECRET exclude each other: give one")
+		return cli.Usagef("--peer-secret-file and $WEIR_PEER_SECRET exclude each other: give one")
 	case c.Tokens != "" && c.PeerSecretFile == "" && c.PeerSecret == "" && c.TLS.ClientCA == "":
-		return usagef("--peers with --tokens needs --peer-secret-file or --client-ca: without them, clients could act as peers, which need no token")
+		return cli.Usagef("--peers with --tokens needs --peer-secret-file or --client-ca: without them, clients could act as peers, which need no token")
 	}
 	return nil
 }
@@ -72,23 +73,23 @@ func (c *servePeers) peers() (*daemon.Peers, error) {
 	}
 	members, err := discover.Parse(c.PeerURLs, discover.Config{})
 	if err != nil {
-		return nil, usagef("--peers: %v", err)
+		return nil, cli.Usagef("--peers: %v", err)
 	}
 	self := c.Self
 	if u, err := url.Parse(c.Self); err == nil && u.Host != "" {
 		self = discover.Normal(u)
 	}
 	if known := members.Fixed(); self != "" && known != nil && !slices.Contains(known, self) {
-		return nil, usagef("--self=%s is none of --peers, which all instances need the same: %s", c.Self, strings.Join(known, ", "))
+		return nil, cli.Usagef("--self=%s is none of --peers, which all instances need the same: %s", c.Self, strings.Join(known, ", "))
 	}
 	secret := []byte(c.PeerSecret)
 	if c.PeerSecretFile != "" {
 		if secret, err = inputfile.Read(c.PeerSecretFile, 1<<20); err != nil {
-			return nil, usagef("--peer-secret-file: %v", err)
+			return nil, cli.Usagef("--peer-secret-file: %v", err)
 		}
 	}
 	if secret = bytes.TrimSpace(secret); len(secret) < minSecret && (len(secret) > 0 || c.PeerSecretFile != "") {
-		return nil, usagef("--peer-secret-file: the secret has %d bytes: must be at least %d", len(secret), minSecret)
+		return nil, cli.Usagef("--peer-secret-file: the secret has %d bytes: must be at least %d", len(secret), minSecret)
 	}
 	return &daemon.Peers{Members: members, Self: self, Secret: secret, Away: c.PeerAway, Timeout: c.PeerTimeout, CA: c.PeerCA}, nil
 }

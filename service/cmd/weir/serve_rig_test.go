@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/internal/redistest"
+	"github.com/weir-go/weir/service/internal/cli/clitest"
 )
 
 // A served is a weir serve that runs in this process.
@@ -39,7 +38,7 @@ type served struct {
 func serving(t *testing.T, args ...string) *served {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	return watch(t, stop, func(log io.Writer) int { return run(ctx, serveArgs(args), io.Discard, log) })
+	return watch(t, stop, func(log io.Writer) int { return program.Run(ctx, serveArgs(args), io.Discard, log) })
 }
 
 // serveArgs returns the arguments of a weir serve on free ports.
@@ -71,7 +70,7 @@ func watch(t *testing.T, stop func(), serve func(log io.Writer) int) *served {
 	})
 	first := s.until(`msg="weir `)
 	for field, to := range map[string]*string{"listen": &s.public, "admin": &s.admin} {
-		if found := regexp.MustCompile(`\b` + field + `=(\S+)`).FindStringSubmatch(first); found != nil { // weir origin has no admin
+		if found := regexp.MustCompile(`\b` + field + `=(\S+)`).FindStringSubmatch(first); found != nil { // weirlab origin has no admin
 			*to = found[1]
 		}
 	}
@@ -242,21 +241,7 @@ func hangUp(t testing.TB) {
 	<-came
 }
 
-// fatal ends the test if err is not nil.
-func fatal(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// file writes a temporary file.
-func file(t *testing.T, name, text string) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), name)
-	fatal(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
+var file, fatal = clitest.File, clitest.Fatal
 
 func get(url string) (status int, body string, err error) {
 	resp, err := http.Get(url)
@@ -286,9 +271,7 @@ func (s *served) lease(key string) (path string) {
 // weir runs a command line in this process.
 func weir(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, err bytes.Buffer
-	code = run(t.Context(), args, &out, &err)
-	return code, out.String(), err.String()
+	return clitest.Run(t, program, args...)
 }
 
 // nowhere is the URL of an instance that does not exist.

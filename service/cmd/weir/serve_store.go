@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/redislink"
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/redisstore"
@@ -48,7 +49,7 @@ func (c *serveStore) connect() (*daemon.Store, error) {
 	}
 	client, err := redisstore.Open(c.StoreURL)
 	if err != nil {
-		return nil, usagef("--store: %v", err)
+		return nil, cli.Usagef("--store: %v", err)
 	}
 	known := c.StoreKnown
 	if known == 0 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/inputfile"
@@ -54,16 +55,16 @@ func (c *serveUpstream) withoutUpstream() string {
 func (c *serveCmd) checkUpstream() error {
 	switch {
 	case c.UpstreamURL != "" && c.StoreURL != "":
-		return usagef("--upstream and --store exclude each other: let the upstream have the store")
+		return cli.Usagef("--upstream and --store exclude each other: let the upstream have the store")
 	case c.UpstreamURL != "" && c.State != "":
-		return usagef("--upstream and --state exclude each other: with an upstream, counts and leases are there")
+		return cli.Usagef("--upstream and --state exclude each other: with an upstream, counts and leases are there")
 	case c.UpstreamTokenFile != "" && c.UpstreamToken != "":
-		return usagef("--upstream-token-file and $WEIR_UPSTREAM_TOKEN exclude each other")
+		return cli.Usagef("--upstream-token-file and $WEIR_UPSTREAM_TOKEN exclude each other")
 	case (c.UpstreamCert == "") != (c.UpstreamKey == ""):
-		return usagef("--upstream-cert and --upstream-key: give both, or none")
+		return cli.Usagef("--upstream-cert and --upstream-key: give both, or none")
 	}
 	if flag := c.withoutUpstream(); flag != "" {
-		return usagef("%s needs --upstream", flag)
+		return cli.Usagef("%s needs --upstream", flag)
 	}
 	return nil
 }
@@ -84,17 +85,17 @@ func (c *serveUpstream) dial() (*daemon.Upstream, error) {
 	if c.UpstreamTokenFile != "" {
 		text, err := inputfile.Read(c.UpstreamTokenFile, maxToken)
 		if err != nil {
-			return nil, usagef("--upstream-token-file: %v", err)
+			return nil, cli.Usagef("--upstream-token-file: %v", err)
 		}
 		if to.Exchanges.Token = strings.TrimSpace(string(text)); to.Exchanges.Token == "" {
-			return nil, usagef("--upstream-token-file: %s: it is empty", c.UpstreamTokenFile)
+			return nil, cli.Usagef("--upstream-token-file: %s: it is empty", c.UpstreamTokenFile)
 		}
 	}
 	if to.Exchanges.TLS, err = c.tls(); err != nil {
 		return nil, err
 	}
 	if err := to.Exchanges.Validate(); err != nil {
-		return nil, usagef("--upstream: %v", strings.TrimPrefix(err.Error(), "upstream: "))
+		return nil, cli.Usagef("--upstream: %v", strings.TrimPrefix(err.Error(), "upstream: "))
 	}
 	return to, nil
 }
@@ -103,13 +104,13 @@ func (c *serveUpstream) dial() (*daemon.Upstream, error) {
 func (c *serveUpstream) tls() (*tls.Config, error) {
 	roots, err := inputfile.Authorities(c.UpstreamCA)
 	if err != nil {
-		return nil, usagef("--upstream-ca: %v", err)
+		return nil, cli.Usagef("--upstream-ca: %v", err)
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	if c.UpstreamCert != "" {
 		cert, err := tls.LoadX509KeyPair(c.UpstreamCert, c.UpstreamKey)
 		if err != nil {
-			return nil, usagef("--upstream-cert, --upstream-key: %v", err)
+			return nil, cli.Usagef("--upstream-cert, --upstream-key: %v", err)
 		}
 		cfg.Certificates = []tls.Certificate{cert}
 	}

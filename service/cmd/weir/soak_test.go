@@ -136,7 +136,7 @@ func (s *soak) startProxy() (end func()) {
 		_, _ = io.Copy(io.Discard, out)
 	}()
 	go func() {
-		ended <- run(ctx, []string{
+		ended <- program.Run(ctx, []string{
 			"proxy", "--origin", s.origin.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 			"--max-wait", "100ms", "--timeout", "2s", "--abandoned-hold", "1s", "--client-timeout", "2s",
 		}, io.Discard, in)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/terminal"
 	"github.com/weir-go/weir/service/internal/top"
 )
@@ -19,7 +20,7 @@ type topCmd struct {
 }
 
 // Run shows the state of a server until the user quits, or once.
-func (c *topCmd) Run(ctx context.Context, std streams) error {
+func (c *topCmd) Run(ctx context.Context, std cli.Streams) error {
 	to, err := adminURL(c.Admin)
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func adminURL(text string) (string, error) {
 	}
 	u, err := url.Parse(whole)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.HasPrefix(text, "unix:") {
-		return "", usagef("--admin=%s: must be an http or https URL, such as http://127.0.0.1:8081", text)
+		return "", cli.Usagef("--admin=%s: must be an http or https URL, such as http://127.0.0.1:8081", text)
 	}
 	return strings.TrimSuffix(whole, "/"), nil
 }

@@ -123,23 +123,6 @@ func TestProxyUnix(t *testing.T) {
 	}
 }
 
-// weir origin listens at a Unix socket, too.
-func TestOriginUnix(t *testing.T) {
-	d := newSocketDir(t)
-	ctx, stop := context.WithCancel(context.Background())
-	s := watch(t, stop, func(log io.Writer) int {
-		return run(ctx, []string{"origin", "--listen", d.of("o"), "--service-time", "1ms", "--socket-mode", "0600"}, io.Discard, log)
-	})
-	if want := d.of("o"); s.public != want {
-		t.Errorf("the log says %s: want %s", s.public, want)
-	}
-	if a := ask(t, d.client("o"), "GET", "http://localhost/"); a.status != 200 {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	s.end()
-	d.has()
-}
-
 // Each client behind a trusted proxy at a Unix socket has its own limit and its own share.
 func TestProxyUnixRules(t *testing.T) {
 	d := newSocketDir(t)

@@ -1,5 +1,5 @@
-// Package web has the page of weir demo and its assets. The page works without a
-// network.
+// Package web serves pages, and has the assets that several of them share: the icon and what plots need. The pages
+// work without a network.
 package web
 
 import (
@@ -10,17 +10,24 @@ import (
 )
 
 //go:embed assets
-var assets embed.FS
+var shared embed.FS
 
-// policy lets the page load only its own assets.
+// policy lets a page load only its own assets.
 const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler serves the page at / and its assets beside it. It must be mounted at
-// the root; the page expects the demonstration's API under /api/.
-func Handler() http.Handler {
-	root, err := fs.Sub(assets, "assets")
-	if err != nil {
-		panic(err) // the directory is embedded
+// Handler serves the shared assets.
+func Handler() http.Handler { return Page(shared) }
+
+// Page serves the files in the directory assets: a page, index.html, at / and its assets beside it, and the shared assets. It
+// must be mounted at the root.
+func Page(assets fs.FS) http.Handler {
+	var roots []fs.FS
+	for _, files := range []fs.FS{assets, shared} {
+		root, err := fs.Sub(files, "assets")
+		if err != nil {
+			panic(err) // the path is valid
+		}
+		roots = append(roots, root)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -37,11 +44,12 @@ func Handler() http.Handler {
 		if name == "" {
 			name = "index.html"
 		}
-		// Directories are not listed.
-		if info, err := fs.Stat(root, name); err != nil || info.IsDir() {
-			http.NotFound(w, r)
-			return
+		for _, root := range roots {
+			if info, err := fs.Stat(root, name); err == nil && !info.IsDir() { // directories are not listed
+				http.ServeFileFS(w, r, root, name)
+				return
+			}
 		}
-		http.ServeFileFS(w, r, root, name)
+		http.NotFound(w, r)
 	})
 }

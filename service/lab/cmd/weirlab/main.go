@@ -1,0 +1,73 @@
+// Command weirlab shows overload, generates load, simulates services and compares limits.
+package main
+
+import (
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weir-go/weir/service/internal/cli"
+	"github.com/weir-go/weir/service/lab/internal/sla"
+)
+
+type commands struct {
+	Demo    demoCmd        `cmd:"" help:"Show on a web page how a service collapses under load, and how a proxy prevents it."`
+	Load    loadCmd        `cmd:"" help:"Generate load at a given rate over HTTP, gRPC, the Redis protocol, TCP or UDP, and measure latency from the intended start of each request."`
+	Compare loadCompareCmd `cmd:"" name:"load-compare" help:"Compare two results of weirlab load. It can be written as weirlab load compare, too."`
+	Origin  originCmd      `cmd:"" help:"Run a service to overload in experiments: a number of workers, a queue, and a service time."`
+	Sim     simCmd         `cmd:"" help:"Simulate scenario files in virtual time; prints tables and draws plots."`
+	Arena   arenaCmd       `cmd:"" help:"Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map."`
+	SLA     slaCmd         `cmd:"" name:"sla" help:"Measure whether a service meets its service-level agreement without a limit, with four rate limits, and with Auto, at 25 to 600 requests a second."`
+
+	cli.Common
+}
+
+var program = &cli.Program{
+	Name:        "weirlab",
+	Description: `weirlab studies overload: it shows it live, generates load, and runs the limits of weir in virtual time.`,
+	Commands:    func() any { return new(commands) },
+	Vars:        kong.Vars{"policies": policyNames(), "kinds": randomKinds(), "rows": rowNames(), "quiet": sla.Quiet.String()},
+	Groups:      groups,
+	TwoWords:    []string{"load compare"},
+	Hint:        hinted,
+}
+
+func main() { program.Main() }
+
+// groups are the groups of flags in the help of a command, in their order.
+var groups = []kong.Group{
+	{Key: "pace", Title: "When requests are sent:"},
+	{Key: "request", Title: "What is sent:"},
+	{Key: "tls", Title: "TLS:"},
+	{Key: "bounds", Title: "Bounds of connections, memory and time:"},
+	{Key: "setting", Title: "The upstream:"},
+	{Key: "tuned", Title: "The tuned limits:"},
+	{Key: "agreement", Title: "The agreement:"},
+	{Key: "thresholds", Title: "Thresholds; the exit status is 1 if one is not kept:"},
+	{Key: "output", Title: "Output:"},
+	{Key: "headless", Title: "Without a page:"},
+}
+
+// heys are the flags of weirlab load for those of hey and ab that it does not have. Of hey's -h2
+// the parser reads -h first.
+var heys = map[string]string{
+	"-z": "--duration=TIME", "-q": "--rate=RPS, of all workers together", "-t": "--timeout=TIME", "-s": "--timeout=TIME", "-m": "--method=NAME",
+	"-D": "--body=@FILE", "-p": "--body=@FILE", "-T": "--header=Content-Type:TYPE", "-A": "--header=Accept:TYPE", "-2": "--http2", "-o": "--report=FILE",
+}
+
+// hinted adds to a problem what its command line may have meant.
+func hinted(command, problem string) string {
+	if command != "weirlab load" {
+		return problem
+	}
+	if value, ok := strings.CutPrefix(problem, "unknown flag "); ok {
+		letter, _, _ := strings.Cut(value, ",")
+		if flag := heys[letter]; flag != "" {
+			return "unknown flag " + letter + ": that of hey or ab is " + flag
+		}
+	}
+	if strings.HasPrefix(problem, "unexpected argument") {
+		return problem + ": several URLs are --targets=FILE"
+	}
+	return problem
+}
