@@ -100,7 +100,6 @@ var sideways = map[string][]string{
 		"service/internal/server/handover", "service/internal/server/quota", "service/internal/server/ruleset", "service/internal/server/state", "service/internal/server/waiting",
 	},
 	"service/internal/server/handover":         {"service/internal/config", "service/internal/server/grant", "service/internal/server/lease"},
-	"service/internal/server/decider":          {"service/internal/config"},
 	"service/internal/server/jsonscan":         {"service/internal/server/decider"},
 	"service/internal/server/batchjson":        {"service/internal/server/decider", "service/internal/server/jsonscan"},
 	"service/internal/server/leafjson":         {"service/internal/server/decider", "service/internal/server/jsonscan"},
@@ -111,7 +110,7 @@ var sideways = map[string][]string{
 	"service/internal/server/respapi/resptest": {"service/internal/eventloop", "service/internal/server/respapi", "service/internal/server/token"},
 	"service/internal/server/rlqsapi":          {"service/internal/descriptor", "service/internal/server/token"},
 	"service/internal/server/grant":            {"service/internal/server/clock", "service/internal/server/decider"},
-	"service/internal/server/ruleset":          {"service/internal/config", "service/internal/descriptor", "service/internal/match"},
+	"service/internal/server/ruleset":          {"service/internal/config", "service/internal/descriptor", "service/internal/match", "service/internal/server/decider"},
 	"service/internal/server/quota":            {"service/internal/config", "service/internal/server/clock", "service/internal/server/waiting"},
 	"service/internal/server/lease": {
 		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/ruleset", "service/internal/server/waiting",

@@ -3,7 +3,6 @@ package rulecheck
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/ruleset"
 	"github.com/weir-go/weir/service/internal/terminal"
 )
 
@@ -83,10 +83,12 @@ type Concurrency struct {
 func Load(path string, cfg server.Config, o config.RateLimitOptions, keys []string) (Report, error) {
 	report := Report{Path: path}
 	rules, place, err := config.LoadPlaced(path, o)
-	var s *server.Server
+	var set *ruleset.Set
 	if err == nil {
 		cfg.Rules = rules
-		s, err = server.New(cfg)
+		if _, err = server.New(cfg); err == nil {
+			set, err = ruleset.Compile(rules)
+		}
 	}
 	if err != nil {
 		report.Errors = strings.Split(err.Error(), "\n")
@@ -97,7 +99,7 @@ func Load(path string, cfg server.Config, o config.RateLimitOptions, keys []stri
 		return report, err
 	}
 	for _, key := range keys {
-		report.Keys = append(report.Keys, lookUp(s, key))
+		report.Keys = append(report.Keys, lookUp(set, key))
 	}
 	report.replace(rules)
 	for i := range rules.Rules {
@@ -134,14 +136,13 @@ func (report *Report) replace(rules *config.Rules) {
 	}
 }
 
-func lookUp(s *server.Server, key string) Key {
+func lookUp(set *ruleset.Set, key string) Key {
 	k := Key{Key: key, Rules: []Rule{}}
-	x, _ := s.Explain(context.Background(), key) // no error: the server is in this process
-	for _, state := range x.Rules {
-		k.Rules = append(k.Rules, describe(state.Rule))
+	for _, r := range set.Find(key) {
+		k.Rules = append(k.Rules, describe(&r.Rule))
 	}
 	if len(k.Rules) == 0 {
-		k.Unmatched = cmp.Or(s.Rules().Unmatched, "allow")
+		k.Unmatched = cmp.Or(set.Config.Unmatched, "allow")
 	}
 	return k
 }

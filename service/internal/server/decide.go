@@ -38,7 +38,7 @@ func (s *Server) decide(rs *rules, k found, req *decider.Request, v *decider.Ver
 	if m.leaseOnly {
 		return decider.ErrNoRate
 	}
-	v.Rule = m.list[0].stated
+	v.Rule = m.list[0].Ref
 	asked := s.ownLimit(req)
 	for i, r := range m.rated {
 		own := r.OwnLimit(asked)
@@ -46,7 +46,7 @@ func (s *Server) decide(rs *rules, k found, req *decider.Request, v *decider.Ver
 		if !redeemed {
 			d = r.take(req.Key, k.known.fingerprintOf(i, r, req.Key), v.At, req.N, own, req.WantID)
 		}
-		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.stated, At: v.At})
+		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.Ref, At: v.At})
 		switch {
 		case d.OK:
 		case r.Mode == config.Shadow:

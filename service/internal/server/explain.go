@@ -23,7 +23,7 @@ func (s *Server) Explain(ctx context.Context, key string) (decider.Explanation, 
 	}
 	for _, r := range list {
 		bucket := r.Bucket(key)
-		st := decider.RuleState{Rule: r.stated, Allowed: true, Waiting: r.queue.Len(bucket), Lease: r.limits.State(bucket, r.route(bucket), r.Concurrency)}
+		st := decider.RuleState{Rule: r.Ref, Allowed: true, Waiting: r.queue.Len(bucket), Lease: r.limits.State(bucket, r.route(bucket), r.Concurrency)}
 		if r.buckets != nil {
 			d := r.take(key, r.fingerprint(key), s.clock.Now(), 0, 0, false)
 			st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter

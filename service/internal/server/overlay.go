@@ -107,7 +107,7 @@ func (o *overlays) match(places []int, c *counts) *match {
 	r := o.rules.Overlay(places)
 	stored, _ := o.server.storedRule(&r.Rule, windowName(r.Rate.Period)) // windows of all periods can be stored
 	share := o.server.shareOf(r.Quota)
-	return newMatch(o.rules.id, &rule{Rule: *r, stated: &r.Rule, state: o.states[r.Rate.Period], counts: c, baseLimit: share.Limit(), stored: stored})
+	return newMatch(o.rules.id, &rule{Rule: *r, state: o.states[r.Rate.Period], counts: c, baseLimit: share.Limit(), stored: stored})
 }
 
 // all returns the known effective rules, in the order of their places.
@@ -128,8 +128,7 @@ func (o *overlays) list() (all []*rule) {
 	}
 	if len(all) >= maxOverlays {
 		rest := o.match([]int{0}, o.rest).list[0]
-		rest.stated = &config.Rule{Name: restName, Glob: "*", Quota: rest.Quota, Queue: rest.Queue}
-		rest.Rule.Rule = *rest.stated
+		rest.Rule.Rule = config.Rule{Name: restName, Glob: "*", Quota: rest.Quota, Queue: rest.Queue}
 		all = append(all, rest)
 	}
 	return all

@@ -10,7 +10,7 @@ import (
 )
 
 // ownRule is the rule in the answer to a request that brings a quota.
-var ownRule = &config.Rule{Name: "own quota"}
+var ownRule = &decider.RuleRef{Name: "own quota"}
 
 // compileOwn returns a quota as its buckets need it, or decider.ErrQuota.
 func compileOwn(q *decider.Quota) (quota.Own, error) {
@@ -90,7 +90,7 @@ func (s *Server) decideOwn(rs *rules, k found, req *decider.Request, v *decider.
 		return err
 	}
 	if len(m.list) > 0 {
-		v.Rule = m.list[0].stated
+		v.Rule = m.list[0].Ref
 	}
 	v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: ownRule, At: v.At})
 	switch {

@@ -20,7 +20,6 @@ import (
 type rule struct {
 	ruleset.Rule
 	*state
-	stated    *config.Rule  // equal to Rule.Rule, for answers: to keep an answer must not keep the state in memory
 	candidate quota.Buckets // nil without one
 	counts    *counts
 	// baseLimit is the limit under which the rule uses buckets that it shares with
@@ -170,7 +169,7 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 // if its state can serve. Otherwise the rule begins to count, but keeps the leases. The
 // candidate keeps its buckets likewise.
 func (s *Server) newRule(set *ruleset.Set, c *ruleset.Rule, was *rule, memory int) (r *rule, err error) {
-	r = &rule{Rule: *c, stated: &c.Rule, singleRoute: singleRoute(set, &c.Rule)}
+	r = &rule{Rule: *c, singleRoute: singleRoute(set, &c.Rule)}
 	if r.stored, err = s.storedRule(&c.Rule, c.Name); err != nil {
 		return nil, err
 	}

@@ -79,12 +79,12 @@ func (s *Server) decideAlone(rs *rules, k found, req *decider.Request, c *choice
 // default says where there is no rule.
 func decideByRule(k found, c *choice, retry time.Duration, v *decider.Verdict) {
 	if len(k.match.list) > 0 {
-		v.Rule = k.match.list[0].stated
+		v.Rule = k.match.list[0].Ref
 	}
 	switch {
 	case c.deny != nil:
 		c.deny.counts.denied[weir.Closed].Add(1)
-		v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: c.deny.stated, At: v.At})
+		v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: c.deny.Ref, At: v.At})
 		v.Deny(weir.Closed, retry)
 	case len(k.match.rated) == 0 && c.otherwise == config.AwayDeny:
 		v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: ownRule, At: v.At})

@@ -47,14 +47,14 @@ func (s *Shared) judge(a *asking, v *decider.Verdict) {
 		return
 	}
 	m := a.k.match
-	v.Rule = m.list[0].stated
+	v.Rule = m.list[0].Ref
 	for i, r := range m.rated {
 		d := a.decision(i)
 		s.learn(r, a.req.Key, v.At, d.Remaining)
 		if d.OK && !a.reply.Granted && !a.returned { // as if it had given, as in a Verdict of one node
 			d.Remaining = max(d.Remaining-a.req.N, 0)
 		}
-		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.stated, At: v.At})
+		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.Ref, At: v.At})
 		switch {
 		case d.OK:
 		case r.Mode == config.Shadow:
@@ -97,7 +97,7 @@ func reasonOf(d weir.Decision) weir.Reason {
 func (s *Shared) judgeOwn(a *asking, v *decider.Verdict) {
 	m := a.k.match
 	if len(m.list) > 0 {
-		v.Rule = m.list[0].stated
+		v.Rule = m.list[0].Ref
 	}
 	d := a.decision(0)
 	v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: ownRule, At: v.At})

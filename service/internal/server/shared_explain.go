@@ -43,7 +43,7 @@ func (s *Shared) Explain(ctx context.Context, key string) (decider.Explanation, 
 	}
 	rated := 0
 	for _, r := range m.list {
-		st := decider.RuleState{Rule: r.stated, Allowed: true}
+		st := decider.RuleState{Rule: r.Ref, Allowed: true}
 		if st.Lease, err = s.leaseState(ctx, r, key); err != nil {
 			return x, err
 		}

@@ -228,8 +228,8 @@ func (s *Shared) refuseWait(a *asking, r *rule, why weir.Reason, retry time.Dura
 	if why == weir.Closed {
 		retry = waiting.DrainRetry
 	}
-	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Rule: a.k.match.list[0].stated}
-	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.stated, At: v.At})
+	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Rule: a.k.match.list[0].Ref}
+	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.Ref, At: v.At})
 	r.counts.denied[why].Add(1)
 	a.k.known.count(false, false)
 	v.Deny(why, retry)

@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/ruleset"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // RuleStats is the state of a rule, and the outcomes of requests since the rule
 // was loaded.
 type RuleStats struct {
-	Rule *config.Rule
+	Rule *ruleset.Rule
 
 	Allowed   uint64
 	Denied    map[weir.Reason]uint64
@@ -105,7 +105,7 @@ func (s *Server) Stats() Stats {
 func (r *rule) stats() RuleStats {
 	c := r.counts
 	return RuleStats{
-		Rule: r.stated, Allowed: c.allowed.sum(), Denied: c.denied.Load(), Cancelled: c.queue.Cancelled.Load(),
+		Rule: &r.Rule, Allowed: c.allowed.sum(), Denied: c.denied.Load(), Cancelled: c.queue.Cancelled.Load(),
 		Shadowed: c.shadowed.Load(), TrialDenied: c.candidateDenied.Load(), TrialAllowed: c.candidateGrant.Load(),
 		Waiting: int(c.queue.Waiting.Load()), Waits: c.queue.Times.Load(), Leases: r.limits.Stats(),
 	}
@@ -137,7 +137,7 @@ func (s *Server) seen(e *knownKey) decider.Seen {
 		list = s.rules.Load().find(e.key).list
 	}
 	for _, r := range list {
-		k.Rules = append(k.Rules, r.stated)
+		k.Rules = append(k.Rules, r.Ref)
 		k.Waiting += r.queue.Len(r.Bucket(e.key))
 	}
 	return k

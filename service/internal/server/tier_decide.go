@@ -119,12 +119,12 @@ func (t *Tier) stepOf(step leaf.Step) decider.Step {
 // conclude sets the Verdict by the leaf's decision. The rule with the smallest rate tells it.
 func (t *Tier) conclude(r *tierRequest, d weir.Decision, step leaf.Step, v *decider.Verdict) {
 	m := r.k.match
-	v.Rule, v.Step = m.list[0].stated, t.stepOf(step)
+	v.Rule, v.Step = m.list[0].Ref, t.stepOf(step)
 	for _, rule := range m.rated {
 		one := d
 		one.Remaining = min(d.Remaining, rule.Limit())
 		one.OK = d.OK || rule != r.terms.rule
-		v.Answers = append(v.Answers, decider.Answer{Decision: one, Rule: rule.stated, At: v.At})
+		v.Answers = append(v.Answers, decider.Answer{Decision: one, Rule: rule.Ref, At: v.At})
 		if !one.OK {
 			break
 		}

@@ -182,10 +182,10 @@ func (t *Tier) refuseWait(r *tierRequest, why weir.Reason, retry time.Duration, 
 	if why == weir.Closed {
 		retry = waiting.DrainRetry
 	}
-	if v.Rule = r.k.match.list[0].stated; step != leaf.Ask {
+	if v.Rule = r.k.match.list[0].Ref; step != leaf.Ask {
 		v.Step = t.stepOf(step)
 	}
-	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.terms.rule.stated, At: v.At})
+	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.terms.rule.Ref, At: v.At})
 	v.Deny(why, retry)
 }
 

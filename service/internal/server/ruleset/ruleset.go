@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/descriptor"
 	"github.com/weir-go/weir/service/internal/match"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A Rule is a compiled config.Rule. It is immutable.
@@ -20,6 +21,8 @@ type Rule struct {
 	config.Rule
 	// NameHash is the FNV-1a hash of the name, the same in every process.
 	NameHash uint64
+	// Ref is the rule in answers.
+	Ref *decider.RuleRef
 	// Interval is the time between two tokens of a token bucket, in nanoseconds. It
 	// is zero for windows, and for a bucket that is never refilled.
 	Interval float64
@@ -28,9 +31,25 @@ type Rule struct {
 func newRule(c config.Rule) *Rule {
 	h := fnv.New64a()
 	h.Write([]byte(c.Name))
-	r := &Rule{Rule: c, NameHash: h.Sum64()}
+	r := &Rule{Rule: c, NameHash: h.Sum64(), Ref: refOf(&c)}
 	if !c.Algorithm.Windows() && c.Rate.Count > 0 {
 		r.Interval = float64(c.Rate.Period) / float64(c.Rate.Count)
+	}
+	return r
+}
+
+// refOf returns a rule as answers tell it.
+func refOf(c *config.Rule) *decider.RuleRef {
+	r := &decider.RuleRef{
+		Name: c.Name, Mode: string(c.Mode), Rate: decider.Rate{Count: c.Rate.Count, Period: c.Rate.Period}, Limit: c.Limit(), Algorithm: string(c.Algorithm),
+		Per: string(c.Per), Text: c.Quota.Text(), MaxQueue: config.QueueSize(c.Queue),
+	}
+	r.Kind, r.Pattern = c.Pattern()
+	if c.Candidate != nil {
+		r.Trial = c.Candidate.Text()
+	}
+	if d := c.Descriptor; d != nil {
+		r.Descriptor = &decider.DescriptorRef{Name: d.Name, Unlimited: d.Unlimited, Quota: d.Quota, Shadow: d.Shadow, Metadata: d.Metadata}
 	}
 	return r
 }
@@ -176,6 +195,25 @@ func (s *Set) First(key string) int {
 	}
 	first, _ := s.Config.Descriptors.Find(domain, entries)
 	return first
+}
+
+// Find returns the rules that count for a key, in order.
+func (s *Set) Find(key string) (list []*Rule) {
+	switch {
+	case s.Only():
+		return s.Rules[:1]
+	case s.Config.Merge:
+		return []*Rule{s.Overlay(s.Matches(key))}
+	case !s.All():
+		if i := s.First(key); i >= 0 {
+			return s.Rules[i : i+1]
+		}
+		return nil
+	}
+	for _, i := range s.Matches(key) {
+		list = append(list, s.Rules[i])
+	}
+	return list
 }
 
 // Matches returns the places in Rules of all rules that match the key, by patterns.
