@@ -11,7 +11,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/terminal"
 )
 
@@ -82,29 +82,29 @@ type Concurrency struct {
 // If the rules have mistakes, it returns the error, and a Report that lists them.
 func Load(path string, cfg server.Config, o config.RateLimitOptions, keys []string) (Report, error) {
 	report := Report{Path: path}
-	rules, place, err := config.LoadPlaced(path, o)
-	var set *ruleset.Set
+	file, place, err := config.LoadPlaced(path, o)
+	var set *rules.Set
 	if err == nil {
-		cfg.Rules = rules
+		cfg.Rules = file
 		if _, err = server.New(cfg); err == nil {
-			set, err = ruleset.Compile(rules)
+			set, err = rules.Compile(file, nil)
 		}
 	}
 	if err != nil {
 		report.Errors = strings.Split(err.Error(), "\n")
 		return report, err
 	}
-	report.Rules, report.Hash = len(rules.Rules), rules.Hash
-	if err := report.warn(rules, place); err != nil {
+	report.Rules, report.Hash = len(file.Rules), file.Hash
+	if err := report.warn(file, place); err != nil {
 		return report, err
 	}
 	for _, key := range keys {
 		report.Keys = append(report.Keys, lookUp(set, key))
 	}
-	report.replace(rules)
-	for i := range rules.Rules {
-		if f := fleet(&rules.Rules[i]); f != (Fleet{}) {
-			f.Rule = rules.Rules[i].Name
+	report.replace(file)
+	for i := range file.Rules {
+		if f := fleet(&file.Rules[i]); f != (Fleet{}) {
+			f.Rule = file.Rules[i].Name
 			report.Fleet = append(report.Fleet, f)
 		}
 	}
@@ -136,9 +136,9 @@ func (report *Report) replace(rules *config.Rules) {
 	}
 }
 
-func lookUp(set *ruleset.Set, key string) Key {
+func lookUp(set *rules.Set, key string) Key {
 	k := Key{Key: key, Rules: []Rule{}}
-	for _, r := range set.Find(key) {
+	for _, r := range set.Find(key).List {
 		k.Rules = append(k.Rules, describe(&r.Rule))
 	}
 	if len(k.Rules) == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // Acquire takes a lease: see decider.Decider. The upstream grants it. While that does not
@@ -17,15 +18,16 @@ func (t *Tier) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.L
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
 	}
-	k := t.keys.find(req.Key, t.rules.Load())
-	l, err := t.acquire(ctx, &req, k.match)
+	rs := t.rules.Load()
+	k := t.keys.Find(req.Key, rs.Set)
+	l, err := t.acquire(ctx, &req, rs, k.Match)
 	t.refusedLeases.count(k, err)
 	return l, err
 }
 
 // acquire takes a lease of a key with its rules.
-func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, m *match) (decider.Lease, error) {
-	terms, ok := leaseTerms(m.list)
+func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, rs *version, m *rules.Match) (decider.Lease, error) {
+	terms, ok := leaseTerms(m.List)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
@@ -38,7 +40,7 @@ func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, m *match)
 		got, err = t.cfg.Upstream.Acquire(ctx, *req)
 		return err
 	})
-	l := newTierLease(m, req.Key, req.N)
+	l := newTierLease(rs, m, req.Key, req.N)
 	switch err {
 	case nil:
 		l.id, l.upstream, l.token, l.ttl = got.ID, got.ID, got.Token, got.TTL
