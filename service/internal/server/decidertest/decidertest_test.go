@@ -1,0 +1,40 @@
+// Package decidertest tells the same stories to every implementation of decider.Decider, in virtual time.
+package decidertest
+
+import (
+	"testing"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// rigs returns the implementations.
+func rigs(t *testing.T) []*rig {
+	all := []*rig{
+		{name: "memory", make: newMemory},
+		{name: "owner", make: newFleet(false), traits: traits{Fleet: true}},
+		{name: "member", make: newFleet(true), traits: traits{Fleet: true}},
+		{name: "link", make: newLinked, traits: traits{Link: true}},
+		{name: "fallback", make: newFallback, traits: traits{Share: true}},
+		{name: "leaf", make: newTier(server.TierConfig{}), traits: traits{Leaf: true}},
+		{name: "leaf of a leaf", make: newTiers(server.TierConfig{}), traits: traits{Leaf: true}},
+		{name: "assigned", make: newTier(server.TierConfig{AssignFrom: -1}), traits: traits{Leaf: true, Assigned: true}},
+	}
+	for name, start := range stores {
+		at := start(t)
+		all = append(all, &rig{name: name, traits: traits{Store: true}, make: func(t *testing.T, rules *config.Rules) (*node, error) {
+			return newShared(t, at, rules, server.StoreConfig{Known: -1})
+		}})
+	}
+	return all
+}
+
+func TestStories(t *testing.T) {
+	for _, r := range rigs(t) {
+		t.Run(r.name, func(t *testing.T) {
+			for i := range stories {
+				t.Run(stories[i].name, func(t *testing.T) { run(t, r, &stories[i]) })
+			}
+		})
+	}
+}
