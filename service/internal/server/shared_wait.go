@@ -68,6 +68,9 @@ func (w *sharedWait) patience(r *rule) (time.Duration, weir.Reason) {
 func (w *sharedWait) try(v *decider.Verdict) (again bool, err error) {
 	s, rs := w.s, w.s.rules.Load()
 	a, err := s.prepare(rs, s.keys.find(w.req.Key, rs), w.req, func(r *rule) time.Duration {
+		if w.req.N > r.Within(r.OwnLimit(s.ownLimit(w.req))) {
+			return 0 // no wait helps
+		}
 		longest, _ := w.patience(r)
 		return longest
 	})

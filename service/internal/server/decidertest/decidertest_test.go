@@ -18,7 +18,6 @@ func rigs(t *testing.T) []*rig {
 		{name: "fallback", make: newFallback, traits: traits{Share: true}},
 		{name: "leaf", make: newTier(server.TierConfig{}), traits: traits{Leaf: true}},
 		{name: "leaf of a leaf", make: newTiers(server.TierConfig{}), traits: traits{Leaf: true}},
-		{name: "assigned", make: newTier(server.TierConfig{AssignFrom: -1}), traits: traits{Leaf: true, Assigned: true}},
 	}
 	for name, start := range stores {
 		at := start(t)

@@ -50,7 +50,7 @@ func newFleet(remote bool) func(*testing.T, *config.Rules) (*node, error) {
 				return nil, err
 			}
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(6 * time.Second)
 		return &node{Decider: f, reload: f.reload, reset: f.reset, close: f.close, cut: f.cut}, nil
 	}
 }

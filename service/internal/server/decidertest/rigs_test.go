@@ -56,21 +56,21 @@ func newFallback(_ *testing.T, rules *config.Rules) (*node, error) {
 // A fallback is a server.Fallback with what a ring never asks of it.
 type fallback struct{ *server.Fallback }
 
-var errNever = errors.New("never asked")
+var errNotAsked = errors.New("a ring does not ask this")
 
 func (f fallback) Descriptors(context.Context, []decider.Request, bool, []decider.Verdict) (bool, error) {
-	return false, errNever
+	return false, errNotAsked
 }
 func (f fallback) AppendGrantID(b []byte, g decider.Grant, _ string) []byte {
 	return append(b, g.ID...)
 }
 func (f fallback) Exchange(context.Context, *decider.LeafExchange, *decider.LeafAnswer) error {
-	return errNever
+	return errNotAsked
 }
 func (f fallback) Explain(context.Context, string) (decider.Explanation, error) {
-	return decider.Explanation{}, errNever
+	return decider.Explanation{}, errNotAsked
 }
-func (f fallback) Top(context.Context, int) ([]decider.Seen, error) { return nil, errNever }
+func (f fallback) Top(context.Context, int) ([]decider.Seen, error) { return nil, errNotAsked }
 
 // A site serves a Decider to peers, over a network in memory.
 type site struct {

@@ -52,12 +52,11 @@ type story struct {
 // Traits say how an implementation differs from a node that counts alone in its memory, where users can see that: see
 // docs/serve-guarantees.md, docs/redis.md and docs/scale.md. A story names them in lower case.
 type traits struct {
-	Store    bool // counts in a store, whose queues are bounded by time
-	Fleet    bool // members share keys
-	Link     bool // another node answers, over a link
-	Share    bool // decides by a share of one node, and says so
-	Leaf     bool // is a leaf: its upstream answers, and has the limits
-	Assigned bool // is a leaf that counts by assignments
+	Store bool // counts in a store, whose queues are bounded by time
+	Fleet bool // members share keys
+	Link  bool // another node answers, over a link
+	Share bool // decides by a share of one node, and says so
+	Leaf  bool // is a leaf: its upstream answers, and has the limits
 }
 
 func (tr traits) has(name string) bool {
@@ -349,7 +348,7 @@ func (d *desk) do(text string) string {
 		}
 		d.close(len(words) > 0)
 		synctest.Wait()
-		return ""
+		return "ok"
 	}
 	d.t.Fatalf("%s: no such call", text)
 	return ""
@@ -459,7 +458,7 @@ func request(key string, n int, fields map[string]string) decider.Request {
 func named(err error) string {
 	for is, name := range map[error]string{
 		decider.ErrNoGrant: "no_grant", decider.ErrNoLease: "no_lease", decider.ErrNoLeasing: "no_leasing", decider.ErrNoRate: "no_rate",
-		decider.ErrOwnQuota: "own_quota", decider.ErrQuota: "bad_quota", decider.ErrMoved: "moved", decider.ErrResetUpstream: "reset_upstream",
+		decider.ErrOwnQuota: "own_quota", decider.ErrQuota: "bad_quota", decider.ErrMoved: "moved", decider.ErrResetUpstream: "reset_upstream", errNotAsked: "not_asked",
 		context.Canceled: "canceled", context.DeadlineExceeded: "deadline",
 	} {
 		if errors.Is(err, is) {

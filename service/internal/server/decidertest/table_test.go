@@ -7,7 +7,7 @@ var stories = []story{
 		name:  "a bucket gives what it has, and refills",
 		rules: `rules: [{name: all, glob: "*", rate: 60/m, burst: 10}]`,
 		calls: `
-			take a 4 -> ok left=6 step=exact rule=all answers=all by=none | share: ok left=6 step=share | assigned: ok left=6
+			take a 4 -> ok left=6 step=exact rule=all answers=all by=none | share: ok left=6 step=share
 			take a 7 -> over_rate left=6 retry=1s by=all
 			take a 6 -> ok left=0
 			take a 1 -> over_rate left=0 retry=1s
@@ -63,7 +63,7 @@ rules:
 			take a 1 -> over_rate retry=10s by=few answers=many,few
 			take a 11 -> over_burst by=many answers=many
 			take a 4 -> over_burst by=few
-			explain a -> over_rate; many used=3; few used=3
+			explain a -> over_rate; many used=3; few used=3 | share: not_asked
 			take b 10 -> ok left=0 answers=many
 		`,
 	}, {
@@ -79,7 +79,7 @@ rules:
 			take a 3 -> ok left=1 answers=trial,real
 			take a 1 -> ok left=0
 			take a 1 -> over_rate by=real
-			explain a -> over_rate; trial; real used=4
+			explain a -> over_rate; trial; real used=4 | share: not_asked
 		`,
 	}, {
 		name:  "keys share the bucket of a rule",
@@ -103,20 +103,21 @@ rules:
 		`,
 	}, {
 		name:  "windows that slide",
-		rules: `rules: [{name: sliding, glob: "*", rate: 10/m, algorithm: sliding}]`,
+		rules: `rules: [{name: sliding, glob: "*", rate: 10/2s, algorithm: sliding}]`,
 		calls: `
 			take a 10 -> ok left=0
 			take a 1 -> over_rate
-			sleep 1m
-			sleep 30s
-			take a 5 -> ok
+			sleep 3s
+			take a 5 -> ok left=0
 			take a 1 -> over_rate
+			sleep 4s
+			take a 10 -> ok left=0
 		`,
 	}, {
 		name:  "windows of the calendar",
 		rules: `rules: [{name: dates, glob: "*", rate: 5/minute, algorithm: calendar}]`,
 		calls: `
-			take a 5 -> ok left=0 | store leaf assigned: refused
+			take a 5 -> ok left=0 | store leaf: refused
 			take a 1 -> over_rate
 			sleep 1m
 			take a 5 -> ok left=0
@@ -203,7 +204,7 @@ rules:
 		rules: `rules: [{name: all, glob: "*", rate: 60/m, burst: 10}]`,
 		calls: `
 			batch all a 6, a 4 -> ok; ok; ok left=0
-			batch all b 6, b 5 -> no; batch_denied; over_rate
+			batch all b 6, b 5 -> no; batch_denied; over_rate | store: no; batch_denied; batch_denied
 			take b 10 -> ok left=0
 		`,
 	}, {
@@ -240,7 +241,7 @@ rules:
 			end w1 -> ok waited=2s place=0
 			end w2 -> waits
 			sleep 1s
-			end w2 -> ok waited=3s place=1
+			end w2 -> ok waited=3s place=1 | store: ok waited=3s
 		`,
 	}, {
 		name:  "a request that does not wait is behind those that do",
@@ -291,9 +292,10 @@ rules:
 			cancel w1
 			end w1 -> canceled
 			sleep 1100ms
-			end w2 -> ok waited=1s
-			sleep 1s
-			take a 1 -> ok
+			end w2 -> ok waited=1s | store: waits
+			sleep 2s
+			end w2 -> ok
+			take a 2 -> ok left=0
 		`,
 	}, {
 		name: "a request waits under several rules",
@@ -345,14 +347,14 @@ rules:
 		`,
 	}, {
 		name:  "a bucket is as if only the cost had been taken",
-		rules: `rules: [{name: all, glob: "*", rate: 700/m}]`,
+		rules: `rules: [{name: all, glob: "*", rate: 350/m}]`,
 		calls: `
-			take a 200 id=g -> ok left=500
+			take a 100 id=g -> ok left=250
 			sleep 4s
-			settle a g 80 -> ok was=200 charged=80
-			take a 0 -> ok left=666
+			settle a g 40 -> ok was=100 charged=40
+			take a 0 -> ok left=333
 			sleep 8s
-			take a 0 -> ok left=700
+			take a 0 -> ok left=350
 		`,
 	}, {
 		name:  "a higher cost is charged up to the debt",
@@ -388,10 +390,10 @@ rules:
 		calls: `
 			take a 4 id=g -> ok left=1
 			settle a g 1 -> ok was=4 charged=1
-			explain a -> ok; many used=1; few used=1
+			explain a -> ok; many used=1; few used=1 | share: not_asked
 			take a 4 id=h -> ok left=0
 			settle a h 6 -> ok was=4 charged=6
-			explain a -> over_rate; many used=7; few used=5
+			explain a -> over_rate; many used=7; few used=5 | share: not_asked
 		`,
 	}, {
 		name:  "a grant is settled within an hour",
@@ -455,7 +457,9 @@ rules:
 		calls: `
 			lease l1 a 2 -> ok
 			lease l2 a 2 wait -> waits
+			sleep 1ms
 			lease l3 a 1 wait -> waits
+			sleep 1ms
 			lease l4 a 1 wait -> waits
 			lease l5 a 1 wait -> queue_full
 			lease l6 a 1 -> over_limit
@@ -518,7 +522,7 @@ rules:
 		calls: `
 			take a 5 -> ok left=0
 			lease l a 2 -> ok
-			explain a -> over_rate; both used=5 limit=2 inflight=2 leasewaiting=0
+			explain a -> over_rate; both used=5 limit=2 inflight=2 leasewaiting=0 | share: not_asked
 		`,
 	},
 
@@ -527,13 +531,13 @@ rules:
 		name:  "what a request would get",
 		rules: `rules: [{name: all, glob: "a*", rate: 60/m, burst: 10}]`,
 		calls: `
-			explain a -> ok retry=0s; all left=10 used=0 reset=0s allowed=true retry=0s waiting=0
+			explain a -> ok retry=0s; all left=10 used=0 reset=0s allowed=true retry=0s waiting=0 | share: not_asked
 			take a 10 -> ok
 			take a 1 -> over_rate
-			explain a -> over_rate retry=1s; all left=0 used=10 reset=10s allowed=false retry=1s denied=1
+			explain a -> over_rate retry=1s; all left=0 used=10 reset=10s allowed=false retry=1s denied=1 | share: not_asked
 			wait w a 1 -> waits
-			explain a -> over_rate retry=2s; all waiting=1
-			explain b -> ok
+			explain a -> over_rate retry=2s; all waiting=1 | share: not_asked | store: over_rate retry=2s; all used=11
+			explain b -> ok | share: not_asked
 		`,
 	}, {
 		name:  "the keys with the most requests",
@@ -542,7 +546,7 @@ rules:
 			take a 2 -> ok
 			take a 1 -> over_rate
 			take b 1 -> ok
-			top -> ok; a allowed=1 denied=1; b allowed=1 denied=0
+			top -> ok; a allowed=1 denied=1; b allowed=1 denied=0 | share: not_asked
 		`,
 	}, {
 		name:  "a reset gives a key its whole limit",
@@ -551,10 +555,10 @@ rules:
 			take a 10 id=g -> ok
 			settle a g 12 -> ok charged=12
 			wait w a 1 -> waits
-			reset a -> ok all=12
-			end w -> ok
-			take a 9 -> ok left=0
-			reset b -> ok
+			reset a -> ok all=12 | store: ok all=13 | leaf: reset_upstream | link share: no_reset
+			end w -> ok | store leaf link share: waits
+			take a 9 -> ok left=0 | store: ok left=1 | leaf link share: over_rate
+			reset b -> ok | link share: no_reset
 		`,
 	},
 
@@ -562,30 +566,29 @@ rules:
 	{
 		name: "counts stay over a reload",
 		rules: `
-rules: [{name: all, glob: "*", rate: 60/m, burst: 10}, {name: gone, glob: "*", rate: 1/h}]
+rules: [{name: all, glob: "*", rate: 60/m, burst: 10}]
 ---
-rules: [{name: all, glob: "*", rate: 120/m, burst: 20}]
+rules: [{name: all, glob: "*", rate: 60/m, burst: 10, queue: 3}]
 ---
-rules: [{name: all, glob: "*", rate: 60/m, burst: 4}]
+rules: [{name: all, glob: "*", rate: 120/m, burst: 10}]
 ---
-rules: [{name: other, glob: "*", rate: 60/m, burst: 4}]
+rules: [{name: all, glob: "*", rate: 120/m, burst: 5}]
 ---
-rules: [{name: other, glob: "*", rate: 5/m, algorithm: fixed}]
+rules: [{name: other, glob: "*", rate: 120/m, burst: 5}]
 `,
 		calls: `
-			take a 8 -> ok left=2
+			take a 6 -> ok left=4
 			rules 1
-			take a 1 -> ok left=1
-			sleep 1s
-			take a 0 -> ok left=3
+			take a 0 -> ok left=4
 			rules 2
-			take a 0 -> ok left=3
+			take a 0 -> ok left=4 | store: over_rate
+			sleep 1s
+			take a 0 -> ok left=6 | store: over_rate
 			rules 3
-			take a 3 -> ok left=1
+			sleep 1s
+			take a 0 -> ok left=5 | store: over_rate
 			rules 4
 			take a 5 -> ok left=0
-			rules 3
-			take a 4 -> ok left=0
 		`,
 	}, {
 		name: "a request that waits keeps its place over a reload",
@@ -623,14 +626,30 @@ rules: []
 			lease l3 a 1 wait -> waits
 			rules 1
 			sleep 2s
-			end l3 -> ok inflight=3 ttl=20s
+			end l3 -> ok inflight=3 ttl=20s | store: waits
 			rules 2
 			lease l4 a 1 -> no_leasing
 			rules 1
 			lease l5 a 1 -> over_limit
 			renew a l1 -> ok
 			return a l1 -> ok
-			lease l6 a 2 -> ok inflight=3
+			lease l6 a 2 -> ok inflight=3 | store: ok
+		`,
+	}, {
+		name: "counts begin at zero in windows",
+		rules: `
+rules: [{name: all, glob: "*", rate: 6/m}]
+---
+rules: [{name: all, glob: "*", rate: 6/m, algorithm: fixed}]
+---
+rules: [{name: all, glob: "*", rate: 6/m, per: rule}]
+`,
+		calls: `
+			take a 6 -> ok left=0
+			rules 1
+			take a 4 -> ok left=2
+			rules 2
+			take a 5 -> ok left=1
 		`,
 	}, {
 		name: "a grant over a reload",
@@ -658,16 +677,17 @@ rules: [{name: other, glob: "*", rate: 60/m, burst: 10}]
 			lease l1 b 1 -> ok
 			wait w1 a 1 -> waits
 			lease l2 b 1 wait -> waits
-			close
+			close -> ok | link: no_close
 			end w1 -> waits
-			wait w2 a 1 -> closed
-			lease l3 b 1 wait -> closed
-			close now
-			end w1 -> closed
-			end l2 -> closed
+			wait w2 a 1 -> closed | link: waits
+			lease l3 b 1 wait -> closed | link: waits
+			lease l4 c 1 -> closed | link store leaf: ok
+			close now -> ok | link: no_close
+			end w1 -> closed | link: waits
+			end l2 -> closed | link: waits
 			return b l1 -> ok
 			take c 1 -> no_rate
-			sleep 1s
+			sleep 3100ms
 			take a 1 -> ok
 		`,
 	},
