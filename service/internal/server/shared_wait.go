@@ -243,7 +243,8 @@ func (s *Shared) waitAway(ctx context.Context, a *asking, v *decider.Verdict) er
 	c := s.choose(a)
 	if c.step == decider.ByRule {
 		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-		return s.decideAway(a, v)
+		_, err := s.decideAway(a, v)
+		return err
 	}
 	if err := s.Server.Wait(ctx, a.req, v); err != nil {
 		return err

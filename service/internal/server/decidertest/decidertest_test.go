@@ -11,18 +11,18 @@ import (
 // rigs returns the implementations.
 func rigs(t *testing.T) []*rig {
 	all := []*rig{
-		{name: "memory", make: newMemory},
+		{name: "memory", make: newMemory, traits: traits{Alone: true}},
 		{name: "owner", make: newFleet(false), traits: traits{Fleet: true}},
 		{name: "member", make: newFleet(true), traits: traits{Fleet: true}},
 		{name: "link", make: newLinked, traits: traits{Link: true}},
-		{name: "fallback", make: newFallback, traits: traits{Share: true}},
-		{name: "leaf", make: newTier(server.TierConfig{}), traits: traits{Leaf: true}},
-		{name: "leaf of a leaf", make: newTiers(server.TierConfig{}), traits: traits{Leaf: true}},
+		{name: "fallback", make: newFallback, traits: traits{Share: true, Alone: true}},
+		{name: "leaf", make: newTier(server.TierConfig{Leaves: 3}), traits: traits{Leaf: true}},
+		{name: "leaf of a leaf", make: newTiers(server.TierConfig{Leaves: 3}), traits: traits{Leaf: true}},
 	}
 	for name, start := range stores {
 		at := start(t)
 		all = append(all, &rig{name: name, traits: traits{Store: true}, make: func(t *testing.T, rules *config.Rules) (*node, error) {
-			return newShared(t, at, rules, server.StoreConfig{Known: -1})
+			return newShared(t, at, rules, server.StoreConfig{Known: -1, Instances: 3})
 		}})
 	}
 	return all

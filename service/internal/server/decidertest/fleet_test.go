@@ -70,11 +70,11 @@ func (f *fleet) start(t *testing.T, rules *config.Rules) error {
 	self := peer.Info{Node: fmt.Sprintf("node-%d", len(f.members))}
 	m := &member{local: local}
 	m.Ring = ring.New(ring.Config{
-		Local: local, Fallback: alone, Node: self.Node,
+		Local: local, Fallback: alone, Node: self.Node, Interval: 2 * time.Second,
 		Dial: func(to ring.Member, onState func(peer.State)) (ring.Link, error) {
 			var i int
 			_, _ = fmt.Sscanf(to.URL, "http://%d", &i)
-			return f.members[i].site.dial(peer.Config{Self: self, OnState: onState, Rules: local.Rules, Now: local.Now})
+			return f.members[i].site.dial(peer.Config{Self: self, Silence: time.Minute, OnState: onState, Rules: local.Rules, Now: local.Now})
 		},
 	})
 	m.receiver = m.Receiver()

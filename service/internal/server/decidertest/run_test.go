@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -42,6 +43,7 @@ import (
 //	rules N                         the rules change to those after the Nth line of three hyphens
 //	sleep D                         time passes
 //	cut, heal                       what is behind cannot be reached, or can again
+//	load KEY RATE D                 Decide for one token, RATE times a second for D
 //	close [now]                     Close
 type story struct {
 	name  string
@@ -56,6 +58,7 @@ type traits struct {
 	Fleet bool // members share keys
 	Link  bool // another node answers, over a link
 	Share bool // decides by a share of one node, and says so
+	Alone bool // has nothing behind it
 	Leaf  bool // is a leaf: its upstream answers, and has the limits
 }
 
@@ -339,9 +342,14 @@ func (d *desk) do(text string) string {
 		synctest.Wait()
 		return ""
 	case "cut", "heal":
+		if d.cut == nil {
+			return "nothing_behind"
+		}
 		d.cut(verb == "cut")
 		synctest.Wait()
-		return ""
+		return "ok"
+	case "load":
+		return d.load(ctx, arg(0), count(1), duration(arg(2)))
 	case "close":
 		if d.close == nil {
 			return "no_close"
@@ -393,6 +401,27 @@ func (d *desk) batch(ctx context.Context, text string) string {
 		got += " ; " + verdict(&verdicts[i])
 	}
 	return got
+}
+
+// load asks for one token at a time, at a rate for a while.
+func (d *desk) load(ctx context.Context, key string, perSecond int, span time.Duration) string {
+	given, steps := 0, map[string]int{}
+	for range int(span.Seconds() * float64(perSecond)) {
+		time.Sleep(time.Second / time.Duration(perSecond))
+		var v decider.Verdict
+		if err := d.Decide(ctx, &decider.Request{Key: key, N: 1}, &v); err != nil {
+			return named(err)
+		}
+		steps[v.Step.String()]++
+		if v.OK {
+			given++
+		}
+	}
+	text := fmt.Sprintf("ok given=%d", given)
+	for _, step := range slices.Sorted(maps.Keys(steps)) {
+		text += fmt.Sprintf(" %s=%d", step, steps[step])
+	}
+	return text
 }
 
 // keep keeps the id of a grant under a name.
@@ -459,7 +488,8 @@ func named(err error) string {
 	for is, name := range map[error]string{
 		decider.ErrNoGrant: "no_grant", decider.ErrNoLease: "no_lease", decider.ErrNoLeasing: "no_leasing", decider.ErrNoRate: "no_rate",
 		decider.ErrOwnQuota: "own_quota", decider.ErrQuota: "bad_quota", decider.ErrMoved: "moved", decider.ErrResetUpstream: "reset_upstream", errNotAsked: "not_asked",
-		context.Canceled: "canceled", context.DeadlineExceeded: "deadline",
+		peer.ErrUnavailable: "unavailable",
+		context.Canceled:    "canceled", context.DeadlineExceeded: "deadline",
 	} {
 		if errors.Is(err, is) {
 			return name

@@ -691,4 +691,86 @@ rules: [{name: other, glob: "*", rate: 60/m, burst: 10}]
 			take a 1 -> ok
 		`,
 	},
+
+	// Without what is behind.
+	{
+		name: "without what is behind, a node decides by its share or as the rule says",
+		rules: `
+rules:
+  - {name: share, glob: "share*", rate: 6/m, burst: 9}
+  - {name: deny, glob: "deny*", rate: 6/m, burst: 9, away: deny}
+  - {name: allow, glob: "allow*", rate: 6/m, burst: 9, away: allow}
+  - {name: leases, glob: "lease*", concurrency: {limit: 6, ttl: 1h}}
+  - {name: locks, glob: "lock*", concurrency: {limit: 6}, away: deny}
+`,
+		calls: `
+			take share 9 -> ok left=0
+			lease l1 lease 1 -> ok
+			cut -> ok | alone: nothing_behind
+			load probe 20 1s -> ok given=20 | link: unavailable
+			load share-probe 20 1s -> ok | link: unavailable
+			take share-new 4 -> over_burst step=share | alone: ok left=5 | link: unavailable
+			take share-new 3 -> ok left=0 step=share | alone: ok left=2 | link: unavailable
+			take share-new 1 -> over_rate retry=30s step=share | alone: ok left=1 | link: unavailable
+			take deny 1 -> closed step=rule | share: closed step=rule | alone: ok left=8 | link: unavailable
+			take allow 100 -> ok step=rule | share: ok step=rule | alone: over_burst | link: unavailable
+			take other 1 -> ok rule=none | link: unavailable
+			batch all share-b 2, deny 1 -> no; batch_denied; closed | share: no; batch_denied; closed | alone: ok; ok; ok | link: unavailable
+			take share-b 3 -> ok left=0 step=share | share: ok left=6 | alone: ok left=4 | link: unavailable
+			batch share-e 2, share-e 2 -> no; ok step=share; over_rate step=share | alone: ok; ok; ok | link: unavailable
+			take share-c 3 own=6/1m/3 -> own_quota | link: unavailable
+			wait w share-new 1 -> waits | alone: ok | link: unavailable
+			sleep 30100ms
+			end w -> ok step=share | alone: ok | link: unavailable
+			take share-d 3 id=g -> ok left=0 step=share | alone: ok left=6 | link: unavailable
+			settle share-d g 1 -> ok was=3 charged=1 | link: unavailable | store: error(the-store-of-shared-limits-does-not-answer)
+			take share-d 2 -> ok step=share | alone: ok | link: unavailable | store: over_rate
+			lease l2 lease-new 3 -> over_limit step=share | alone: ok | link: unavailable
+			lease l3 lease-new 2 -> ok step=share inflight=2 | alone: ok inflight=5 | link: unavailable
+			lease l4 lock 1 -> closed step=rule | share: closed step=rule | alone: ok | link: unavailable
+			renew lease-new l3 -> ok step=share | alone: ok | link: unavailable
+			heal -> ok | alone: nothing_behind
+			sleep 1m
+			load share-probe 5 1s -> ok exact=5 | share: ok share=5
+			take deny 1 -> ok step=exact | share: closed
+			take allow 1 -> ok step=exact | share: ok
+			lease l5 lock 1 -> ok step=exact | share: closed
+			renew lease-new l3 -> ok | link: no_lease
+			return lease-new l3 -> ok | link: no_lease
+		`,
+	},
+
+	// Parts of limits.
+	{
+		name:  "a hot key gets its limit, and no more",
+		rules: `rules: [{name: all, glob: "*", rate: 20/s}]`,
+		calls: `
+			load a 10 10s -> ok given=100 | leaf: ok given<100 given>80
+			load a 50 4s -> ok given<100 given>98 | leaf: ok given<100 given>70
+			load a 50 4s -> ok given<81 given>79 | leaf: ok given<85 given>75
+		`,
+	}, {
+		name:  "a hot key is settled",
+		rules: `rules: [{name: all, glob: "*", rate: 20/s, burst: 320}]`,
+		calls: `
+			load a 5 20s -> ok given=100 | leaf: ok given<100 given>90
+			take a 5 id=g -> ok left>313 left<315 | leaf: ok left>1
+			settle a g 1 -> ok was=5 charged=1
+			take a 0 -> ok left>317 left<319 | leaf: ok left>5
+		`,
+	}, {
+		name:  "without what is behind, a hot key has its last part, then its share",
+		rules: `rules: [{name: all, glob: "*", rate: 30/s}]`,
+		calls: `
+			load a 15 10s -> ok given=150 | leaf: ok given<150 given>140
+			load a 50 5s -> ok given=179 | leaf: ok given<180 given>145
+			cut -> ok | alone: nothing_behind
+			load a 50 2s -> ok given=29 share=100 | alone: ok given=60 | store: ok given<29 share=100 | leaf: ok given<61 last>1 | link: unavailable
+			sleep 1m
+			load a 50 2s -> ok given=29 share=100 | alone: ok given=89 | leaf: ok given<30 share=100 | link: unavailable
+			heal -> ok | alone: nothing_behind
+			sleep 1m
+			load a 50 2s -> ok given=89 | leaf: ok given<90 given>30
+		`,
+	},
 }
