@@ -23,6 +23,8 @@ func rigs(t *testing.T) []*rig {
 		at := start(t)
 		all = append(all, &rig{name: name, traits: traits{Store: true}, make: func(t *testing.T, rules *config.Rules) (*node, error) {
 			return newShared(t, at, rules, server.StoreConfig{Known: -1, Instances: 3})
+		}}, &rig{name: "leaf of " + name, traits: traits{Store: true, Leaf: true}, make: func(t *testing.T, rules *config.Rules) (*node, error) {
+			return newStoreLeaf(t, at, rules)
 		}})
 	}
 	return all

@@ -44,6 +44,28 @@ func newShared(t *testing.T, at *store, rules *config.Rules, cfg server.StoreCon
 	return &node{Decider: s, reload: s.Reload, reset: s.Reset, close: s.Close, cut: at.away.Store}, nil
 }
 
+// newStoreLeaf returns a leaf of a store.
+func newStoreLeaf(t *testing.T, at *store, rules *config.Rules) (*node, error) {
+	if err := at.clear(); err != nil {
+		return nil, err
+	}
+	cfg := server.StoreConfig{Known: -1, Instances: 3}
+	cfg.Link.Send = at.send
+	behind, err := server.NewShared(limits(rules), cfg)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(behind.Disconnect)
+	n, err := tierOf(t, rules, server.TierConfig{Leaves: 3, Upstream: behind, Assigner: behind.NewAssigner(server.DefaultAssignmentTTL)})
+	if err != nil {
+		return nil, err
+	}
+	own := n.reload
+	n.reload = func(rules *config.Rules) error { return errors.Join(behind.Reload(rules), own(rules)) }
+	n.cut = at.away.Store
+	return n, nil
+}
+
 // newFallback returns a node that decides by its share, which is the whole limit.
 func newFallback(_ *testing.T, rules *config.Rules) (*node, error) {
 	f, err := server.NewFallback(limits(rules), config.AwayShare)

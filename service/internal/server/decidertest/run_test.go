@@ -15,7 +15,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -483,12 +482,12 @@ func request(key string, n int, fields map[string]string) decider.Request {
 	return req
 }
 
-// named returns the outcome of a call with an error.
+// named returns the outcome of a call with an error. Errors that decider.Decider does not document mean that it is
+// unavailable.
 func named(err error) string {
 	for is, name := range map[error]string{
 		decider.ErrNoGrant: "no_grant", decider.ErrNoLease: "no_lease", decider.ErrNoLeasing: "no_leasing", decider.ErrNoRate: "no_rate",
 		decider.ErrOwnQuota: "own_quota", decider.ErrQuota: "bad_quota", decider.ErrMoved: "moved", decider.ErrResetUpstream: "reset_upstream", errNotAsked: "not_asked",
-		peer.ErrUnavailable: "unavailable",
 		context.Canceled:    "canceled", context.DeadlineExceeded: "deadline",
 	} {
 		if errors.Is(err, is) {
@@ -498,7 +497,7 @@ func named(err error) string {
 	if r, ok := errors.AsType[*weir.Rejection](err); ok {
 		return fmt.Sprintf("%s retry=%s", reason(r.Reason), span(r.RetryAfter))
 	}
-	return "error(" + strings.ReplaceAll(err.Error(), " ", "-") + ")"
+	return "unavailable error=" + strings.ReplaceAll(err.Error(), " ", "-")
 }
 
 func reason(r weir.Reason) string {

@@ -555,9 +555,9 @@ rules:
 			take a 10 id=g -> ok
 			settle a g 12 -> ok charged=12
 			wait w a 1 -> waits
-			reset a -> ok all=12 | store: ok all=13 | leaf: reset_upstream | link share: no_reset
+			reset a -> ok all=12 | leaf: reset_upstream | store: ok all=13 | link share: no_reset
 			end w -> ok | store leaf link share: waits
-			take a 9 -> ok left=0 | store: ok left=1 | leaf link share: over_rate
+			take a 9 -> ok left=0 | leaf link share: over_rate | store: ok left=1
 			reset b -> ok | link share: no_reset
 		`,
 	},
@@ -723,7 +723,7 @@ rules:
 			sleep 30100ms
 			end w -> ok step=share | alone: ok | link: unavailable
 			take share-d 3 id=g -> ok left=0 step=share | alone: ok left=6 | link: unavailable
-			settle share-d g 1 -> ok was=3 charged=1 | link: unavailable | store: error(the-store-of-shared-limits-does-not-answer)
+			settle share-d g 1 -> ok was=3 charged=1 | link: unavailable | store: unavailable
 			take share-d 2 -> ok step=share | alone: ok | link: unavailable | store: over_rate
 			lease l2 lease-new 3 -> over_limit step=share | alone: ok | link: unavailable
 			lease l3 lease-new 2 -> ok step=share inflight=2 | alone: ok inflight=5 | link: unavailable
@@ -765,7 +765,7 @@ rules:
 			load a 15 10s -> ok given=150 | leaf: ok given<150 given>140
 			load a 50 5s -> ok given=179 | leaf: ok given<180 given>145
 			cut -> ok | alone: nothing_behind
-			load a 50 2s -> ok given=29 share=100 | alone: ok given=60 | store: ok given<29 share=100 | leaf: ok given<61 last>1 | link: unavailable
+			load a 50 2s -> ok given=29 share=100 | alone: ok given=60 | leaf: ok given<61 last>1 | store: ok given<29 share=100 | link: unavailable
 			sleep 1m
 			load a 50 2s -> ok given=29 share=100 | alone: ok given=89 | leaf: ok given<30 share=100 | link: unavailable
 			heal -> ok | alone: nothing_behind
