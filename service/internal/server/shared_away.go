@@ -56,14 +56,14 @@ func (c *choice) byRule(req *decider.Request) bool {
 	return c.deny != nil || req.Quota != nil && c.step == decider.ByRule
 }
 
-// decideAway decides while the store does not answer.
-func (s *Shared) decideAway(a *asking, v *decider.Verdict) error {
+// decideAway decides while the store does not answer, and returns how.
+func (s *Shared) decideAway(a *asking, v *decider.Verdict) (choice, error) {
 	c := s.choose(a)
 	if err := s.decideAlone(a.rs, a.k, a.req, &c, a.lane.RetryAfter(), v, true); err != nil {
-		return err
+		return c, err
 	}
 	s.degraded(a, c.step, v)
-	return nil
+	return c, nil
 }
 
 // decideAlone decides by this node alone, as was chosen. A denial by the rules has the retry
@@ -107,10 +107,11 @@ func (s *Shared) degraded(a *asking, step decider.Step, v *decider.Verdict) {
 // togetherAway decides requests that are all or nothing while the store does not answer.
 func (s *Shared) togetherAway(asks []*asking, verdicts []decider.Verdict) (ok bool, err error) {
 	ok = true
+	choices := make([]choice, len(asks))
 	for i, a := range asks {
 		if v := &verdicts[i]; a != nil && len(a.buckets) > 0 {
 			*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-			if err := s.decideAway(a, v); err != nil {
+			if choices[i], err = s.decideAway(a, v); err != nil {
 				return false, err
 			}
 			ok = ok && v.OK
@@ -118,8 +119,9 @@ func (s *Shared) togetherAway(asks []*asking, verdicts []decider.Verdict) (ok bo
 	}
 	if !ok {
 		for i, a := range asks {
-			if a != nil && verdicts[i].OK {
+			if a != nil && len(a.buckets) > 0 && verdicts[i].OK {
 				s.forgive(a)
+				s.undoAlone(a.rs, &choices[i], a.req, &verdicts[i])
 			}
 		}
 		denyRest(verdicts[:len(asks)])

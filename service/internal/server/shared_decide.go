@@ -34,7 +34,8 @@ func (s *Shared) conclude(ctx context.Context, a *asking, err error, v *decider.
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return s.decideAway(a, v)
+		_, err = s.decideAway(a, v)
+		return err
 	}
 	s.judge(a, v)
 	return nil

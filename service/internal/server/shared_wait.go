@@ -68,6 +68,9 @@ func (w *sharedWait) patience(r *rule) (time.Duration, weir.Reason) {
 func (w *sharedWait) try(v *decider.Verdict) (again bool, err error) {
 	s, rs := w.s, w.s.rules.Load()
 	a, err := s.prepare(rs, s.keys.Find(w.req.Key, rs.Set), w.req, func(r *rule) time.Duration {
+		if w.req.N > r.Within(r.OwnLimit(s.ownLimit(w.req))) {
+			return 0 // no wait helps
+		}
 		longest, _ := w.patience(r)
 		return longest
 	})
@@ -240,7 +243,8 @@ func (s *Shared) waitAway(ctx context.Context, a *asking, v *decider.Verdict) er
 	c := s.choose(a)
 	if c.step == decider.ByRule {
 		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-		return s.decideAway(a, v)
+		_, err := s.decideAway(a, v)
+		return err
 	}
 	if err := s.Server.Wait(ctx, a.req, v); err != nil {
 		return err
