@@ -141,3 +141,20 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	*l = Limit(n)
 	return nil
 }
+
+// Text returns the quota as pages show it, such as "100/s burst 200"; empty without a rate.
+func (q Quota) Text() string {
+	if q.Rate.Period <= 0 {
+		return ""
+	}
+	text := q.Rate.String()
+	switch {
+	case q.Algorithm == Calendar:
+		return strconv.Itoa(q.Rate.Count) + "/" + q.Unit() + " calendar " + q.ZoneName()
+	case q.Algorithm.Windows():
+		return text + " " + string(q.Algorithm)
+	case q.Burst > 0 && q.Burst != q.Rate.Count:
+		return text + " burst " + strconv.Itoa(q.Burst)
+	}
+	return text
+}

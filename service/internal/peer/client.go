@@ -28,7 +28,6 @@ type Client struct {
 	cfg   Config
 	url   *url.URL
 	epoch time.Time
-	rules resolver
 	pool  callPool
 	links []atomic.Pointer[link]
 	turn  atomic.Uint32
@@ -61,7 +60,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	c := &Client{cfg: cfg, epoch: time.Now(), rules: resolver{own: cfg.Rules}, links: make([]atomic.Pointer[link], cfg.Conns), err: ErrUnavailable}
+	c := &Client{cfg: cfg, epoch: time.Now(), links: make([]atomic.Pointer[link], cfg.Conns), err: ErrUnavailable}
 	c.url, _ = url.Parse(cfg.URL) // it is valid
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	for i := range c.links {

@@ -167,7 +167,7 @@ func (c *Client) Explain(ctx context.Context, key string) (x decider.Explanation
 	if err != nil {
 		return x, err
 	}
-	return readExplanation(b, &c.rules)
+	return readExplanation(b)
 }
 
 // Top returns the keys with the most requests: see decider.Decider.
@@ -176,7 +176,7 @@ func (c *Client) Top(ctx context.Context, n int) ([]decider.Seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readSeen(b, &c.rules)
+	return readSeen(b)
 }
 
 // Call makes a request of HandlerConfig.Calls. An error of the function there comes with its

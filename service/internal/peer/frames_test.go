@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -81,7 +82,7 @@ func (p *rawPeer) send(id uint64, k kind, payload []byte) {
 	p.out.flush()
 }
 
-// receive returns the next frame that does not describe a rule.
+// receive returns the next frame that does not tell a rule.
 func (p *rawPeer) receive() frame {
 	p.t.Helper()
 	for {
@@ -256,11 +257,11 @@ func TestLargeFrames(t *testing.T) {
 }
 
 // randomVerdict returns a verdict with any fields.
-func randomVerdict(r *rand.Rand, rules []*config.Rule) decider.Verdict {
+func randomVerdict(r *rand.Rand, rules []*decider.RuleRef) decider.Verdict {
 	some := func() time.Duration {
 		return []time.Duration{0, 1, -1, time.Second, math.MaxInt64, math.MaxInt64 - 1, time.Duration(r.Int64())}[r.IntN(7)]
 	}
-	rule := func() *config.Rule { return rules[r.IntN(len(rules))] }
+	rule := func() *decider.RuleRef { return rules[r.IntN(len(rules))] }
 	v := decider.Verdict{
 		OK: r.IntN(2) == 0, Reason: weir.Reason(r.IntN(256)), RetryAfter: some(), At: time.Duration(r.Int64N(1 << 60)), Waited: some(), Place: r.IntN(1 << 30),
 		Step: decider.Step(r.IntN(int(decider.StepsCount))), Answers: []decider.Answer{},
@@ -284,11 +285,11 @@ func TestVerdicts(t *testing.T) { verdicts(t, 3000) }
 
 func verdicts(t *testing.T, rounds int) {
 	r := rand.New(rand.NewPCG(1, 1))
-	var list []*config.Rule
+	var list []*decider.RuleRef
 	numbers := new(ruleNumbers)
 	for range 300 {
-		list = append(list, new(config.Rule))
-		numbers.describe(list[len(list)-1])
+		list = append(list, new(decider.RuleRef))
+		numbers.add(list[len(list)-1])
 	}
 	for range rounds {
 		want := randomVerdict(r, list)
@@ -311,44 +312,21 @@ func verdicts(t *testing.T, rounds int) {
 
 // Rules arrive as they were sent, also when there are more than a connection has numbers for.
 func TestManyRules(t *testing.T) {
-	full := config.Rule{
-		Name: "r", Regex: "^a", Domain: "d", Entries: map[string]string{"a": "b"}, Per: config.PerRule,
-		Quota: config.Quota{Rate: config.Rate{Count: 0, Period: 90 * time.Millisecond}, Burst: 4, Algorithm: config.Sliding, Zone: "UTC"},
-		Queue: new(int), MaxWait: 3, MaxDebt: new(int), OwnQuota: true, Memory: 5000, Mode: config.Shadow, Away: config.AwayShare,
-		Concurrency: &config.Concurrency{Limit: config.Auto, Min: 3, TTL: time.Second}, Candidate: &config.Quota{Rate: config.Rate{Count: 3, Period: 1}, Algorithm: config.Calendar, Zone: "Asia/Tokyo"},
-		Descriptor: &config.Descriptor{Path: "p", Replaces: []string{"a"}, Quota: true},
+	full := decider.RuleRef{
+		Name: "r", Mode: "shadow", Rate: decider.Rate{Count: 2, Period: 90 * time.Millisecond}, Limit: 4, Algorithm: "gcra",
+		Descriptor: &decider.DescriptorRef{Name: "d", Quota: true, Metadata: map[string]any{"a": "b"}},
+		Kind:       "glob", Pattern: "*", Per: "rule", Text: "2/90ms burst 4", Trial: "3/s", MaxQueue: 7,
 	}
-	text, err := describeRule(&full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res := &resolver{}
-	if got, err := res.resolve(text); err != nil || !reflect.DeepEqual(got, &full) {
-		t.Errorf("%v\n%+v\n%+v\n%s", err, got, full, text)
-	}
-	if again, _ := res.resolve(text); again == nil || len(res.made) != 1 {
-		t.Errorf("%d rules were made", len(res.made))
-	}
-	own := &config.Rules{Rules: []config.Rule{full}}
-	res = &resolver{own: func() *config.Rules { return own }}
-	if got, err := res.resolve(text); err != nil || got != &own.Rules[0] {
-		t.Errorf("%v %p: want the rule in force", err, got)
-	}
-	own.Rules[0].Burst++
-	if got, _ := res.resolve(text); got == &own.Rules[0] || got.Burst != 4 {
-		t.Errorf("%+v: want the rule of the peer", got)
-	}
-
 	s := &session{out: newFrameWriter(nil)}
 	l := &link{client: &Client{}}
 	for i := range 3000 {
 		rule := full
-		rule.Burst = i + 1
+		rule.Limit = i + 1
 		v := []decider.Verdict{{OK: true, Rule: &rule, Answers: []decider.Answer{}}}
 		if err := s.out.open(); err != nil {
 			t.Fatal(err)
 		}
-		s.describe(v)
+		s.tellRules(v)
 		s.out.finish(appendVerdict(s.out.start(1, kindAnswer), &outgoing{Verdict: &v[0]}, &s.rules))
 		sent := append([]byte(nil), s.out.buf...)
 		s.out.buf = s.out.buf[:0]
@@ -361,12 +339,56 @@ func TestManyRules(t *testing.T) {
 		f, _ = in.read()
 		got := decider.Verdict{Answers: []decider.Answer{}}
 		d := decoder{b: f.payload}
-		if d.verdict(&got, 0, l.rules); d.failed || got.Rule == nil || got.Rule.Burst != i+1 {
+		if d.verdict(&got, 0, l.rules); d.failed || !reflect.DeepEqual(got.Rule, &rule) {
 			t.Fatalf("%d: %+v", i, got)
 		}
 	}
-	if len(l.rules) != maxRules || len(l.client.rules.made) > maxRules {
-		t.Errorf("%d and %d rules are kept", len(l.rules), len(l.client.rules.made))
+	if len(l.rules) != maxRules {
+		t.Errorf("%d rules are kept", len(l.rules))
+	}
+}
+
+// Rules of versions that told the whole rule of the file are read, and those versions read ours.
+func TestRulesOfOlderVersions(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want decider.RuleRef
+	}{
+		{`{"Name":"b","Key":"","Glob":"*","Queue":null,"Mode":"","Memory":0,"Candidate":null,"Burst":9,"Algorithm":"","Zone":"","Rate":{"Count":7,"Period":1000000000}}`,
+			decider.RuleRef{Name: "b", Rate: decider.Rate{Count: 7, Period: time.Second}, Limit: 9}},
+		{`{"Name":"c","Burst":0,"Algorithm":"gcra","Rate":{"Count":7,"Period":1000000000},"Candidate":{"Rate":{"Count":1,"Period":5}}}`,
+			decider.RuleRef{Name: "c", Rate: decider.Rate{Count: 7, Period: time.Second}, Limit: 7, Algorithm: "gcra"}},
+		{`{"Name":"w","Per":"rule","Mode":"shadow","Burst":9,"Algorithm":"fixed","Rate":{"Count":7,"Period":1000000000},"Queue":4,"MaxWait":3,
+			"Descriptor":{"Path":"p","Unlimited":false,"Name":"d","Replaces":["a"],"Quota":true,"Shadow":true,"Metadata":{"a":"b"},"Shares":null}}`,
+			decider.RuleRef{Name: "w", Mode: "shadow", Per: "rule", Rate: decider.Rate{Count: 7, Period: time.Second}, Limit: 7, Algorithm: "fixed",
+				Descriptor: &decider.DescriptorRef{Name: "d", Quota: true, Shadow: true, Metadata: map[string]any{"a": "b"}}}},
+	} {
+		got, err := readRule([]byte(tt.text))
+		if err != nil || !reflect.DeepEqual(*got, tt.want) {
+			t.Errorf("%v\n%+v\n%+v", err, *got, tt.want)
+		}
+		ours, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var old struct {
+			Name, Mode, Algorithm string
+			Burst                 int
+			Rate                  struct {
+				Count  int
+				Period time.Duration
+			}
+			Candidate  *struct{}
+			Queue      *int
+			Descriptor *config.Descriptor
+		}
+		if err := json.Unmarshal(ours, &old); err != nil || old.Name != tt.want.Name || old.Mode != tt.want.Mode || old.Algorithm != tt.want.Algorithm ||
+			old.Burst != tt.want.Limit || old.Rate.Count != tt.want.Rate.Count || old.Rate.Period != tt.want.Rate.Period || (old.Descriptor != nil) != (tt.want.Descriptor != nil) {
+			t.Errorf("%v\n%s\n%+v", err, ours, old)
+		}
+	}
+	if _, err := readExplanation([]byte(`{"Rules":[{"Rule":null}]}`)); !errors.Is(err, errInvalid) {
+		t.Error(err)
 	}
 }
 

@@ -122,8 +122,8 @@ func FuzzLink(f *testing.F) {
 			if x := (&decider.LeafExchange{}); one.err == nil && kind(k) == kindExchange {
 				(&decoder{b: one.answer}).leafAnswer(x, new(decider.LeafAnswer))
 			} else if one.err == nil {
-				_, _ = readExplanation(one.answer, &c.rules)
-				_, _ = readSeen(one.answer, &c.rules)
+				_, _ = readExplanation(one.answer)
+				_, _ = readSeen(one.answer)
 				(&decoder{b: one.answer}).lease()
 			}
 		}

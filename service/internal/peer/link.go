@@ -22,7 +22,7 @@ type link struct {
 	conn   net.Conn
 	in     *frameReader
 	out    *frameWriter
-	rules  knownRules // that the peer has described; used by the reader alone
+	rules  knownRules // that the peer has told; used by the reader alone
 	wake   chan struct{}
 	missed atomic.Int32  // pings since the peer last sent anything
 	gone   chan struct{} // closed when the link takes no more calls

@@ -100,8 +100,7 @@ type Config struct {
 	Secret []byte
 	// TLS is for https. If nil, the zero tls.Config.
 	TLS *tls.Config
-	// Rules returns the rules in force in this instance. Verdicts have these *config.Rule where
-	// they are the same as the peer's; else, and if Rules is nil, ones that the Client makes.
+	// Rules returns the rules in force, for their hash. If nil, the hash is Self.Rules.
 	Rules func() *config.Rules
 	// Now is the clock of the instants in verdicts: see server.Server.Now. If nil, the time since
 	// New.

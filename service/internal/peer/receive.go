@@ -52,7 +52,7 @@ func (l *link) receive(f frame, now time.Duration) error {
 			}
 		}
 	case kindRule:
-		return l.describe(f)
+		return l.learnRule(f)
 	case kindPong:
 		if len(f.payload) >= 8 {
 			l.client.took(time.Since(l.client.epoch) - time.Duration(binary.BigEndian.Uint64(f.payload)))
@@ -112,12 +112,12 @@ func (l *link) undo(c *call, d *decoder, now time.Duration) {
 	}
 }
 
-// describe learns the number of a rule.
-func (l *link) describe(f frame) error {
+// learnRule learns the number of a rule.
+func (l *link) learnRule(f frame) error {
 	if f.id > uint64(len(l.rules)) || f.id >= maxNumber {
 		return fmt.Errorf("%w: a rule with the number %d", errInvalid, f.id)
 	}
-	rule, err := l.client.rules.resolve(f.payload)
+	rule, err := readRule(f.payload)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (s *session) replyVerdict(id uint64, verdicts []decider.Verdict, grantID []
 		return
 	}
 	defer s.out.close()
-	s.describe(verdicts)
+	s.tellRules(verdicts)
 	v := outgoing{Verdict: &verdicts[0], id: grantID, now: s.now(&verdicts[0])}
 	s.out.finish(appendVerdict(s.out.start(id, kindAnswer), &v, &s.rules))
 }

@@ -83,7 +83,7 @@ func (s *session) replyBatch(id uint64, ok bool, requests []decider.Request, quo
 		return true
 	}
 	defer s.out.close()
-	s.describe(verdicts)
+	s.tellRules(verdicts)
 	allowed := byte(0)
 	if ok {
 		allowed = 1

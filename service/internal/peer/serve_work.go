@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 )
 
@@ -42,13 +43,13 @@ func (s *session) answer(ctx context.Context, k kind, d *decoder) ([]byte, error
 		if err != nil {
 			return nil, err
 		}
-		return writeExplanation(&x)
+		return json.Marshal(&x)
 	case kindTop:
 		all, err := s.h.cfg.Decider.Top(ctx, d.count())
 		if err != nil {
 			return nil, err
 		}
-		return writeSeen(all)
+		return json.Marshal(all)
 	}
 	call := s.h.cfg.Calls[d.text()]
 	if d.failed || call == nil {

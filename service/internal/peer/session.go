@@ -2,12 +2,12 @@ package peer
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -184,27 +184,27 @@ func (p place) enter(most int) bool {
 
 func (p place) leave() { p.of.Add(-p.n) }
 
-// describe describes the rules of verdicts to the peer. out is open.
-func (s *session) describe(verdicts []decider.Verdict) {
+// tellRules tells the peer the rules of verdicts. out is open.
+func (s *session) tellRules(verdicts []decider.Verdict) {
 	if len(s.rules.numbers) >= maxRules {
 		s.rules.reset()
 	}
 	for i := range verdicts {
 		if v := &verdicts[i]; v.Rule != nil {
-			s.describeRule(v.Rule)
+			s.tellRule(v.Rule)
 		}
 		for j := range verdicts[i].Answers {
-			s.describeRule(verdicts[i].Answers[j].Rule)
+			s.tellRule(verdicts[i].Answers[j].Rule)
 		}
 	}
 }
 
-func (s *session) describeRule(r *config.Rule) {
-	n, isNew := s.rules.describe(r)
+func (s *session) tellRule(r *decider.RuleRef) {
+	n, isNew := s.rules.add(r)
 	if !isNew {
 		return
 	}
-	text, err := describeRule(r)
+	text, err := json.Marshal(r)
 	if err != nil { // no rule has values that JSON does not have
 		text = []byte("{}")
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -218,8 +217,8 @@ func (d *decoder) answer(at time.Duration, rules knownRules) decider.Answer {
 	return a
 }
 
-// rule reads the number of a rule that the peer has described.
-func (d *decoder) rule(rules knownRules) *config.Rule {
+// rule reads the number of a rule that the peer has told.
+func (d *decoder) rule(rules knownRules) *decider.RuleRef {
 	n := d.uvarint()
 	if n >= uint64(len(rules)) || rules[n] == nil {
 		d.fail()
@@ -229,4 +228,4 @@ func (d *decoder) rule(rules knownRules) *config.Rule {
 }
 
 // noRule stands for the rule in a payload that is not valid.
-var noRule = new(config.Rule)
+var noRule = new(decider.RuleRef)

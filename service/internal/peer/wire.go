@@ -2,6 +2,7 @@ package peer
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"time"
 	"unsafe"
@@ -172,4 +173,12 @@ func endElement(b []byte, at int) (_ []byte, ok bool) {
 	n := len(b) - at - elementHead
 	b[at], b[at+1], b[at+2] = 0x80|byte(n), 0x80|byte(n>>7), byte(n>>14)&0x7f
 	return b, n < 1<<21
+}
+
+// check returns err, or that the payload was not valid.
+func (d *decoder) check(err error) error {
+	if err == nil && d.failed {
+		return fmt.Errorf("%w: %w", ErrUnavailable, errInvalid)
+	}
+	return err
 }

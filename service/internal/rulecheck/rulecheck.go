@@ -3,7 +3,6 @@ package rulecheck
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/terminal"
 )
 
@@ -82,27 +82,29 @@ type Concurrency struct {
 // If the rules have mistakes, it returns the error, and a Report that lists them.
 func Load(path string, cfg server.Config, o config.RateLimitOptions, keys []string) (Report, error) {
 	report := Report{Path: path}
-	rules, place, err := config.LoadPlaced(path, o)
-	var s *server.Server
+	file, place, err := config.LoadPlaced(path, o)
+	var set *rules.Set
 	if err == nil {
-		cfg.Rules = rules
-		s, err = server.New(cfg)
+		cfg.Rules = file
+		if _, err = server.New(cfg); err == nil {
+			set, err = rules.Compile(file, nil)
+		}
 	}
 	if err != nil {
 		report.Errors = strings.Split(err.Error(), "\n")
 		return report, err
 	}
-	report.Rules, report.Hash = len(rules.Rules), rules.Hash
-	if err := report.warn(rules, place); err != nil {
+	report.Rules, report.Hash = len(file.Rules), file.Hash
+	if err := report.warn(file, place); err != nil {
 		return report, err
 	}
 	for _, key := range keys {
-		report.Keys = append(report.Keys, lookUp(s, key))
+		report.Keys = append(report.Keys, lookUp(set, key))
 	}
-	report.replace(rules)
-	for i := range rules.Rules {
-		if f := fleet(&rules.Rules[i]); f != (Fleet{}) {
-			f.Rule = rules.Rules[i].Name
+	report.replace(file)
+	for i := range file.Rules {
+		if f := fleet(&file.Rules[i]); f != (Fleet{}) {
+			f.Rule = file.Rules[i].Name
 			report.Fleet = append(report.Fleet, f)
 		}
 	}
@@ -134,14 +136,13 @@ func (report *Report) replace(rules *config.Rules) {
 	}
 }
 
-func lookUp(s *server.Server, key string) Key {
+func lookUp(set *rules.Set, key string) Key {
 	k := Key{Key: key, Rules: []Rule{}}
-	x, _ := s.Explain(context.Background(), key) // no error: the server is in this process
-	for _, state := range x.Rules {
-		k.Rules = append(k.Rules, describe(state.Rule))
+	for _, r := range set.Find(key).List {
+		k.Rules = append(k.Rules, describe(&r.Rule))
 	}
 	if len(k.Rules) == 0 {
-		k.Unmatched = cmp.Or(s.Rules().Unmatched, "allow")
+		k.Unmatched = cmp.Or(set.Config.Unmatched, "allow")
 	}
 	return k
 }

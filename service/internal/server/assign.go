@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/service/internal/allocator"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // Exchange shares rates out among leaves: see decider.Decider. It takes a lock that no other
@@ -75,16 +75,16 @@ func (s *Server) sharers(l *leafSession) int {
 }
 
 // leave charges what a leaf has used, and gives all its assignments back.
-func (s *Server) leave(rs *rules, now time.Duration, x *decider.LeafExchange, got *decider.LeafAnswer) {
+func (s *Server) leave(rs *version, now time.Duration, x *decider.LeafExchange, got *decider.LeafAnswer) {
 	got.NextMS = longestInterval.Milliseconds()
 	l := s.leaves.byName[x.Leaf]
 	for i := range x.Reports {
 		r, h := &x.Reports[i], (*holding)(nil)
 		if l != nil {
-			h = l.keys.get(s.keys.print(r.Key))
+			h = l.keys.get(s.keys.Print(r.Key))
 		}
 		got.Assignments = append(got.Assignments, leaf.Assignment{Key: r.Key})
-		s.charge(rs, now, s.keys.find(r.Key, rs).match, r, h)
+		s.charge(rs, now, s.keys.Find(r.Key, rs.Set).Match, r, h)
 	}
 	if l != nil {
 		got.Known = l.keys.n
@@ -94,20 +94,21 @@ func (s *Server) leave(rs *rules, now time.Duration, x *decider.LeafExchange, go
 
 // charge charges the tokens that a leaf has used to the rules of a match, beyond what has been
 // charged for its assignment, which may be nil.
-func (s *Server) charge(rs *rules, now time.Duration, m *match, r *leaf.Report, h *holding) {
+func (s *Server) charge(rs *version, now time.Duration, m *rules.Match, r *leaf.Report, h *holding) {
 	switch {
 	case r.Used < 0:
 		panic("server: negative use")
 	case r.Used == 0:
 		return
-	case len(m.list) == 0 && rs.Config.Unmatched == "deny":
+	case len(m.List) == 0 && rs.Config.Unmatched == "deny":
 		s.unmatchedDenied.Add(uint64(r.Used))
 	}
 	if s.tier != nil {
-		s.tier.spend(m, r)
+		s.tier.spend(rs, m, r)
 		return
 	}
-	for _, rule := range m.rated {
+	for _, of := range m.Rated {
+		rule := rs.at(of)
 		if rule.candidate != nil {
 			bucket := rule.Bucket(r.Key)
 			rule.candidate.Settle(bucket, now, 0, r.Used)
@@ -121,7 +122,7 @@ func (s *Server) charge(rs *rules, now time.Duration, m *match, r *leaf.Report, 
 // An exchange is an Exchange that is being answered.
 type exchange struct {
 	server *Server
-	rules  *rules
+	rules  *version
 	now    time.Duration
 	ttl    time.Duration
 	leaf   *leafSession
@@ -142,7 +143,7 @@ func (e *exchange) reports(rs []leaf.Report, got []leaf.Assignment) {
 	var held [aheadReports]*holding
 	keys := &e.leaf.keys
 	for i := range rs {
-		prints[i] = e.server.keys.print(rs[i].Key)
+		prints[i] = e.server.keys.Print(rs[i].Key)
 		if keys.n > 0 {
 			prefetch.Line(&keys.slots[keys.home(prints[i])])
 		}
@@ -182,7 +183,7 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	case r.Done:
 		ls.drop(h, e.now)
 		return
-	case m.dated(): // the rules say so: it does not count as refused
+	case m.Dated(): // the rules say so: it does not count as refused
 		got.Error = errDated
 		ls.drop(h, e.now)
 		return
@@ -209,26 +210,21 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 // errDated says why there is no assignment of a key. The leaf asks about each request.
 const errDated = "a rule of this key counts in calendar windows, which have no rate to assign"
 
-// dated reports whether a rule that can deny counts in calendar windows.
-func (m *match) dated() bool {
-	return slices.ContainsFunc(m.rated, func(r *rule) bool { return r.Algorithm == config.Calendar && r.Mode != config.Shadow })
-}
-
 // match returns the rules that count for a key, of which h may be nil.
-func (e *exchange) match(h *holding, key string) *match {
-	if h != nil && h.match.rules == e.rules.id {
+func (e *exchange) match(h *holding, key string) *rules.Match {
+	if h != nil && h.match.Set == e.rules.Set {
 		return h.match
 	}
-	return e.server.keys.find(key, e.rules).match
+	return e.server.keys.Find(key, e.rules.Set).Match
 }
 
 // assign reports to the allocators of a key, and sets the smallest of their assignments.
 func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
-	got.Unlimited = len(h.match.list) > 0 || e.rules.Config.Unmatched != "deny"
+	got.Unlimited = len(h.match.List) > 0 || e.rules.Config.Unmatched != "deny"
 	first, contended, empty, tier := true, false, false, e.server.tier
 	for p := h.parts; p != nil; p = p.next {
 		was, limited := p.Rate(), p.bucket != e.server.leaves.unlimited
-		if tier != nil && limited && !tier.limitPassed(e.now, h, p.bucket) {
+		if tier != nil && limited && !tier.limitPassed(e.rules, e.now, h, p.bucket) {
 			empty = true
 		}
 		a, err := p.bucket.Report(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: r.Has, Keep: e.keep})

@@ -155,7 +155,7 @@ func (c *carried) move(src snapshot.Source) bool {
 }
 
 // reclaim continues what is carried of the rules that are new.
-func (s *Server) reclaim(next, old *rules) {
+func (s *Server) reclaim(next, old *version) {
 	if old == nil || len(s.carried.counts)+len(s.carried.limits) == 0 {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -17,36 +18,37 @@ func (s *Server) Decide(ctx context.Context, req *decider.Request, v *decider.Ve
 	}
 	*v = decider.Verdict{At: s.clock.At(req.Now), Answers: v.Answers[:0]}
 	rs := s.rules.Load()
-	return s.decide(rs, s.keys.find(req.Key, rs), req, v, true, nil)
+	return s.decide(rs, s.keys.Find(req.Key, rs.Set), req, v, true, nil)
 }
 
 // decide decides at the recent instant v.At about a request with a key that was found. It
 // counts a request that is allowed only if final is set. If w is nil, the request does not
 // wait, and the error is nil unless it brings a quota or the rules have no rate.
-func (s *Server) decide(rs *rules, k found, req *decider.Request, v *decider.Verdict, final bool, w *wait) error {
+func (s *Server) decide(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict, final bool, w *wait) error {
 	if req.N < 0 {
 		panic("server: negative cost")
 	}
 	if req.Quota != nil {
 		return s.decideOwn(rs, k, req, v, final)
 	}
-	m := k.match
-	if len(m.list) == 0 {
+	m := k.Match
+	if len(m.List) == 0 {
 		s.unmatched(rs, req.N, v, final)
 		return nil
 	}
-	if m.leaseOnly {
+	if m.LeaseOnly {
 		return decider.ErrNoRate
 	}
-	v.Rule = m.list[0].stated
+	v.Rule = m.List[0].Ref
 	asked := s.ownLimit(req)
-	for i, r := range m.rated {
+	for i := range m.Rated {
+		r := rs.at(m.Rated[i])
 		own := r.OwnLimit(asked)
 		d, why, redeemed := w.redeem(r)
 		if !redeemed {
-			d = r.take(req.Key, k.known.fingerprintOf(i, r, req.Key), v.At, req.N, own, req.WantID)
+			d = r.take(req.Key, r.fingerprintOf(i, k.Known, req.Key), v.At, req.N, own, req.WantID)
 		}
-		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.stated, At: v.At})
+		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.Ref, At: v.At})
 		switch {
 		case d.OK:
 		case r.Mode == config.Shadow:
@@ -54,27 +56,27 @@ func (s *Server) decide(rs *rules, k found, req *decider.Request, v *decider.Ver
 				r.counts.shadowed.Add(1)
 			}
 		case redeemed:
-			s.deny(k, req, v, why)
+			s.deny(rs, k, req, v, why)
 			return nil
 		case w != nil && d.RetryAfter != weir.Never && req.N > 0:
 			if why, err := s.waitUnder(rs, w, r, own, v); err != nil {
-				s.giveBack(m, req, v.Answers[:i])
+				s.giveBack(rs, m, req, v.Answers[:i])
 				return err
 			} else if why != 0 {
-				s.deny(k, req, v, why)
+				s.deny(rs, k, req, v, why)
 				return nil
 			}
 		case d.RetryAfter == weir.Never && req.N > 0:
-			s.deny(k, req, v, weir.OverBurst)
+			s.deny(rs, k, req, v, weir.OverBurst)
 			return nil
 		default:
-			s.deny(k, req, v, weir.OverRate)
+			s.deny(rs, k, req, v, weir.OverRate)
 			return nil
 		}
 	}
-	v.OK, v.Grant = true, grantOf(m, req.N, v)
+	v.OK, v.Grant = true, rs.grantOf(m, req.N, v)
 	if final {
-		s.count(k, req, v)
+		s.count(rs, k, req, v)
 	}
 	return nil
 }
@@ -90,32 +92,18 @@ func (s *Server) Batch(ctx context.Context, reqs []decider.Request, all bool, ve
 // Descriptors decides the descriptors of one request: see decider.Decider.
 func (s *Server) Descriptors(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	rs := s.rules.Load()
-	rs.dropOverrides(reqs)
+	rs.DropQuotas(reqs)
 	if err := s.enterAll(ctx, reqs); err != nil {
 		return false, err
 	}
 	return s.batch(ctx, rs, reqs, all, verdicts, rs.Replaces())
 }
 
-// dropOverrides drops the quotas of descriptors for domains that a file of
-// envoyproxy/ratelimit does not have.
-func (rs *rules) dropOverrides(reqs []decider.Request) {
-	tree := rs.Config.Descriptors
-	if tree == nil {
-		return
-	}
-	for i := range reqs {
-		if reqs[i].Quota != nil && !tree.Knows(reqs[i].Key) {
-			reqs[i].Quota = nil
-		}
-	}
-}
-
 // batch is Batch under some rules. With replaces set, requests with a rule that is replaced by the
 // rule of another take no tokens.
-func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, all bool, verdicts []decider.Verdict, replaces bool) (ok bool, err error) {
-	var few [16]found
-	keys, err := s.keys.findAll(ctx, reqs, rs, few[:0])
+func (s *Server) batch(ctx context.Context, rs *version, reqs []decider.Request, all bool, verdicts []decider.Verdict, replaces bool) (ok bool, err error) {
+	var few [16]rules.Found
+	keys, err := s.keys.FindAll(ctx, reqs, rs.Set, few[:0])
 	if err != nil && all {
 		return false, err
 	}
@@ -125,7 +113,7 @@ func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 	}
 	var replaced map[string]bool
 	if replaces {
-		replaced = replacedRules(keys, reqs)
+		replaced = rules.Replaced(keys, reqs)
 	}
 	var at time.Duration
 	if len(reqs) > 0 {
@@ -134,7 +122,7 @@ func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 	for i := range reqs {
 		v := &verdicts[i]
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
-		if len(replaced) > 0 && replaced[keys[i].name(&reqs[i])] {
+		if len(replaced) > 0 && replaced[keys[i].Name(&reqs[i])] {
 			v.OK = true
 			continue
 		}
@@ -147,47 +135,22 @@ func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 	for i := range reqs {
 		k, req, v := keys[i], &reqs[i], &verdicts[i]
 		switch {
-		case ok && len(k.match.list) > 0 && v.Rule == nil: // replaced
+		case ok && len(k.List) > 0 && v.Rule == nil: // replaced
 		case ok && req.Quota != nil:
-			s.countOwn(k, req, v)
-		case ok && len(k.match.list) == 0:
+			s.countOwn(rs, k, req, v)
+		case ok && len(k.List) == 0:
 			s.unmatchedAllowed.Add(1)
 		case ok:
-			s.count(k, req, v)
+			s.count(rs, k, req, v)
 		case v.OK && req.Quota != nil:
-			s.returnOwn(rs, k.match, req, &v.Answers[0])
+			s.returnOwn(rs, k.Match, req, &v.Answers[0])
 			v.Deny(0, 0)
 		case v.OK:
-			s.giveBack(k.match, req, v.Answers)
+			s.giveBack(rs, k.Match, req, v.Answers)
 			v.Deny(0, 0)
 		}
 	}
 	return ok, err
-}
-
-// replacedRules returns the names of rules that rules of other requests replace.
-func replacedRules(keys []found, reqs []decider.Request) map[string]bool {
-	names := map[string]bool{}
-	for i := range keys {
-		if reqs[i].Quota != nil {
-			continue
-		}
-		for _, r := range keys[i].match.list {
-			for _, name := range r.Descriptor.Replaces {
-				names[name] = true
-			}
-		}
-	}
-	return names
-}
-
-// name returns the name by which the rule of a request, which has a Descriptor, can be
-// replaced, or "".
-func (k *found) name(req *decider.Request) string {
-	if req.Quota != nil || len(k.match.list) == 0 {
-		return ""
-	}
-	return k.match.list[0].Descriptor.Name
 }
 
 // Wait waits for missing tokens: see decider.Decider.
@@ -199,7 +162,7 @@ func (s *Server) Wait(ctx context.Context, req *decider.Request, v *decider.Verd
 	for w := (wait{caller: caller{ctx: ctx, req: *req}}); ; {
 		rs := s.rules.Load()
 		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Waited: v.Waited, Place: v.Place}
-		err := s.decide(rs, s.keys.find(req.Key, rs), req, v, true, &w)
+		err := s.decide(rs, s.keys.Find(req.Key, rs.Set), req, v, true, &w)
 		if w.at != nil && w.answer.OK { // no rule has taken the answer
 			w.at.Return()
 		}
@@ -221,7 +184,7 @@ func (s *Server) ownLimit(req *decider.Request) int {
 }
 
 // unmatched decides about a key that no rule matches.
-func (s *Server) unmatched(rs *rules, n int, v *decider.Verdict, final bool) {
+func (s *Server) unmatched(rs *version, n int, v *decider.Verdict, final bool) {
 	if rs.Config.Unmatched == "deny" {
 		s.unmatchedDenied.Add(1)
 		v.Deny(weir.OverRate, weir.Never)
@@ -230,44 +193,44 @@ func (s *Server) unmatched(rs *rules, n int, v *decider.Verdict, final bool) {
 	if final {
 		s.unmatchedAllowed.Add(1)
 	}
-	v.OK, v.Grant = true, grantOf(new(match), n, v)
+	v.OK, v.Grant = true, rs.grantOf(new(rules.Match), n, v)
 }
 
 // count counts a request that was allowed, unless its cost is zero.
-func (s *Server) count(k found, req *decider.Request, v *decider.Verdict) {
+func (s *Server) count(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict) {
 	if req.N == 0 {
 		return
 	}
 	fresh := false // it is the first to use tokens
-	for i, r := range k.match.rated {
+	for i, r := range k.Rated {
 		if i == 0 {
 			fresh = v.Answers[0].Remaining == r.Within(r.OwnLimit(s.ownLimit(req)))-req.N
 		}
-		r.counts.allowed.add(k.print)
+		rs.at(r).counts.allowed.add(k.Print)
 	}
-	k.known.count(true, fresh)
+	k.Known.Count(true, fresh)
 }
 
 // deny ends a Verdict with the denial of the rule with the last answer, and returns
 // what the rules before it gave.
-func (s *Server) deny(k found, req *decider.Request, v *decider.Verdict, why weir.Reason) {
+func (s *Server) deny(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict, why weir.Reason) {
 	last := len(v.Answers) - 1
 	if req.N > 0 {
-		k.match.rated[last].counts.denied[why].Add(1)
-		k.known.count(false, false)
+		rs.at(k.Rated[last]).counts.denied[why].Add(1)
+		k.Known.Count(false, false)
 	}
-	s.giveBack(k.match, req, v.Answers[:last])
+	s.giveBack(rs, k.Match, req, v.Answers[:last])
 	v.Deny(why, v.Answers[last].RetryAfter)
 }
 
 // giveBack returns the tokens that rules gave to a request that is denied.
-func (s *Server) giveBack(m *match, req *decider.Request, answers []decider.Answer) {
+func (s *Server) giveBack(rs *version, m *rules.Match, req *decider.Request, answers []decider.Answer) {
 	if req.N == 0 || len(answers) == 0 {
 		return
 	}
 	now := s.clock.Now()
 	for i := range answers {
-		r, a := m.rated[i], &answers[i]
+		r, a := rs.at(m.Rated[i]), &answers[i]
 		if !a.OK {
 			continue
 		}

@@ -16,20 +16,20 @@ func (s *Server) Explain(ctx context.Context, key string) (decider.Explanation, 
 	}
 	x := decider.Explanation{Key: key, Allowed: true}
 	rs := s.rules.Load()
-	list := s.keys.rulesOf(key, rs).list
-	e := s.keys.get(key)
+	list := s.keys.RulesOf(key, rs.Set).List
+	e := s.keys.Get(key)
 	if len(list) == 0 && rs.Config.Unmatched == "deny" {
 		x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, weir.Never
 	}
-	for _, r := range list {
+	for _, r := range rs.list(list) {
 		bucket := r.Bucket(key)
-		st := decider.RuleState{Rule: r.stated, Allowed: true, Waiting: r.queue.Len(bucket), Lease: r.limits.State(bucket, r.route(bucket), r.Concurrency)}
+		st := decider.RuleState{Rule: r.Ref, Allowed: true, Waiting: r.queue.Len(bucket), Lease: r.limits.State(bucket, r.Route(bucket), r.Concurrency)}
 		if r.buckets != nil {
 			d := r.take(key, r.fingerprint(key), s.clock.Now(), 0, 0, false)
 			st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter
 			st.Used = r.buckets.Used(bucket)
-			if e != nil && st.Used > 0 {
-				st.Denied = uint64(e.denials.Load())
+			if st.Used > 0 {
+				st.Denied = e.Denials()
 			}
 			if !d.OK && r.Mode != config.Shadow && x.Allowed {
 				x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, d.RetryAfter

@@ -100,8 +100,8 @@ func fallbackRules(rules *config.Rules, nodes int, otherwise config.Away) (*conf
 func (f *Fallback) Decide(_ context.Context, req *decider.Request, v *decider.Verdict) error {
 	s := f.server
 	rs := s.rules.Load()
-	k := s.keys.find(req.Key, rs)
-	c := choose(k, f.away)
+	k := s.keys.Find(req.Key, rs.Set)
+	c := choose(rs, k, f.away)
 	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
 	err := s.decideAlone(rs, k, req, &c, fallbackRetry, v, true)
 	f.mark(req, c.step, v)
@@ -119,7 +119,8 @@ func (f *Fallback) mark(req *decider.Request, step decider.Step, v *decider.Verd
 // Wait waits for tokens of the node's share: see decider.Decider. If the rule decides, the request
 // does not wait.
 func (f *Fallback) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	c := choose(f.server.keys.find(req.Key, f.server.rules.Load()), f.away)
+	rs := f.server.rules.Load()
+	c := choose(rs, f.server.keys.Find(req.Key, rs.Set), f.away)
 	if c.step == decider.ByRule || req.Quota != nil {
 		return f.Decide(ctx, req, v)
 	}
@@ -132,7 +133,7 @@ func (f *Fallback) Wait(ctx context.Context, req *decider.Request, v *decider.Ve
 func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	s := f.server
 	rs := s.rules.Load()
-	keys, err := s.keys.findAll(ctx, reqs, rs, nil)
+	keys, err := s.keys.FindAll(ctx, reqs, rs.Set, nil)
 	if err != nil && all {
 		return false, err
 	}
@@ -144,7 +145,7 @@ func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, 
 	at := s.clock.Now()
 	for i := range reqs {
 		v := &verdicts[i]
-		choices[i] = choose(keys[i], f.away)
+		choices[i] = choose(rs, keys[i], f.away)
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
 		_ = s.decideAlone(rs, keys[i], &reqs[i], &choices[i], fallbackRetry, v, true) // no error: the requests are checked
 		f.mark(&reqs[i], choices[i].step, v)
@@ -159,7 +160,7 @@ func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, 
 }
 
 // undo returns the tokens of a Verdict, and turns it into a denial.
-func (f *Fallback) undo(rs *rules, c *choice, req *decider.Request, v *decider.Verdict) {
+func (f *Fallback) undo(rs *version, c *choice, req *decider.Request, v *decider.Verdict) {
 	if v.OK {
 		f.server.undoAlone(rs, c, req, v)
 		v.Deny(0, 0)
@@ -167,13 +168,13 @@ func (f *Fallback) undo(rs *rules, c *choice, req *decider.Request, v *decider.V
 }
 
 // undoAlone returns what decideAlone has given.
-func (s *Server) undoAlone(rs *rules, c *choice, req *decider.Request, v *decider.Verdict) {
+func (s *Server) undoAlone(rs *version, c *choice, req *decider.Request, v *decider.Verdict) {
 	switch {
 	case c.byRule(req):
 	case req.Quota != nil:
-		s.returnOwn(rs, c.local.match, s.shareOfRequest(req), &v.Answers[0])
+		s.returnOwn(rs, c.local.Match, s.shareOfRequest(req), &v.Answers[0])
 	default:
-		s.giveBack(c.local.match, req, v.Answers)
+		s.giveBack(rs, c.local.Match, req, v.Answers)
 	}
 }
 
@@ -185,7 +186,7 @@ func (f *Fallback) Settle(ctx context.Context, key, id string, n int) (decider.S
 // Acquire takes a lease: see decider.Decider.
 func (f *Fallback) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
 	shareless, step := *f.shareless.Load(), decider.Share
-	for _, r := range f.server.keys.find(req.Key, f.server.rules.Load()).match.list {
+	for _, r := range f.server.keys.Find(req.Key, f.server.rules.Load().Set).List {
 		away := cmp.Or(r.Away, f.away)
 		if away != config.AwayShare && r.Concurrency != nil {
 			step = decider.ByRule

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // Depart gives slots up: another member owns them from now on. Every method answers
@@ -49,7 +49,7 @@ func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	for st := range s.rules.Load().states {
 		longest = max(longest, st.limits.Longest())
 	}
-	s.leases.Expect(slots, min(longest, ruleset.MaxSpan))
+	s.leases.Expect(slots, min(longest, rules.MaxSpan))
 	now := s.clock.Now()
 	s.owned.take(slots, now, now+s.cfg.AssignmentTTL, s.leaves.cfg)
 	s.owned.change(now, func(o *ownership) {
@@ -102,7 +102,7 @@ func (s *Server) exportCounts(slots *slot.Set, send func(chunk []byte) error) er
 	for _, k := range s.rules.Load().kept() {
 		of := slots
 		if k.single != nil {
-			if !slots.Has(k.single.singleRoute) {
+			if !slots.Has(k.single.Route("")) {
 				continue
 			}
 			of = slot.All() // of the one key
@@ -130,9 +130,9 @@ func (s *Server) exportLeases(slots *slot.Set, send func(chunk []byte) error) er
 		out.Rules = append(out.Rules, handover.Rule{Name: name, Per: l.Per})
 	}
 	var limits []handover.Limit
-	for _, r := range rs.all {
+	for _, r := range rs.rules {
 		for _, found := range r.limits.Found() {
-			if slots.Has(r.route(found.Bucket)) {
+			if slots.Has(r.Route(found.Bucket)) {
 				limits = append(limits, handover.Limit{Rule: r.Name, SavedLimit: found})
 			}
 		}
@@ -205,7 +205,7 @@ func (s *Server) importChunk(c *handover.Chunk) error {
 	return nil
 }
 
-func (s *Server) importCounts(rs *rules, c *handover.Counts) error {
+func (s *Server) importCounts(rs *version, c *handover.Counts) error {
 	for _, k := range rs.kept() {
 		if k.countsName == (countsName{c.Rule, c.Candidate}) && k.buckets.Kind() == c.Kind {
 			return k.buckets.Absorb(c.Part, k.debt)

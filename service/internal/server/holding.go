@@ -7,12 +7,13 @@ import (
 	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // A holding is the assignment of a key by a leaf.
 type holding struct {
 	leaf  *leafSession
-	match *match
+	match *rules.Match
 	parts *part  // one for each rule that limits the key, at least one
 	print uint64 // identifies the key
 
@@ -57,7 +58,7 @@ func (ls *leaves) alive(h *holding, now time.Duration) *holding {
 }
 
 // noMatch is the match of a holding that follows no rules yet.
-var noMatch = new(match)
+var noMatch = new(rules.Match)
 
 // add adds an assignment. It keeps the key.
 func (ls *leaves) add(l *leafSession, key string, print uint64) *holding {
@@ -109,13 +110,13 @@ func (l *leafSession) takeWatch(keys []string) []string {
 
 // follow makes an assignment one of the rules of a match. Parts of buckets that it had
 // stay.
-func (e *exchange) follow(h *holding, m *match) {
+func (e *exchange) follow(h *holding, m *rules.Match) {
 	h.match = m
 	old := h.parts
 	h.parts = nil
-	for i := len(m.rated) - 1; i >= 0; i-- {
-		if r := m.rated[i]; r.Mode != config.Shadow {
-			h.addPart(&old, e.bucket(r, h))
+	for i := len(m.Rated) - 1; i >= 0; i-- {
+		if r := m.Rated[i]; r.Mode != config.Shadow {
+			h.addPart(&old, e.bucket(e.rules.at(r), h))
 		}
 	}
 	if h.parts == nil {

@@ -28,13 +28,13 @@ func TestReturnToAWindowThatBeganMeanwhile(t *testing.T) {
 			req := decider.Request{Key: "a", N: 5}
 			v = decider.Verdict{At: before}
 			rs := s.rules.Load()
-			_ = s.decide(rs, s.keys.find("a", rs), &req, &v, true, nil)
+			_ = s.decide(rs, s.keys.Find("a", rs.Set), &req, &v, true, nil)
 			if settle {
 				if _, err := s.Settle(t.Context(), "a", string(s.AppendGrantID(nil, v.Grant, "a")), 0); err != nil {
 					t.Fatal(err)
 				}
 			} else {
-				s.giveBack(s.rules.Load().find("a"), &req, v.Answers)
+				s.giveBack(rs, rs.Find("a"), &req, v.Answers)
 			}
 			if x, _ := s.Explain(t.Context(), "a"); x.Rules[0].Used != 1 {
 				t.Errorf("settle is %v: %d are used, want 1", settle, x.Rules[0].Used)

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/lease"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -23,8 +23,8 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	}
 	for again := (lease.Wait{OnWait: req.OnWait}); ; {
 		rs := s.rules.Load()
-		k := s.keys.find(req.Key, rs)
-		l, err := s.leases.Acquire(ctx, &req, leasePlan(rs, k.match, req.Key, make([]lease.Under, 0, 8)), &again)
+		k := s.keys.Find(req.Key, rs.Set)
+		l, err := s.leases.Acquire(ctx, &req, leasePlan(rs, k.Match, req.Key, make([]lease.Under, 0, 8)), &again)
 		if err != waiting.ErrMoved {
 			s.refusedLeases.count(k, err)
 			return l, err
@@ -33,18 +33,18 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 }
 
 // leasePlan returns the rules of a match that grant leases of a key, appended to under.
-func leasePlan(rs *rules, m *match, key string, under []lease.Under) lease.Plan {
-	terms, _ := leaseTerms(m.list)
-	return lease.NewPlan(rs.id, terms, leaseUnder(m.list, key, under))
+func leasePlan(rs *version, m *rules.Match, key string, under []lease.Under) lease.Plan {
+	terms, _ := leaseTerms(m.List)
+	return lease.NewPlan(rs.id, terms, rs.leaseUnder(m, key, under))
 }
 
 // publish puts rules into force. Requests that wait for leases go on to wait under these.
-func (s *Server) publish(old, next *rules) {
+func (s *Server) publish(old, next *version) {
 	plans := map[string]lease.Plan{}
 	plan := func(key string) lease.Plan {
 		p, known := plans[key]
 		if !known {
-			p = leasePlan(next, next.find(key), key, nil)
+			p = leasePlan(next, next.Find(key), key, nil)
 			plans[key] = p
 		}
 		return p
@@ -53,10 +53,10 @@ func (s *Server) publish(old, next *rules) {
 		plan(key)
 	}
 	terms := map[*lease.Limits]*config.Concurrency{}
-	for _, r := range old.all {
+	for _, r := range old.rules {
 		terms[r.limits] = nil
 	}
-	for _, r := range next.all {
+	for _, r := range next.rules {
 		terms[r.limits] = r.Concurrency
 	}
 	s.leases.Change(&lease.Change{Rules: next.id, Terms: terms, Plan: plan, Publish: func() { s.rules.Store(next) }})
@@ -64,9 +64,9 @@ func (s *Server) publish(old, next *rules) {
 
 // leaseTerms returns the terms of a lease under all of these rules, and whether
 // any of them grants leases. Shadow rules matter only if there are no others.
-func leaseTerms(list []*rule) (ruleset.LeaseTerms, bool) {
+func leaseTerms(list []*rules.Rule) (rules.LeaseTerms, bool) {
 	for _, shadow := range []bool{false, true} {
-		t, ok := ruleset.LeaseTerms{TTL: ruleset.MaxSpan, MaxTTL: ruleset.MaxSpan}, false
+		t, ok := rules.LeaseTerms{TTL: rules.MaxSpan, MaxTTL: rules.MaxSpan}, false
 		for _, r := range list {
 			if c := r.Concurrency; c != nil && (r.Mode == config.Shadow) == shadow {
 				t.TTL = min(t.TTL, cmp.Or(c.TTL, config.DefaultTTL))
@@ -79,14 +79,14 @@ func leaseTerms(list []*rule) (ruleset.LeaseTerms, bool) {
 			return t, true
 		}
 	}
-	return ruleset.LeaseTerms{}, false
+	return rules.LeaseTerms{}, false
 }
 
-// leaseUnder appends the rules of a list that grant leases.
-func leaseUnder(list []*rule, key string, under []lease.Under) []lease.Under {
-	for _, r := range list {
+// leaseUnder appends the rules of a match that grant leases.
+func (rs *version) leaseUnder(m *rules.Match, key string, under []lease.Under) []lease.Under {
+	for _, r := range m.List {
 		if r.Concurrency != nil {
-			under = append(under, lease.Under{Limits: r.limits, Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow})
+			under = append(under, lease.Under{Limits: rs.at(r).limits, Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow})
 		}
 	}
 	return under
@@ -101,12 +101,13 @@ func (s *Server) Renew(ctx context.Context, key, id string, ttl time.Duration) (
 	if err == nil || !s.leases.Recovering() {
 		return l, err
 	}
-	m := s.keys.find(key, s.rules.Load()).match
-	terms, ok := leaseTerms(m.list)
+	rs := s.rules.Load()
+	m := s.keys.Find(key, rs.Set).Match
+	terms, ok := leaseTerms(m.List)
 	if !ok {
 		return l, err
 	}
-	return s.leases.Adopt(key, id, ttl, terms, leaseUnder(m.list, key, nil))
+	return s.leases.Adopt(key, id, ttl, terms, rs.leaseUnder(m, key, nil))
 }
 
 // Return ends a lease: see decider.Decider.
@@ -118,8 +119,9 @@ func (s *Server) Return(ctx context.Context, key, id string, o weir.Outcome) err
 	if err == nil || !s.leases.Recovering() {
 		return err
 	}
-	m := s.keys.find(key, s.rules.Load()).match
-	if s.leases.Ended(key, id, leaseUnder(m.list, key, nil)) {
+	rs := s.rules.Load()
+	m := s.keys.Find(key, rs.Set).Match
+	if s.leases.Ended(key, id, rs.leaseUnder(m, key, nil)) {
 		return nil
 	}
 	return err

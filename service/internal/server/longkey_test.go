@@ -9,12 +9,13 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // Long keys are matched by half of the processors at most, however many requests there
 // are for them; the others decide about short keys meanwhile.
 func TestLongKeysLeaveProcessors(t *testing.T) {
-	long := strings.Repeat("a", maxKeyLen+1)
+	long := strings.Repeat("a", rules.MaxKeyLen+1)
 	for name, ask := range map[string]func(s *Server, key string){
 		"Decide": func(s *Server, key string) {
 			var v decider.Verdict
@@ -37,21 +38,18 @@ func TestLongKeysLeaveProcessors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			places := cap(s.keys.long)
-			if want := max(runtime.GOMAXPROCS(0)/2, 1); places != want {
-				t.Errorf("%d lookups at once: want %d", places, want)
-			}
-			for range places { // as lookups that take long
-				s.keys.long <- struct{}{}
+			var leave func()
+			for range max(runtime.GOMAXPROCS(0)/2, 1) { // as lookups that take long
+				leave = s.keys.EnterLong()
 			}
 			ended := make(chan string, 2)
 			go func() { ask(s, long); ended <- "long" }()
-			go func() { ask(s, long[:maxKeyLen]); ended <- "short" }()
+			go func() { ask(s, long[:rules.MaxKeyLen]); ended <- "short" }()
 			synctest.Wait()
 			if len(ended) != 1 || <-ended != "short" {
 				t.Errorf("%s: while the places are taken, want the short key alone to be answered", name)
 			}
-			<-s.keys.long
+			leave()
 			synctest.Wait()
 			if len(ended) != 1 {
 				t.Errorf("%s: no answer for the long key after there is a place", name)

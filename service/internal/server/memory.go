@@ -6,13 +6,13 @@ import (
 	"github.com/weir-go/weir/service/internal/bytesize"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/quota"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // share returns the memory for the counts of each rule, and of each candidate, without
 // its own memory: an equal part of what the others leave, but at least
 // quota.MinMemory.
-func (s *Server) share(set *ruleset.Set) (int, error) {
+func (s *Server) share(set *rules.Set) (int, error) {
 	own, tables := 0, s.ownTables()
 	if set.Config.Overrides == config.FixedWindow {
 		tables++

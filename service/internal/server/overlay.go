@@ -1,56 +1,36 @@
 package server
 
 import (
-	"encoding/binary"
-	"maps"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// maxOverlays bounds the effective rules that overlays remembers.
-const maxOverlays = 1000
-
-// overlays are the effective rules of keys, where all rules that match a key
-// overlay each other (config.Rules.Merge).
-//
-// A key counts in the windows of the period of its effective rule; all keys of a
-// period share one state, which is made when the rules are loaded. The limit is
-// passed to each call. An effective rule is computed from immutable data: up to
-// maxOverlays of them are remembered, each with its own counts, and all further
-// ones are computed on each lookup and share rest.
+// overlays are the states of effective rules, where all rules that match a key overlay each other
+// (config.Rules.Merge). All keys of a period share one state, which is made when the rules are
+// loaded. The limit is passed to each call.
 type overlays struct {
 	server *Server
-	rules  *rules
-	states map[time.Duration]*state
-	rest   *counts
-
-	mu    sync.Mutex         // guards known
-	known map[string]overlay // by places
+	states []*state                                 // by Rule.Index
+	known  [rules.MaxEffective]atomic.Pointer[rule] // by Rule.Number
+	rest   *counts                                  // of the effective rules that are not known
 }
 
-type overlay struct {
-	places []int
-	match  *match
-}
-
-// compileOverlays makes the states for next, or takes those of old. An effective
-// rule stays known and keeps its counts if all its parts are still there.
-func (s *Server) compileOverlays(next, old *rules) error {
-	o := &overlays{server: s, rules: next, states: map[time.Duration]*state{}, rest: new(counts), known: map[string]overlay{}}
-	next.overlays = o
+// compileOverlays makes the states for next, or takes those of old. An effective rule keeps its
+// counts with its number.
+func (s *Server) compileOverlays(next, old *version) error {
+	o := &overlays{server: s, rest: new(counts)}
 	base := next.Config.Rules[0]
 	memory := max(s.cfg.Memory/max(len(next.Periods)+s.ownTables(), 1), quota.MinMemory)
 	s.own.SetMemory(s.ownMemory(memory))
 	for _, period := range next.Periods {
-		if old != nil && old.overlays != nil && old.Config.Rules[0].Algorithm == base.Algorithm {
-			o.states[period] = old.overlays.states[period]
-		}
-		if st := o.states[period]; st != nil {
+		st := old.stateOf(period)
+		if st != nil && old.Config.Rules[0].Algorithm == base.Algorithm {
 			st.buckets.SetMemory(memory)
+			o.states = append(o.states, st)
 			continue
 		}
 		b, err := quota.SharedWindows(s.clock, base.Algorithm, period, memory)
@@ -58,91 +38,50 @@ func (s *Server) compileOverlays(next, old *rules) error {
 			return err
 		}
 		s.shareKeys(b)
-		st := &state{since: s.since(), buckets: b, limits: s.leases.NewLimits(windowName(period), "", nil)}
+		st = &state{since: s.since(), buckets: b, limits: s.leases.NewLimits(windowName(period), "", nil)}
 		st.queue.Init(s.clock, s.room, b)
-		o.states[period] = st
+		o.states = append(o.states, st)
 	}
+	next.overlays = o
 	if old == nil || old.overlays == nil {
 		return nil
 	}
 	o.rest = old.overlays.rest
-	place := map[string]int{}
-	for i := range next.Config.Rules {
-		place[next.Config.Rules[i].Name] = i
-	}
-	for _, was := range old.overlays.all() {
-		var places []int
-		for _, i := range was.places {
-			if at, ok := place[old.Config.Rules[i].Name]; ok {
-				places = append(places, at)
+	for _, r := range next.Known() {
+		if r.Number < rules.MaxEffective {
+			if was := old.overlays.known[r.Number].Load(); was != nil {
+				o.known[r.Number].Store(o.newRule(r, was.counts))
 			}
-		}
-		if slices.Sort(places); len(places) == len(was.places) {
-			o.add(places, was.match.list[0].counts)
 		}
 	}
 	return nil
 }
 
-// find returns the effective rule of the keys that match these rules.
-func (o *overlays) find(places []int) *match {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if known, ok := o.known[listKey(places)]; ok {
-		return known.match
+// stateOf returns the state of the windows of a period; nil if there is none.
+func (rs *version) stateOf(period time.Duration) *state {
+	if rs == nil || rs.overlays == nil {
+		return nil
 	}
-	if len(o.known) >= maxOverlays {
-		return o.match(places, o.rest)
+	if i, ok := slices.BinarySearch(rs.Periods, period); ok {
+		return rs.overlays.states[i]
 	}
-	return o.add(places, new(counts))
+	return nil
 }
 
-func (o *overlays) add(places []int, c *counts) *match {
-	m := o.match(places, c)
-	o.known[listKey(places)] = overlay{places, m}
-	return m
+// at returns an effective rule with its state.
+func (o *overlays) at(r *rules.Rule) *rule {
+	if r.Number == rules.MaxEffective {
+		return o.newRule(r, o.rest)
+	}
+	known := &o.known[r.Number]
+	if known.Load() == nil {
+		known.CompareAndSwap(nil, o.newRule(r, new(counts)))
+	}
+	return known.Load()
 }
 
-func (o *overlays) match(places []int, c *counts) *match {
-	r := o.rules.Overlay(places)
+func (o *overlays) newRule(r *rules.Rule, c *counts) *rule {
 	stored, _ := o.server.storedRule(&r.Rule, windowName(r.Rate.Period)) // windows of all periods can be stored
 	share := o.server.shareOf(r.Quota)
-	return newMatch(o.rules.id, &rule{Rule: *r, stated: &r.Rule, state: o.states[r.Rate.Period], counts: c, baseLimit: share.Limit(), stored: stored})
-}
-
-// all returns the known effective rules, in the order of their places.
-func (o *overlays) all() (all []overlay) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, list := range slices.Sorted(maps.Keys(o.known)) {
-		all = append(all, o.known[list])
-	}
-	return all
-}
-
-// list returns the known effective rules and, if there are more, one that stands
-// for the rest.
-func (o *overlays) list() (all []*rule) {
-	for _, known := range o.all() {
-		all = append(all, known.match.list...)
-	}
-	if len(all) >= maxOverlays {
-		rest := o.match([]int{0}, o.rest).list[0]
-		rest.stated = &config.Rule{Name: restName, Glob: "*", Quota: rest.Quota, Queue: rest.Queue}
-		rest.Rule.Rule = *rest.stated
-		all = append(all, rest)
-	}
-	return all
-}
-
-// restName is the name in statistics of the effective rules that are not known.
-const restName = "other combinations"
-
-// listKey returns a list as the key of a map.
-func listKey(list []int) string {
-	var b []byte
-	for _, i := range list {
-		b = binary.BigEndian.AppendUint32(b, uint32(i))
-	}
-	return string(b)
+	return &rule{Rule: r, state: o.states[r.Index], counts: c, baseLimit: share.Limit(), stored: stored}
 }

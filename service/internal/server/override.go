@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // overrides are the windows of the clock in which the limits of descriptors count, by their
@@ -14,7 +15,7 @@ import (
 type overrides map[time.Duration]*state
 
 // compileOverrides makes the windows for next, or takes those of old.
-func (s *Server) compileOverrides(next, old *rules, share int) error {
+func (s *Server) compileOverrides(next, old *version, share int) error {
 	if next.Config.Overrides != config.FixedWindow {
 		return nil
 	}
@@ -49,16 +50,16 @@ func overrideName(unit time.Duration) string {
 	return "«limits of descriptors in " + unit.String() + "»"
 }
 
-// find returns the windows in which a quota of a request counts, and its bucket there; nil if
+// override returns the windows in which a quota of a request counts, and its bucket there; nil if
 // it is a token bucket. A descriptor has one counter for each unit, as in
 // envoyproxy/ratelimit: the rule of the descriptor and the limits that come with it share it.
-func (o overrides) find(m *match, req *decider.Request) (b quota.Buckets, bucket string) {
-	st := o[req.Quota.Unit]
+func (rs *version) override(m *rules.Match, req *decider.Request) (b quota.Buckets, bucket string) {
+	st := rs.overrides[req.Quota.Unit]
 	if st == nil {
 		return nil, ""
 	}
-	if len(m.rated) > 0 && m.rated[0].Rate.Period == req.Quota.Unit && m.rated[0].Alone(req.Key) {
-		return m.rated[0].buckets, m.rated[0].Bucket(req.Key)
+	if len(m.Rated) > 0 && m.Rated[0].Rate.Period == req.Quota.Unit && m.Rated[0].Alone(req.Key) {
+		return rs.at(m.Rated[0]).buckets, m.Rated[0].Bucket(req.Key)
 	}
 	return st.buckets, req.Key
 }

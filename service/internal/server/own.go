@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // ownRule is the rule in the answer to a request that brings a quota.
-var ownRule = &config.Rule{Name: "own quota"}
+var ownRule = &decider.RuleRef{Name: "own quota"}
 
 // compileOwn returns a quota as its buckets need it, or decider.ErrQuota.
 func compileOwn(q *decider.Quota) (quota.Own, error) {
@@ -19,8 +19,8 @@ func compileOwn(q *decider.Quota) (quota.Own, error) {
 }
 
 // takeOwn takes the tokens of a request by the quota that it brings.
-func (s *Server) takeOwn(rs *rules, k found, req *decider.Request, at time.Duration) (weir.Decision, error) {
-	if b, bucket := rs.overrides.find(k.match, req); b != nil {
+func (s *Server) takeOwn(rs *version, k rules.Found, req *decider.Request, at time.Duration) (weir.Decision, error) {
+	if b, bucket := rs.override(k.Match, req); b != nil {
 		return quota.TakeWithin(b, bucket, at, req.N, req.Quota.Count), nil
 	}
 	if req.Quota.Empty() {
@@ -30,18 +30,18 @@ func (s *Server) takeOwn(rs *rules, k found, req *decider.Request, at time.Durat
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	if k.own == 0 {
-		k.own = s.own.Fingerprint(req.Key, own)
+	if k.Own == 0 {
+		k.Own = s.own.Fingerprint(req.Key, own)
 	}
-	return s.own.Take(k.own, own, at, req.N), nil
+	return s.own.Take(k.Own, own, at, req.N), nil
 }
 
 // returnOwn returns the tokens that takeOwn gave.
-func (s *Server) returnOwn(rs *rules, m *match, req *decider.Request, a *decider.Answer) {
+func (s *Server) returnOwn(rs *version, m *rules.Match, req *decider.Request, a *decider.Answer) {
 	if !a.OK || req.N == 0 { // only the shadow mode allowed the request, or it took nothing
 		return
 	}
-	if b, bucket := rs.overrides.find(m, req); b != nil {
+	if b, bucket := rs.override(m, req); b != nil {
 		b.Settle(bucket, a.At, req.N, 0)
 		return
 	}
@@ -50,55 +50,27 @@ func (s *Server) returnOwn(rs *rules, m *match, req *decider.Request, a *decider
 	}
 }
 
-// allowsOwn reports whether requests for keys with these rules may bring a quota of their
-// own. A rule in shadow mode changes nothing unless it says that they may.
-func (m *match) allowsOwn(rs *rules) bool {
-	if len(m.list) == 0 {
-		return rs.Config.Unmatched != "deny"
-	}
-	for _, r := range m.rated {
-		if !r.OwnQuota && r.Mode != config.Shadow {
-			return false
-		}
-	}
-	return true
-}
-
-// shadowed reports whether all rules that allow quotas of requests deny nothing.
-func (m *match) shadowed() bool {
-	own := 0
-	for _, r := range m.rated {
-		if r.Mode != config.Shadow {
-			return false
-		}
-		if r.OwnQuota {
-			own++
-		}
-	}
-	return own > 0
-}
-
 // decideOwn decides a request by the quota that it brings, instead of the rates of the
 // rules. These count its outcome.
-func (s *Server) decideOwn(rs *rules, k found, req *decider.Request, v *decider.Verdict, final bool) error {
-	m := k.match
-	if !m.allowsOwn(rs) {
+func (s *Server) decideOwn(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict, final bool) error {
+	m := k.Match
+	if !m.AllowsOwn() {
 		return decider.ErrOwnQuota
 	}
 	d, err := s.takeOwn(rs, k, req, v.At)
 	if err != nil {
 		return err
 	}
-	if len(m.list) > 0 {
-		v.Rule = m.list[0].stated
+	if len(m.List) > 0 {
+		v.Rule = m.List[0].Ref
 	}
 	v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: ownRule, At: v.At})
 	switch {
 	case d.OK:
-	case req.Quota.Unit == 0 && m.shadowed():
-		for _, r := range m.rated {
+	case req.Quota.Unit == 0 && m.ShadowsOwn():
+		for _, r := range m.Rated {
 			if req.N > 0 {
-				r.counts.shadowed.Add(1)
+				rs.at(r).counts.shadowed.Add(1)
 			}
 		}
 	default:
@@ -107,48 +79,48 @@ func (s *Server) decideOwn(rs *rules, k found, req *decider.Request, v *decider.
 			why = weir.OverBurst
 		}
 		if req.N > 0 {
-			s.countOwnDenied(k, why)
+			s.countOwnDenied(rs, k, why)
 		}
 		v.Deny(why, d.RetryAfter)
 		return nil
 	}
 	v.OK = true
 	if final {
-		s.countOwn(k, req, v)
+		s.countOwn(rs, k, req, v)
 	}
 	return nil
 }
 
 // countOwn counts a request that its own quota allowed, unless its cost is zero.
-func (s *Server) countOwn(k found, req *decider.Request, v *decider.Verdict) {
+func (s *Server) countOwn(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict) {
 	switch {
 	case req.N == 0:
 		return
-	case len(k.match.list) == 0:
+	case len(k.List) == 0:
 		s.unmatchedAllowed.Add(1)
 	}
-	for _, r := range k.match.rated {
-		r.counts.allowed.add(k.print)
+	for _, r := range k.Rated {
+		rs.at(r).counts.allowed.add(k.Print)
 	}
-	k.known.count(true, v.Answers[0].Remaining == req.Quota.Limit()-req.N)
+	k.Known.Count(true, v.Answers[0].Remaining == req.Quota.Limit()-req.N)
 }
 
-func (s *Server) countOwnDenied(k found, why weir.Reason) {
-	if len(k.match.list) == 0 {
+func (s *Server) countOwnDenied(rs *version, k rules.Found, why weir.Reason) {
+	if len(k.List) == 0 {
 		s.unmatchedOverOwn.Add(1)
 	}
-	for _, r := range k.match.rated {
-		r.counts.denied[why].Add(1)
+	for _, r := range k.Rated {
+		rs.at(r).counts.denied[why].Add(1)
 	}
-	k.known.count(false, false)
+	k.Known.Count(false, false)
 }
 
 // prepareAll finds the buckets of the quotas that requests bring. It returns an error if one
 // of them is not allowed, or not valid, or if a request asks for a rate where there is none.
-func (s *Server) prepareAll(rs *rules, keys []found, reqs []decider.Request) error {
+func (s *Server) prepareAll(rs *version, keys []rules.Found, reqs []decider.Request) error {
 	for i := range reqs {
 		req, k := &reqs[i], &keys[i]
-		if k.match.unrated(req) {
+		if k.Unrated(req) {
 			return decider.ErrNoRate
 		}
 		if req.Quota == nil {
@@ -159,10 +131,10 @@ func (s *Server) prepareAll(rs *rules, keys []found, reqs []decider.Request) err
 			if err != nil {
 				return err
 			}
-			k.own = s.own.Fingerprint(req.Key, own)
-			s.own.Prefetch(k.own)
+			k.Own = s.own.Fingerprint(req.Key, own)
+			s.own.Prefetch(k.Own)
 		}
-		if !k.match.allowsOwn(rs) {
+		if !k.AllowsOwn() {
 			return decider.ErrOwnQuota
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // maxHolds bounds the transfers to the Server that hold requests at the same time. With
@@ -163,7 +163,7 @@ func (o *ownership) hold(slots *slot.Set, now, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	held, until := *slots, now+min(d, ruleset.MaxSpan)
+	held, until := *slots, now+min(d, rules.MaxSpan)
 	o.holds = append(o.holds, hold{&held, until, make(chan struct{})})
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // CheckRequests returns an error of decider.Decider if a request brings a quota that is not valid
@@ -12,9 +13,9 @@ func (s *Server) CheckRequests(reqs []decider.Request) error {
 	rs := s.rules.Load()
 	for i := range reqs {
 		req := &reqs[i]
-		m := s.keys.find(req.Key, rs).match
+		m := s.keys.Find(req.Key, rs.Set).Match
 		switch {
-		case m.unrated(req):
+		case m.Unrated(req):
 			return decider.ErrNoRate
 		case req.Quota == nil:
 			continue
@@ -24,7 +25,7 @@ func (s *Server) CheckRequests(reqs []decider.Request) error {
 				return err
 			}
 		}
-		if !m.allowsOwn(rs) {
+		if !m.AllowsOwn() {
 			return decider.ErrOwnQuota
 		}
 	}
@@ -36,21 +37,21 @@ func (s *Server) CheckRequests(reqs []decider.Request) error {
 // request replaces theirs. It returns nil if there are none. See decider.Decider.Descriptors.
 func (s *Server) Replaced(reqs []decider.Request) []bool {
 	rs := s.rules.Load()
-	rs.dropOverrides(reqs)
+	rs.DropQuotas(reqs)
 	if !rs.Replaces() {
 		return nil
 	}
-	keys := make([]found, len(reqs))
+	keys := make([]rules.Found, len(reqs))
 	for i := range reqs {
-		keys[i] = s.keys.find(reqs[i].Key, rs)
+		keys[i] = s.keys.Find(reqs[i].Key, rs.Set)
 	}
-	names := replacedRules(keys, reqs)
+	names := rules.Replaced(keys, reqs)
 	if len(names) == 0 {
 		return nil
 	}
 	replaced := make([]bool, len(reqs))
 	for i := range reqs {
-		replaced[i] = names[keys[i].name(&reqs[i])]
+		replaced[i] = names[keys[i].Name(&reqs[i])]
 	}
 	return replaced
 }

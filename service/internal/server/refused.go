@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/topk"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // leaseRefusals counts the refused leases of the keys that are refused most, in memory that
@@ -19,14 +20,14 @@ type leaseRefusals struct {
 
 // count counts the outcome of a request for a lease, if it is a rejection and the key is
 // remembered.
-func (r *leaseRefusals) count(k found, err error) {
-	if _, rejected := err.(*weir.Rejection); !rejected || k.known == nil {
+func (r *leaseRefusals) count(k rules.Found, err error) {
+	if _, rejected := err.(*weir.Rejection); !rejected || k.Known == nil {
 		return
 	}
-	part := &r.parts[k.print%uint64(len(r.parts))]
+	part := &r.parts[k.Print%uint64(len(r.parts))]
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	part.sketch.Add(k.print, k.known.key)
+	part.sketch.Add(k.Print, k.Known.Key())
 }
 
 // counts returns a lower bound of the refusals by key.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // A Resetter can return all tokens of a key.
@@ -20,13 +21,14 @@ func (s *Server) Reset(ctx context.Context, key string) ([]decider.Reset, error)
 	if err := s.enter(ctx, key); err != nil {
 		return nil, err
 	}
-	return s.resetHere(s.keys.rulesOf(key, s.rules.Load()), key), nil
+	rs := s.rules.Load()
+	return s.resetHere(rs, s.keys.RulesOf(key, rs.Set), key), nil
 }
 
 // resetHere is Reset for the buckets of this node.
-func (s *Server) resetHere(m *match, key string) []decider.Reset {
+func (s *Server) resetHere(rs *version, m *rules.Match, key string) []decider.Reset {
 	done := []decider.Reset{}
-	for _, r := range m.rated {
+	for _, r := range rs.list(m.Rated) {
 		bucket := r.Bucket(key)
 		done = append(done, decider.Reset{Rule: r.Name, Returned: r.buckets.Reset(bucket)})
 		if r.candidate != nil {
@@ -34,9 +36,7 @@ func (s *Server) resetHere(m *match, key string) []decider.Reset {
 		}
 		r.queue.Serve(bucket)
 	}
-	if e := s.keys.get(key); e != nil {
-		e.denials.Store(0)
-	}
+	s.keys.Get(key).ForgetDenials()
 	return done
 }
 
@@ -46,11 +46,11 @@ var deleteScript = redislink.NewScript(`if ARGV[1] == '1' then return {redis.cal
 // Reset is Server.Reset for buckets in the store. The error says that the store does not answer.
 func (s *Shared) Reset(ctx context.Context, key string) ([]decider.Reset, error) {
 	rs := s.rules.Load()
-	m := s.keys.rulesOf(key, rs)
-	if len(m.rated) == 0 {
+	m := s.keys.RulesOf(key, rs.Set)
+	if len(m.Rated) == 0 {
 		return []decider.Reset{}, nil
 	}
-	a, err := s.prepare(rs, found{match: m}, &decider.Request{Key: key}, nil)
+	a, err := s.prepare(rs, rules.Found{Match: m}, &decider.Request{Key: key}, nil)
 	if err == nil {
 		one := [1]*asking{a}
 		if err = s.begin(ctx, one[:]); err == nil {
@@ -61,7 +61,7 @@ func (s *Shared) Reset(ctx context.Context, key string) ([]decider.Reset, error)
 		return nil, s.unavailable(ctx, err)
 	}
 	done := []decider.Reset{}
-	for i, r := range m.rated {
+	for i, r := range m.Rated {
 		at, b := a.bucket(i)
 		c := &redislink.Call{Script: deleteScript, Keys: []string{b.key}, Args: []any{1}, Look: func() []any { return []any{0} }}
 		if _, err := s.link.Lane(b.key).Ask(ctx, c); err != nil {
@@ -69,13 +69,13 @@ func (s *Shared) Reset(ctx context.Context, key string) ([]decider.Reset, error)
 		}
 		done = append(done, decider.Reset{Rule: r.Name, Returned: max(a.reply.Used(at, &b.quota), 0)})
 	}
-	s.resetHere(m, key) // the share by which the node decides while the store is away
+	s.resetHere(rs, m, key) // the share by which the node decides while the store is away
 	return done, nil
 }
 
 // Reset returns decider.ErrResetUpstream if the upstream decides about the key.
 func (t *Tier) Reset(ctx context.Context, key string) ([]decider.Reset, error) {
-	if m := t.keys.rulesOf(key, t.rules.Load()); len(m.rated) > 0 {
+	if m := t.keys.RulesOf(key, t.rules.Load().Set); len(m.Rated) > 0 {
 		return nil, decider.ErrResetUpstream
 	}
 	return t.Server.Reset(ctx, key)

@@ -2,33 +2,29 @@ package server
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // A rule is a compiled rule with its state. It does not change.
 type rule struct {
-	ruleset.Rule
+	*rules.Rule
 	*state
-	stated    *config.Rule  // equal to Rule.Rule, for answers: to keep an answer must not keep the state in memory
 	candidate quota.Buckets // nil without one
 	counts    *counts
 	// baseLimit is the limit under which the rule uses buckets that it shares with
-	// others: see overlays. It is 0 if the buckets are its own.
+	// others, where rules overlay each other. It is 0 if the buckets are its own.
 	baseLimit int
 	stored    *storedRule // how the store counts; nil without a rate, or if limits are not shared
-
-	singleRoute uint16 // with per: rule, the slot of its bucket
 }
 
 // state is the mutable part of a rule. It survives a reload.
@@ -70,61 +66,47 @@ func (s *striped) sum() (n uint64) {
 	return n
 }
 
-// rules are the compiled rules in force with their states.
-type rules struct {
-	*ruleset.Set
+// A version is the rules in force with their states.
+type version struct {
+	*rules.Set
 	id     uint64 // increases with each reload
 	loaded time.Time
 
-	all      []*rule // by their places in Set.Rules; nil if there are overlays
-	overlays *overlays
+	rules    []*rule   // by Rule.Index; nil if rules overlay each other
+	overlays *overlays // nil if they do not
 
-	overrides   overrides
-	routesByKey bool
-
-	matches []*match // for each rule, the match of that rule alone
-	none    *match   // no rule
+	overrides overrides
 }
 
-// A match is the rules that count for a key.
-type match struct {
-	rules uint64 // rules.id; 0 means unknown
-	list  []*rule
-	rated []*rule // of list: the rules that have a rate
-	// leaseOnly is set if no rule has a rate, but a rule that is enforced has a concurrency.
-	leaseOnly bool
-
-	tier atomic.Pointer[tierTerms] // nil until a Tier needs them
-}
-
-func newMatch(id uint64, list ...*rule) *match {
-	m := &match{rules: id, list: list}
-	leased := false
-	for _, r := range list {
-		if r.buckets != nil {
-			m.rated = append(m.rated, r)
-		}
-		leased = leased || r.Concurrency != nil && r.Mode != config.Shadow
+// at returns a rule of the Set with its state.
+func (rs *version) at(r *rules.Rule) *rule {
+	if rs.overlays != nil {
+		return rs.overlays.at(r)
 	}
-	m.leaseOnly = leased && len(m.rated) == 0
-	return m
+	return rs.rules[r.Index]
 }
 
-// unrated reports whether a request asks for tokens where rules only have leases.
-func (m *match) unrated(req *decider.Request) bool { return m.leaseOnly && req.Quota == nil }
+// list is at for several rules. It does not return nil.
+func (rs *version) list(some []*rules.Rule) []*rule {
+	list := make([]*rule, len(some))
+	for i, r := range some {
+		list[i] = rs.at(r)
+	}
+	return list
+}
 
 // compile compiles rules. Rules that were in force keep their states where they
 // can. If there is an error, nothing has changed.
-func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
-	set, err := ruleset.Compile(cfg)
+func (s *Server) compile(cfg *config.Rules, old *version) (*version, error) {
+	next, before := &version{id: 1, loaded: time.Now()}, (*rules.Set)(nil)
+	if old != nil {
+		next.id, before = old.id+1, old.Set
+	}
+	set, err := rules.Compile(cfg, before)
 	if err != nil {
 		return nil, err
 	}
-	next := &rules{Set: set, id: 1, loaded: time.Now(), routesByKey: routesByKey(set)}
-	if old != nil {
-		next.id = old.id + 1
-	}
-	next.none = newMatch(next.id)
+	next.Set = set
 	if cfg.Merge {
 		return next, s.compileOverlays(next, old)
 	}
@@ -136,22 +118,24 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	if err := s.checkSlots(set); err != nil {
 		return nil, err
 	}
-	if err := s.checkRoutes(set); err != nil {
-		return nil, err
+	if s.cfg.Fleet != "" {
+		if err := set.CheckRoutes(); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range set.Rules {
-		r, err := s.newRule(set, c, was[c.Name], memoryOf(&c.Rule, share))
+		r, err := s.newRule(c, was[c.Name], memoryOf(&c.Rule, share))
 		if err != nil {
 			return nil, fmt.Errorf("server: rule %q: %w", c.Name, err)
 		}
-		next.all = append(next.all, r)
+		next.rules = append(next.rules, r)
 	}
 	if err := s.compileOverrides(next, old, share); err != nil {
 		return nil, err
 	}
 	// From here on nothing can fail.
 	s.own.SetMemory(s.ownMemory(share))
-	for _, r := range next.all {
+	for _, r := range next.rules {
 		if w := was[r.Name]; w != nil && w.state == r.state {
 			if r.buckets != nil {
 				r.buckets.SetQuota(s.shareOf(r.Quota))
@@ -161,7 +145,6 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 			r.candidate.SetQuota(s.shareOf(*r.Candidate))
 		}
 		r.setMemory(memoryOf(&r.Rule.Rule, share))
-		next.matches = append(next.matches, newMatch(next.id, r))
 	}
 	return next, nil
 }
@@ -169,8 +152,8 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 // newRule returns a rule with the state of the rule that it replaces, if there is one and
 // if its state can serve. Otherwise the rule begins to count, but keeps the leases. The
 // candidate keeps its buckets likewise.
-func (s *Server) newRule(set *ruleset.Set, c *ruleset.Rule, was *rule, memory int) (r *rule, err error) {
-	r = &rule{Rule: *c, stated: &c.Rule, singleRoute: singleRoute(set, &c.Rule)}
+func (s *Server) newRule(c *rules.Rule, was *rule, memory int) (r *rule, err error) {
+	r = &rule{Rule: c}
 	if r.stored, err = s.storedRule(&c.Rule, c.Name); err != nil {
 		return nil, err
 	}
@@ -205,55 +188,24 @@ func (s *Server) newRule(set *ruleset.Set, c *ruleset.Rule, was *rule, memory in
 	return r, nil
 }
 
-// find returns the rules that count for a key, in order.
-func (rs *rules) find(key string) *match {
-	switch {
-	case rs.Only():
-		return rs.matches[0]
-	case rs.overlays != nil:
-		return rs.overlays.find(rs.Matches(key))
-	case !rs.All():
-		if i := rs.First(key); i >= 0 {
-			return rs.matches[i]
-		}
-		return rs.none
-	}
-	var list []*rule
-	for _, i := range rs.Matches(key) {
-		list = append(list, rs.all[i])
-	}
-	if list == nil {
-		return rs.none
-	}
-	return newMatch(rs.id, list...)
-}
-
 // byName returns the rules by their names; none if there are overlays, or if rs is nil.
-func (rs *rules) byName() map[string]*rule {
+func (rs *version) byName() map[string]*rule {
 	all := map[string]*rule{}
 	if rs != nil {
-		for _, r := range rs.all {
+		for _, r := range rs.rules {
 			all[r.Name] = r
 		}
 	}
 	return all
 }
 
-// known returns all rules; of overlays, the effective rules that are remembered.
-func (rs *rules) known() []*rule {
-	if rs.overlays != nil {
-		return rs.overlays.list()
-	}
-	return rs.all
-}
-
 // states yields the state of every rule.
-func (rs *rules) states(yield func(*state) bool) {
+func (rs *version) states(yield func(*state) bool) {
 	if rs.overlays != nil {
-		maps.Values(rs.overlays.states)(yield)
+		slices.Values(rs.overlays.states)(yield)
 		return
 	}
-	for _, r := range rs.all {
+	for _, r := range rs.rules {
 		if !yield(r.state) {
 			return
 		}
@@ -314,3 +266,16 @@ func (r *rule) settle(key string, at time.Duration, was, n int) int {
 
 // fingerprint returns that of the bucket of a key.
 func (r *rule) fingerprint(key string) uint64 { return r.buckets.Fingerprint(r.Bucket(key)) }
+
+// fingerprintOf is fingerprint for the i-th of the rules with a rate of a key, which may be nil.
+func (r *rule) fingerprintOf(i int, k *rules.Known, key string) uint64 {
+	if k == nil || i > 0 {
+		return r.fingerprint(key)
+	}
+	print := k.Bucket.Load()
+	if print == 0 {
+		print = r.fingerprint(key)
+		k.Bucket.Store(print)
+	}
+	return print
+}

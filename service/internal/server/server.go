@@ -16,7 +16,7 @@
 //
 // # Parts
 //
-// Package ruleset compiles rules into immutable data, quota counts tokens and
+// Package rules compiles and finds rules, quota counts tokens and
 // queues requests, lease holds concurrency limits, grant seals ids, and state is
 // the format of snapshots. A Server composes them.
 //
@@ -45,6 +45,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -134,8 +135,8 @@ type Server struct {
 	learns        time.Duration // until when Exchange learns what leaves have; set before any other use
 	leaves        leaves
 	tier          *Tier // source of what the leaves share; nil without an upstream
-	rules         atomic.Pointer[rules]
-	keys          *keys
+	rules         atomic.Pointer[version]
+	keys          *rules.Keys
 	refusedLeases leaseRefusals
 	room          *waiting.Room
 	grants        ledger
@@ -181,7 +182,7 @@ func New(cfg Config) (*Server, error) {
 		c = clock.New()
 	}
 	s := &Server{
-		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
+		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: rules.NewKeys(cmp.Or(cfg.Keys, DefaultKeys)),
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
 	}
@@ -236,7 +237,7 @@ func (s *Server) reloadLocked(cfg *config.Rules) error {
 	}
 	s.reclaim(next, old)
 	if old == nil {
-		old = new(rules)
+		old = new(version)
 	}
 	s.replace(old, next)
 	return nil
@@ -244,11 +245,11 @@ func (s *Server) reloadLocked(cfg *config.Rules) error {
 
 // replace puts rules into force. Requests that wait are ahead of requests that arrive
 // under the next rules.
-func (s *Server) replace(old, next *rules) {
+func (s *Server) replace(old, next *version) {
 	rated := map[string][]*rule{}
 	moves := s.moves(old, next, rated)
 	s.publish(old, next)
-	s.keys.invalidate()
+	s.keys.Invalidate()
 	for st := range old.states {
 		st.queue.Outdate(next.id)
 	}
@@ -259,9 +260,9 @@ func (s *Server) replace(old, next *rules) {
 
 // retire ends what the new rules do not continue. Limits of rules that are gone are
 // kept while leases are held under them: if the rule comes back, these count.
-func (s *Server) retire(old, next *rules) {
+func (s *Server) retire(old, next *version) {
 	byName := next.byName()
-	for _, was := range old.all {
+	for _, was := range old.rules {
 		s.orphan[was.Name] = was.limits
 	}
 	maps.DeleteFunc(s.orphan, func(name string, l *lease.Limits) bool { return byName[name] != nil || l.Held() == 0 })

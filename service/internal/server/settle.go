@@ -9,16 +9,18 @@ import (
 	"github.com/weir-go/weir/internal/usage"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // grantOf returns the grant of n tokens by the rules of a match. Their answers are in v.
-func grantOf(m *match, n int, v *decider.Verdict) decider.Grant {
+func (rs *version) grantOf(m *rules.Match, n int, v *decider.Verdict) decider.Grant {
 	if n == 0 {
 		return decider.Grant{}
 	}
 	g := decider.Grant{N: n, At: v.At}
 	shadows := 0
-	for i, r := range m.rated {
+	for i, of := range m.Rated {
+		r := rs.at(of)
 		a := &v.Answers[i]
 		if r.Mode == config.Shadow {
 			if shadows++; a.OK && shadows <= maxShadows {
@@ -40,17 +42,17 @@ const maxShadows = 4
 
 // sums appends what Grant.Rules can be for a grant of these rules. Bit i of a sum's index
 // is set if the shadow rule i gave.
-func (m *match) sums(all []uint64) []uint64 {
+func (rs *version) sums(m *rules.Match, all []uint64) []uint64 {
 	all = append(all, 0)
-	for _, r := range m.rated {
+	for _, r := range m.Rated {
 		if r.Mode != config.Shadow {
-			all[0] += r.mark()
+			all[0] += rs.at(r).mark()
 		}
 	}
-	for _, r := range m.rated {
+	for _, r := range m.Rated {
 		if r.Mode == config.Shadow && len(all) < 1<<maxShadows {
 			for _, sum := range all {
-				all = append(all, sum+r.mark())
+				all = append(all, sum+rs.at(r).mark())
 			}
 		}
 	}
@@ -77,14 +79,16 @@ func (s *Server) Settle(ctx context.Context, key, id string, n int) (decider.Set
 		return decider.Settled{}, err
 	}
 	now := s.clock.Now()
-	m := s.keys.find(key, s.rules.Load()).match
+	rs := s.rules.Load()
+	m := s.keys.Find(key, rs.Set).Match
 	var sums [1 << maxShadows]uint64
-	g, gave, err := s.grants.Redeem(id, key, m.sums(sums[:0]), now)
+	g, gave, err := s.grants.Redeem(id, key, rs.sums(m, sums[:0]), now)
 	if err != nil {
 		return decider.Settled{}, err
 	}
 	done, charged := decider.Settled{Was: g.N, Charged: n}, false
-	for _, r := range m.rated {
+	for _, of := range m.Rated {
+		r := rs.at(of)
 		if r.Mode == config.Shadow {
 			if gave&1 != 0 {
 				r.charge(key, g.At, g.N, n)

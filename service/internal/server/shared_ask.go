@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 var bucketScript = redislink.NewScript(redisscript.Buckets)
@@ -29,8 +30,8 @@ type bucketAsk struct {
 // An asking is a request at the store. It has a bucket for each of the match's rules with a rate,
 // in order, or one for the quota that the request brings.
 type asking struct {
-	rs      *rules
-	k       found
+	rs      *version
+	k       rules.Found
 	req     *decider.Request
 	buckets []bucketAsk
 	lane    *redislink.Lane
@@ -45,7 +46,7 @@ type asking struct {
 // prepare returns the asking of a request. It has no buckets if the store need not be asked.
 // Of each bucket, ahead returns for how long before they are refilled tokens may be taken; nil
 // for not at all.
-func (s *Shared) prepare(rs *rules, k found, req *decider.Request, ahead func(*rule) time.Duration) (*asking, error) {
+func (s *Shared) prepare(rs *version, k rules.Found, req *decider.Request, ahead func(*rule) time.Duration) (*asking, error) {
 	if req.N < 0 {
 		panic("server: negative cost")
 	}
@@ -58,7 +59,7 @@ func (s *Shared) prepare(rs *rules, k found, req *decider.Request, ahead func(*r
 		return a, err
 	}
 	asked := s.ownLimit(req)
-	for _, r := range k.match.rated {
+	for _, r := range rs.list(k.Rated) {
 		st, shadow := r.stored, r.Mode == config.Shadow
 		b := bucketAsk{
 			key: s.storedKey(r.Bucket(req.Key), st.name), quota: st.quota,
@@ -87,8 +88,8 @@ func (s *Shared) prepare(rs *rules, k found, req *decider.Request, ahead func(*r
 
 // prepareOwnAsk prepares the bucket of the quota that a request brings.
 func (s *Shared) prepareOwnAsk(a *asking) error {
-	req, m := a.req, a.k.match
-	if !m.allowsOwn(a.rs) {
+	req, m := a.req, a.k.Match
+	if !m.AllowsOwn() {
 		return decider.ErrOwnQuota
 	}
 	if st := a.rs.overrides[req.Quota.Unit]; st != nil {
@@ -120,14 +121,14 @@ func ownRate(own quota.Own) config.Quota {
 
 // prepareOverride prepares the window in which the limit of a descriptor counts.
 func (s *Shared) prepareOverride(a *asking) error {
-	req, m := a.req, a.k.match
+	req, m := a.req, a.k.Match
 	q, err := redisscript.NewWindow(redisscript.ClockWindow, req.Quota.Count, req.Quota.Unit)
 	if err != nil {
 		return decider.ErrQuota
 	}
 	key := s.storedKey(req.Key, `\unit:`+req.Quota.Unit.String())
-	if len(m.rated) > 0 && m.rated[0].Rate.Period == req.Quota.Unit && m.rated[0].Alone(req.Key) {
-		key = s.storedKey(m.rated[0].Bucket(req.Key), m.rated[0].stored.name)
+	if len(m.Rated) > 0 && m.Rated[0].Rate.Period == req.Quota.Unit && m.Rated[0].Alone(req.Key) {
+		key = s.storedKey(m.Rated[0].Bucket(req.Key), a.rs.at(m.Rated[0]).stored.name)
 	}
 	a.buckets = []bucketAsk{{
 		key: key, quota: q, take: redisscript.Take{N: req.N, Least: req.N}, clock: true,

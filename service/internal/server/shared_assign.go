@@ -103,7 +103,7 @@ func (a *StoreAssigner) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.An
 }
 
 // answer returns the assignments of the store's replies.
-func (a *StoreAssigner) answer(rs *rules, now time.Duration, asks []*shareAsk) leaf.Answer {
+func (a *StoreAssigner) answer(rs *version, now time.Duration, asks []*shareAsk) leaf.Answer {
 	got := leaf.Answer{TTLMS: a.ttl.Milliseconds(), Assignments: make([]leaf.Assignment, len(asks))}
 	for i, ask := range asks {
 		got.Assignments[i] = leaf.Assignment{Key: ask.key}
@@ -136,11 +136,11 @@ type sharePart struct {
 }
 
 // ask returns what a report asks the store for.
-func (a *StoreAssigner) ask(rs *rules, name string, r *leaf.Report, leaves bool) *shareAsk {
+func (a *StoreAssigner) ask(rs *version, name string, r *leaf.Report, leaves bool) *shareAsk {
 	s := a.shared
-	m := s.keys.find(r.Key, rs).match
-	ask := &shareAsk{key: r.Key, leaves: leaves, known: len(m.list) > 0}
-	for _, rule := range m.rated {
+	m := s.keys.Find(r.Key, rs.Set).Match
+	ask := &shareAsk{key: r.Key, leaves: leaves, known: len(m.List) > 0}
+	for _, rule := range rs.list(m.Rated) {
 		limit := limitOf(rule.Quota)
 		if rule.Mode == config.Shadow || limit.Rate == 0 {
 			ask.parts = appendFixed(ask.parts, rule)

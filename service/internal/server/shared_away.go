@@ -7,12 +7,13 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // A choice is how a request is decided by this node alone.
 type choice struct {
 	step      decider.Step
-	local     found       // the rules by whose shares the node decides
+	local     rules.Found // the rules by whose shares the node decides
 	deny      *rule       // a rule that denies then; nil if there is none
 	otherwise config.Away // how a quota without a rule is decided
 }
@@ -22,30 +23,30 @@ func (s *Shared) choose(a *asking) choice {
 	if a.lane.Known(s.cfg.Known) {
 		return choice{step: decider.Known, local: a.k}
 	}
-	return choose(a.k, s.cfg.Away)
+	return choose(a.rs, a.k, s.cfg.Away)
 }
 
 // choose chooses how a request for a key is decided by this node alone. Rules that do not say
 // decide as otherwise does.
-func choose(k found, otherwise config.Away) choice {
+func choose(rs *version, k rules.Found, otherwise config.Away) choice {
 	c := choice{step: decider.Share, local: k, otherwise: otherwise}
-	var shares []*rule
-	for _, r := range k.match.rated {
+	var shares []*rules.Rule
+	for _, r := range k.Rated {
 		away := cmp.Or(r.Away, otherwise)
 		switch {
 		case away == config.AwayShare:
 			shares = append(shares, r)
 			continue
 		case away == config.AwayDeny && r.Mode != config.Shadow && c.deny == nil:
-			c.deny = r
+			c.deny = rs.at(r)
 		}
 		c.step = decider.ByRule
 	}
-	if len(k.match.rated) == 0 && otherwise != config.AwayShare { // a quota without a rule
+	if len(k.Rated) == 0 && otherwise != config.AwayShare { // a quota without a rule
 		c.step = decider.ByRule
 	}
 	if c.step == decider.ByRule {
-		c.local = found{match: &match{rules: k.match.rules, list: k.match.list, rated: shares}, print: k.print}
+		c.local = rules.Found{Match: &rules.Match{Set: k.Set, List: k.List, Rated: shares}, Print: k.Print}
 	}
 	return c
 }
@@ -55,19 +56,19 @@ func (c *choice) byRule(req *decider.Request) bool {
 	return c.deny != nil || req.Quota != nil && c.step == decider.ByRule
 }
 
-// decideAway decides while the store does not answer.
-func (s *Shared) decideAway(a *asking, v *decider.Verdict) error {
+// decideAway decides while the store does not answer, and returns how.
+func (s *Shared) decideAway(a *asking, v *decider.Verdict) (choice, error) {
 	c := s.choose(a)
 	if err := s.decideAlone(a.rs, a.k, a.req, &c, a.lane.RetryAfter(), v, true); err != nil {
-		return err
+		return c, err
 	}
 	s.degraded(a, c.step, v)
-	return nil
+	return c, nil
 }
 
 // decideAlone decides by this node alone, as was chosen. A denial by the rules has the retry
 // advice. The outcome is counted if it is final.
-func (s *Server) decideAlone(rs *rules, k found, req *decider.Request, c *choice, retry time.Duration, v *decider.Verdict, final bool) error {
+func (s *Server) decideAlone(rs *version, k rules.Found, req *decider.Request, c *choice, retry time.Duration, v *decider.Verdict, final bool) error {
 	if c.byRule(req) {
 		decideByRule(k, c, retry, v)
 		return nil
@@ -77,16 +78,16 @@ func (s *Server) decideAlone(rs *rules, k found, req *decider.Request, c *choice
 
 // decideByRule decides as the rules say. A quota that a request brings is decided as the node's
 // default says where there is no rule.
-func decideByRule(k found, c *choice, retry time.Duration, v *decider.Verdict) {
-	if len(k.match.list) > 0 {
-		v.Rule = k.match.list[0].stated
+func decideByRule(k rules.Found, c *choice, retry time.Duration, v *decider.Verdict) {
+	if len(k.List) > 0 {
+		v.Rule = k.List[0].Ref
 	}
 	switch {
 	case c.deny != nil:
 		c.deny.counts.denied[weir.Closed].Add(1)
-		v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: c.deny.stated, At: v.At})
+		v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: c.deny.Ref, At: v.At})
 		v.Deny(weir.Closed, retry)
-	case len(k.match.rated) == 0 && c.otherwise == config.AwayDeny:
+	case len(k.Rated) == 0 && c.otherwise == config.AwayDeny:
 		v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: ownRule, At: v.At})
 		v.Deny(weir.Closed, retry)
 	default:
@@ -106,10 +107,11 @@ func (s *Shared) degraded(a *asking, step decider.Step, v *decider.Verdict) {
 // togetherAway decides requests that are all or nothing while the store does not answer.
 func (s *Shared) togetherAway(asks []*asking, verdicts []decider.Verdict) (ok bool, err error) {
 	ok = true
+	choices := make([]choice, len(asks))
 	for i, a := range asks {
 		if v := &verdicts[i]; a != nil && len(a.buckets) > 0 {
 			*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-			if err := s.decideAway(a, v); err != nil {
+			if choices[i], err = s.decideAway(a, v); err != nil {
 				return false, err
 			}
 			ok = ok && v.OK
@@ -117,8 +119,9 @@ func (s *Shared) togetherAway(asks []*asking, verdicts []decider.Verdict) (ok bo
 	}
 	if !ok {
 		for i, a := range asks {
-			if a != nil && verdicts[i].OK {
+			if a != nil && len(a.buckets) > 0 && verdicts[i].OK {
 				s.forgive(a)
+				s.undoAlone(a.rs, &choices[i], a.req, &verdicts[i])
 			}
 		}
 		denyRest(verdicts[:len(asks)])

@@ -7,12 +7,13 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // Decide decides at once: see decider.Decider.
 func (s *Shared) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	rs := s.rules.Load()
-	a, err := s.prepare(rs, s.keys.find(req.Key, rs), req, nil)
+	a, err := s.prepare(rs, s.keys.Find(req.Key, rs.Set), req, nil)
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,8 @@ func (s *Shared) conclude(ctx context.Context, a *asking, err error, v *decider.
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return s.decideAway(a, v)
+		_, err = s.decideAway(a, v)
+		return err
 	}
 	s.judge(a, v)
 	return nil
@@ -46,15 +48,15 @@ func (s *Shared) judge(a *asking, v *decider.Verdict) {
 		s.judgeOwn(a, v)
 		return
 	}
-	m := a.k.match
-	v.Rule = m.list[0].stated
-	for i, r := range m.rated {
+	m := a.k.Match
+	v.Rule = m.List[0].Ref
+	for i, r := range a.rs.list(m.Rated) {
 		d := a.decision(i)
 		s.learn(r, a.req.Key, v.At, d.Remaining)
 		if d.OK && !a.reply.Granted && !a.returned { // as if it had given, as in a Verdict of one node
 			d.Remaining = max(d.Remaining-a.req.N, 0)
 		}
-		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.stated, At: v.At})
+		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.Ref, At: v.At})
 		switch {
 		case d.OK:
 		case r.Mode == config.Shadow:
@@ -70,9 +72,9 @@ func (s *Shared) judge(a *asking, v *decider.Verdict) {
 		v.Deny(0, 0)
 		return
 	}
-	v.OK, v.Grant = true, grantOf(m, a.req.N, v)
+	v.OK, v.Grant = true, a.rs.grantOf(m, a.req.N, v)
 	v.Grant.At = time.Unix(0, int64(a.reply.Time)).Sub(s.clock.Time(0)) // by the store's clock
-	s.count(a.k, a.req, v)
+	s.count(a.rs, a.k, a.req, v)
 }
 
 // denied ends a Verdict with the denial of a rule.
@@ -81,7 +83,7 @@ func (s *Shared) denied(a *asking, r *rule, d weir.Decision, v *decider.Verdict)
 	if a.req.N > 0 {
 		why = reasonOf(d)
 		r.counts.denied[why].Add(1)
-		a.k.known.count(false, false)
+		a.k.Known.Count(false, false)
 	}
 	v.Deny(why, d.RetryAfter)
 }
@@ -95,9 +97,9 @@ func reasonOf(d weir.Decision) weir.Reason {
 
 // judgeOwn is judge for a request that brings a quota.
 func (s *Shared) judgeOwn(a *asking, v *decider.Verdict) {
-	m := a.k.match
-	if len(m.list) > 0 {
-		v.Rule = m.list[0].stated
+	m := a.k.Match
+	if len(m.List) > 0 {
+		v.Rule = m.List[0].Ref
 	}
 	d := a.decision(0)
 	v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: ownRule, At: v.At})
@@ -106,21 +108,21 @@ func (s *Shared) judgeOwn(a *asking, v *decider.Verdict) {
 		v.Deny(0, 0)
 		return
 	case d.OK:
-	case a.req.Quota.Unit == 0 && m.shadowed():
-		for _, r := range m.rated {
+	case a.req.Quota.Unit == 0 && m.ShadowsOwn():
+		for _, r := range m.Rated {
 			if a.req.N > 0 {
-				r.counts.shadowed.Add(1)
+				a.rs.at(r).counts.shadowed.Add(1)
 			}
 		}
 	default:
 		if a.req.N > 0 {
-			s.countOwnDenied(a.k, reasonOf(d))
+			s.countOwnDenied(a.rs, a.k, reasonOf(d))
 		}
 		v.Deny(reasonOf(d), d.RetryAfter)
 		return
 	}
 	v.OK = true
-	s.countOwn(a.k, a.req, v)
+	s.countOwn(a.rs, a.k, a.req, v)
 }
 
 // Batch decides many requests: see decider.Decider.
@@ -131,32 +133,32 @@ func (s *Shared) Batch(ctx context.Context, reqs []decider.Request, all bool, ve
 // Descriptors decides the descriptors of one request: see decider.Decider.
 func (s *Shared) Descriptors(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	rs := s.rules.Load()
-	rs.dropOverrides(reqs)
+	rs.DropQuotas(reqs)
 	return s.batch(ctx, rs, reqs, all, verdicts, rs.Replaces())
 }
 
 // batch sends all requests at once, so that they go together in a pipeline. With all set, they
 // are one call.
-func (s *Shared) batch(ctx context.Context, rs *rules, reqs []decider.Request, all bool, verdicts []decider.Verdict, replaces bool) (ok bool, err error) {
-	keys, err := s.keys.findAll(ctx, reqs, rs, nil)
+func (s *Shared) batch(ctx context.Context, rs *version, reqs []decider.Request, all bool, verdicts []decider.Verdict, replaces bool) (ok bool, err error) {
+	keys, err := s.keys.FindAll(ctx, reqs, rs.Set, nil)
 	if err != nil && all {
 		return false, err
 	}
 	reqs, ok = reqs[:len(keys)], err == nil
 	var replaced map[string]bool
 	if replaces {
-		replaced = replacedRules(keys, reqs)
+		replaced = rules.Replaced(keys, reqs)
 	}
 	asks := make([]*asking, len(reqs))
 	for i := range reqs {
 		a, err := s.prepare(rs, keys[i], &reqs[i], nil)
-		if err == nil && keys[i].match.unrated(&reqs[i]) {
+		if err == nil && keys[i].Unrated(&reqs[i]) {
 			err = decider.ErrNoRate
 		}
 		if err != nil {
 			return false, err
 		}
-		if len(replaced) == 0 || !replaced[keys[i].name(&reqs[i])] {
+		if len(replaced) == 0 || !replaced[keys[i].Name(&reqs[i])] {
 			asks[i] = a
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // errStore is the error of calls that only the store can answer.
@@ -26,12 +27,12 @@ func (s *Shared) unavailable(ctx context.Context, err error) error {
 // requests that wait at this node count as waiting.
 func (s *Shared) Explain(ctx context.Context, key string) (decider.Explanation, error) {
 	rs := s.rules.Load()
-	m := s.keys.rulesOf(key, rs)
+	m := s.keys.RulesOf(key, rs.Set)
 	x := decider.Explanation{Key: key, Allowed: true}
-	if len(m.list) == 0 && rs.Config.Unmatched == "deny" {
+	if len(m.List) == 0 && rs.Config.Unmatched == "deny" {
 		x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, weir.Never
 	}
-	a, err := s.prepare(rs, found{match: m}, &decider.Request{Key: key}, nil)
+	a, err := s.prepare(rs, rules.Found{Match: m}, &decider.Request{Key: key}, nil)
 	if err == nil && len(a.buckets) > 0 {
 		one := [1]*asking{a}
 		if err = s.begin(ctx, one[:]); err == nil {
@@ -42,8 +43,8 @@ func (s *Shared) Explain(ctx context.Context, key string) (decider.Explanation, 
 		return x, s.unavailable(ctx, err)
 	}
 	rated := 0
-	for _, r := range m.list {
-		st := decider.RuleState{Rule: r.stated, Allowed: true}
+	for _, r := range rs.list(m.List) {
+		st := decider.RuleState{Rule: r.Ref, Allowed: true}
 		if st.Lease, err = s.leaseState(ctx, r, key); err != nil {
 			return x, err
 		}
@@ -65,8 +66,8 @@ func (s *Shared) explainRate(a *asking, i int, key string, st *decider.RuleState
 	d := a.decision(i)
 	st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter
 	st.Used = a.reply.Used(at, &b.quota)
-	if e := s.keys.get(key); e != nil && st.Used > 0 {
-		st.Denied = uint64(e.denials.Load())
+	if st.Used > 0 {
+		st.Denied = s.keys.Get(key).Denials()
 	}
 }
 
@@ -96,8 +97,8 @@ func (s *Shared) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 }
 
 // tellUsed charges the tokens that a leaf has used in the store.
-func (s *Shared) tellUsed(rs *rules, r *leaf.Report) {
-	for _, rule := range s.keys.find(r.Key, rs).match.rated {
+func (s *Shared) tellUsed(rs *version, r *leaf.Report) {
+	for _, rule := range rs.list(s.keys.Find(r.Key, rs.Set).Rated) {
 		st, debt := rule.stored, rule.Limit()
 		if rule.MaxDebt != nil {
 			debt = *rule.MaxDebt

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // storedKey returns the key in the store of a bucket, with the name of what counts it:
@@ -31,7 +31,7 @@ func (s *Shared) storedKey(bucket, name string) string {
 func storedName(name string) string { return strings.ReplaceAll(name, "}", `\`) }
 
 // checkSlots reports rules whose buckets for one key are in different slots of a Cluster.
-func (s *Server) checkSlots(set *ruleset.Set) error {
+func (s *Server) checkSlots(set *rules.Set) error {
 	if !s.cfg.cluster || !set.All() {
 		return nil
 	}

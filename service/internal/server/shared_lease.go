@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -55,10 +56,10 @@ func (s *Shared) leaseAsk(r *rule, key string) leaseAsk {
 	return a
 }
 
-func (s *Shared) leaseAsks(m *match, key string) (asks []leaseAsk) {
-	for _, r := range m.list {
+func (s *Shared) leaseAsks(rs *version, m *rules.Match, key string) (asks []leaseAsk) {
+	for _, r := range m.List {
 		if r.Concurrency != nil {
-			asks = append(asks, s.leaseAsk(r, key))
+			asks = append(asks, s.leaseAsk(rs.at(r), key))
 		}
 	}
 	return asks
@@ -110,19 +111,20 @@ func (s *Shared) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
 	}
-	k := s.keys.find(req.Key, s.rules.Load())
-	l, err := s.acquire(ctx, &req, k.match)
+	rs := s.rules.Load()
+	k := s.keys.Find(req.Key, rs.Set)
+	l, err := s.acquire(ctx, &req, rs, k.Match)
 	s.refusedLeases.count(k, err)
 	return l, err
 }
 
 // acquire takes a lease of a key with its rules.
-func (s *Shared) acquire(ctx context.Context, req *decider.LeaseRequest, m *match) (decider.Lease, error) {
-	terms, ok := leaseTerms(m.list)
+func (s *Shared) acquire(ctx context.Context, req *decider.LeaseRequest, rs *version, m *rules.Match) (decider.Lease, error) {
+	terms, ok := leaseTerms(m.List)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
-	l := &sharedLease{key: strings.Clone(req.Key), asks: s.leaseAsks(m, req.Key), id: newLeaseID(), n: req.N, ttl: terms.TTL}
+	l := &sharedLease{key: strings.Clone(req.Key), asks: s.leaseAsks(rs, m, req.Key), id: newLeaseID(), n: req.N, ttl: terms.TTL}
 	if req.TTL > 0 {
 		l.ttl = min(req.TTL, terms.MaxTTL)
 	}
@@ -236,12 +238,13 @@ func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) 
 	if l := s.held.find(key, id, time.Now()); l != nil && l.n == n {
 		return l, true, nil
 	}
-	m := s.keys.find(key, s.rules.Load()).match
-	terms, ok := leaseTerms(m.list)
+	rs := s.rules.Load()
+	m := s.keys.Find(key, rs.Set).Match
+	terms, ok := leaseTerms(m.List)
 	if !ok {
 		return nil, false, decider.ErrNoLease
 	}
-	return &sharedLease{key: key, asks: s.leaseAsks(m, key), id: id, n: n, token: token, ttl: terms.TTL}, false, nil
+	return &sharedLease{key: key, asks: s.leaseAsks(rs, m, key), id: id, n: n, token: token, ttl: terms.TTL}, false, nil
 }
 
 // Renew extends a lease: see decider.Decider. The store is told now of a lease that was granted
@@ -254,7 +257,7 @@ func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (
 	}
 	next := *l
 	if ttl > 0 {
-		terms, _ := leaseTerms(s.keys.find(key, s.rules.Load()).match.list)
+		terms, _ := leaseTerms(s.keys.Find(key, s.rules.Load().Set).List)
 		next.ttl = min(ttl, max(terms.MaxTTL, l.ttl))
 	}
 	op := redisscript.KeepLease

@@ -23,9 +23,9 @@ func (s *Shared) Settle(ctx context.Context, key, id string, n int) (decider.Set
 		panic("server: negative cost")
 	}
 	rs := s.rules.Load()
-	k := s.keys.find(key, rs)
+	k := s.keys.Find(key, rs.Set)
 	var sums [1 << maxShadows]uint64
-	g, gave, at, err := s.grants.Read(id, key, k.match.sums(sums[:0]), time.Now())
+	g, gave, at, err := s.grants.Read(id, key, rs.sums(k.Match, sums[:0]), time.Now())
 	if err != nil {
 		return decider.Settled{}, err
 	}
@@ -34,7 +34,7 @@ func (s *Shared) Settle(ctx context.Context, key, id string, n int) (decider.Set
 	} else if !first {
 		return decider.Settled{}, decider.ErrNoGrant
 	}
-	return s.settleUnder(ctx, k.match, key, g, gave, at, n)
+	return s.settleUnder(ctx, rs.list(k.Rated), key, g, gave, at, n)
 }
 
 // markSettled notes in the store that a grant is settled, and reports whether it was not.
@@ -59,9 +59,9 @@ func (s *Shared) askFor(ctx context.Context, b bucketAsk) (*asking, error) {
 }
 
 // settleUnder settles under each rule, within the debt that it allows.
-func (s *Shared) settleUnder(ctx context.Context, m *match, key string, g decider.Grant, gave int, at time.Time, n int) (decider.Settled, error) {
+func (s *Shared) settleUnder(ctx context.Context, rated []*rule, key string, g decider.Grant, gave int, at time.Time, n int) (decider.Settled, error) {
 	done, charged := decider.Settled{Was: g.N, Charged: n}, false
-	for _, r := range m.rated {
+	for _, r := range rated {
 		shadow := r.Mode == config.Shadow
 		took := !shadow || gave&1 != 0
 		if shadow {

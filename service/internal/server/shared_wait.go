@@ -67,7 +67,10 @@ func (w *sharedWait) patience(r *rule) (time.Duration, weir.Reason) {
 // try asks once, and waits for what is reserved. It reports whether to ask again.
 func (w *sharedWait) try(v *decider.Verdict) (again bool, err error) {
 	s, rs := w.s, w.s.rules.Load()
-	a, err := s.prepare(rs, s.keys.find(w.req.Key, rs), w.req, func(r *rule) time.Duration {
+	a, err := s.prepare(rs, s.keys.Find(w.req.Key, rs.Set), w.req, func(r *rule) time.Duration {
+		if w.req.N > r.Within(r.OwnLimit(s.ownLimit(w.req))) {
+			return 0 // no wait helps
+		}
 		longest, _ := w.patience(r)
 		return longest
 	})
@@ -117,7 +120,7 @@ func (w *sharedWait) turn(a *asking, v *decider.Verdict) error {
 // reserved tokens before it.
 func (a *asking) longest() (r *rule, ahead int) {
 	var most time.Duration
-	for i, rated := range a.k.match.rated {
+	for i, rated := range a.rs.list(a.k.Rated) {
 		at, b := a.bucket(i)
 		if b.take.Ahead <= 0 {
 			continue
@@ -193,7 +196,7 @@ func (w *sharedWait) ended(a *asking, r *rule, why weir.Reason, v *decider.Verdi
 // denies, waits until it has room and reports that the request is to ask again.
 func (w *sharedWait) refused(a *asking, v *decider.Verdict) (again bool, err error) {
 	s := w.s
-	for i, r := range a.k.match.rated {
+	for i, r := range a.rs.list(a.k.Rated) {
 		at, b := a.bucket(i)
 		if r.Mode == config.Shadow || !a.reply.Denied(at, &b.quota, &b.take) {
 			continue
@@ -228,10 +231,10 @@ func (s *Shared) refuseWait(a *asking, r *rule, why weir.Reason, retry time.Dura
 	if why == weir.Closed {
 		retry = waiting.DrainRetry
 	}
-	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Rule: a.k.match.list[0].stated}
-	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.stated, At: v.At})
+	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Rule: a.k.List[0].Ref}
+	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.Ref, At: v.At})
 	r.counts.denied[why].Add(1)
-	a.k.known.count(false, false)
+	a.k.Known.Count(false, false)
 	v.Deny(why, retry)
 }
 
@@ -240,7 +243,8 @@ func (s *Shared) waitAway(ctx context.Context, a *asking, v *decider.Verdict) er
 	c := s.choose(a)
 	if c.step == decider.ByRule {
 		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-		return s.decideAway(a, v)
+		_, err := s.decideAway(a, v)
+		return err
 	}
 	if err := s.Server.Wait(ctx, a.req, v); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	snapshot "github.com/weir-go/weir/service/internal/server/state"
 )
 
@@ -41,7 +41,7 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 		places[l] = len(all.Rules)
 		all.Rules = append(all.Rules, snapshot.Rule{Name: name, Per: l.Per, Longest: l.Longest()})
 	}
-	for _, r := range rs.all {
+	for _, r := range rs.rules {
 		if found := r.limits.Found(); len(found) > 0 {
 			all.Limits = append(all.Limits, snapshot.Limits{Rule: r.Name, Found: found})
 		}
@@ -101,16 +101,17 @@ type kept struct {
 }
 
 // kept returns all buckets.
-func (rs *rules) kept() (all []kept) {
+func (rs *version) kept() (all []kept) {
 	if rs.overlays != nil {
-		for period, st := range rs.overlays.states {
+		for i, st := range rs.overlays.states {
+			period := rs.Periods[i]
 			all = append(all, kept{countsName: countsName{windowName(period), false}, state: st, buckets: st.buckets})
 		}
 	}
 	for unit, st := range rs.overrides {
 		all = append(all, kept{countsName: countsName{overrideName(unit), false}, state: st, buckets: st.buckets})
 	}
-	for _, r := range rs.all {
+	for _, r := range rs.rules {
 		k := kept{countsName: countsName{r.Name, false}, state: r.state, buckets: r.buckets, debt: r.maxDebt()}
 		if r.Per == config.PerRule {
 			k.single = r
@@ -180,7 +181,7 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	passed := max(wallTime()-from.Wall, 0)
-	s.clock.Resume(from.Clock + min(passed, max(ruleset.MaxSpan-from.Clock, 0)))
+	s.clock.Resume(from.Clock + min(passed, max(rules.MaxSpan-from.Clock, 0)))
 	s.learns = s.clock.Now() + s.cfg.AssignmentTTL
 	s.leaves.cfg.Learn = s.learns
 	done = Restored{Crashed: !from.Ended}
@@ -201,7 +202,7 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	}
 	s.carried.leave(from.Wall)
 	s.carried.expire(wallTime())
-	s.keys.invalidate()
+	s.keys.Invalidate()
 	if done.Crashed {
 		s.recoverLeases(from.Rules)
 	}
@@ -259,7 +260,7 @@ func (s *Server) Recovers() (longest time.Duration) {
 // restoredRules returns a function that returns the present limits of a rule of a
 // Snapshot, by its place there. A rule that is gone has limits while leases are held under
 // them, as after Reload.
-func (s *Server) restoredRules(rs *rules, was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
+func (s *Server) restoredRules(rs *version, was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
 	byName := rs.byName()
 	return func(place int, key string) lease.Under {
 		name, per := was(place)
@@ -271,7 +272,7 @@ func (s *Server) restoredRules(rs *rules, was func(place int) (name string, per 
 			l = s.leases.NewLimits(name, per, nil)
 			s.orphan[name] = l
 		}
-		gone := ruleset.Rule{Rule: config.Rule{Per: per}}
+		gone := rules.Rule{Rule: config.Rule{Per: per}}
 		return lease.Under{Limits: l, Bucket: gone.Bucket(key)}
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // RuleStats is the state of a rule, and the outcomes of requests since the rule
 // was loaded.
 type RuleStats struct {
-	Rule *config.Rule
+	Rule *rules.Rule
 
 	Allowed   uint64
 	Denied    map[weir.Reason]uint64
@@ -87,7 +87,8 @@ func (s *Server) Stats() Stats {
 	st.Leaves = s.leaves.stats()
 	st.Waiting, st.WaitingRefused = s.room.Len(), s.room.Refused()
 	seen := map[*state]bool{}
-	for _, r := range rs.known() {
+	for _, known := range rs.Known() {
+		r := rs.at(known)
 		one := r.stats()
 		if r.buckets != nil && !seen[r.state] {
 			one.Memory, one.MemoryMax, one.Forgotten = r.buckets.Memory()
@@ -105,7 +106,7 @@ func (s *Server) Stats() Stats {
 func (r *rule) stats() RuleStats {
 	c := r.counts
 	return RuleStats{
-		Rule: r.stated, Allowed: c.allowed.sum(), Denied: c.denied.Load(), Cancelled: c.queue.Cancelled.Load(),
+		Rule: r.Rule, Allowed: c.allowed.sum(), Denied: c.denied.Load(), Cancelled: c.queue.Cancelled.Load(),
 		Shadowed: c.shadowed.Load(), TrialDenied: c.candidateDenied.Load(), TrialAllowed: c.candidateGrant.Load(),
 		Waiting: int(c.queue.Waiting.Load()), Waits: c.queue.Times.Load(), Leases: r.limits.Stats(),
 	}
@@ -116,12 +117,12 @@ func (r *rule) stats() RuleStats {
 func (s *Server) Top(ctx context.Context, n int) ([]decider.Seen, error) {
 	var all []decider.Seen
 	refused := s.refusedLeases.counts()
-	for e := range s.keys.all {
+	for e := range s.keys.All {
 		if err := ctx.Err(); err != nil { // after a reload, seen matches each key against each regex
 			return nil, err
 		}
 		k := s.seen(e)
-		k.LeasesRefused = refused[e.key]
+		k.LeasesRefused = refused[e.Key()]
 		all = append(all, k)
 	}
 	slices.SortFunc(all, func(a, b decider.Seen) int {
@@ -130,15 +131,13 @@ func (s *Server) Top(ctx context.Context, n int) ([]decider.Seen, error) {
 	return all[:min(max(n, 0), len(all))], nil
 }
 
-func (s *Server) seen(e *knownKey) decider.Seen {
-	k := decider.Seen{Key: e.key, Allowed: e.allowed.Load(), Denied: e.denied.Load()}
-	list := e.match.list
-	if e.match.rules == 0 {
-		list = s.rules.Load().find(e.key).list
-	}
-	for _, r := range list {
-		k.Rules = append(k.Rules, r.stated)
-		k.Waiting += r.queue.Len(r.Bucket(e.key))
+func (s *Server) seen(e *rules.Known) decider.Seen {
+	k := decider.Seen{Key: e.Key()}
+	k.Allowed, k.Denied = e.Requests()
+	rs := s.rules.Load()
+	for _, r := range e.Rules(rs.Set) {
+		k.Rules = append(k.Rules, r.Ref)
+		k.Waiting += rs.at(r).queue.Len(r.Bucket(k.Key))
 	}
 	return k
 }

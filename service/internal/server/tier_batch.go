@@ -35,7 +35,7 @@ func (t *Tier) batch(ctx context.Context, reqs []decider.Request, all bool, verd
 		return false, err
 	}
 	rs := t.rules.Load()
-	keys, err := t.keys.findAll(ctx, reqs, rs, nil)
+	keys, err := t.keys.FindAll(ctx, reqs, rs.Set, nil)
 	if err != nil && all {
 		return false, err
 	}
@@ -131,7 +131,7 @@ func (t *Tier) takeBack(r *tierRequest, v *decider.Verdict) {
 	case r.alone != nil:
 		t.undoAlone(r.rs, r.alone, r.req, v)
 	case r.way == byNode:
-		t.giveBack(r.k.match, r.req, v.Answers)
+		t.giveBack(r.rs, r.k.Match, r.req, v.Answers)
 	case r.way == byLeaf && r.req.N > 0:
 		t.leaf.Settle(r.terms.key(r.req.Key), t.onLeaf(v.Grant.At), r.req.N, 0)
 	}

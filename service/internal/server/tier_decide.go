@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/usage"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // tierRetry is the retry advice of a denial because the upstream does not answer.
@@ -15,8 +16,8 @@ const tierRetry = time.Second
 
 // A tierRequest is a request to a Tier.
 type tierRequest struct {
-	rs    *rules
-	k     found
+	rs    *version
+	k     rules.Found
 	req   *decider.Request
 	way   tierWay
 	terms *tierTerms // nil if no rule with a rate counts
@@ -24,7 +25,7 @@ type tierRequest struct {
 }
 
 // resolve finds out what decides about a request.
-func (t *Tier) resolve(rs *rules, k found, req *decider.Request) tierRequest {
+func (t *Tier) resolve(rs *version, k rules.Found, req *decider.Request) tierRequest {
 	if req.N < 0 {
 		panic("server: negative cost")
 	}
@@ -33,26 +34,16 @@ func (t *Tier) resolve(rs *rules, k found, req *decider.Request) tierRequest {
 		r.way = byUpstream
 		return r
 	}
-	if len(k.match.rated) == 0 {
+	if len(k.Rated) == 0 {
 		return r
 	}
-	r.terms = t.terms(k.match)
+	r.terms = t.terms(rs, k.Match)
 	if r.way = r.terms.way; r.way == byLeaf {
-		if asked := t.ownLimit(req); asked > 0 && k.match.limits(asked) {
+		if asked := t.ownLimit(req); asked > 0 && k.Limits(asked) {
 			r.way = byUpstream
 		}
 	}
 	return r
-}
-
-// limits reports whether a limit that a request asks for makes a difference.
-func (m *match) limits(asked int) bool {
-	for _, r := range m.rated {
-		if r.OwnLimit(asked) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // Decide decides at once: see decider.Decider.
@@ -63,8 +54,8 @@ func (t *Tier) Decide(ctx context.Context, req *decider.Request, v *decider.Verd
 		}
 	}
 	rs := t.rules.Load()
-	r := t.resolve(rs, t.keys.find(req.Key, rs), req)
-	if r.k.match.unrated(req) {
+	r := t.resolve(rs, t.keys.Find(req.Key, rs.Set), req)
+	if r.k.Unrated(req) {
 		return decider.ErrNoRate
 	}
 	if t.decideHere(&r, v, true) {
@@ -118,13 +109,13 @@ func (t *Tier) stepOf(step leaf.Step) decider.Step {
 
 // conclude sets the Verdict by the leaf's decision. The rule with the smallest rate tells it.
 func (t *Tier) conclude(r *tierRequest, d weir.Decision, step leaf.Step, v *decider.Verdict) {
-	m := r.k.match
-	v.Rule, v.Step = m.list[0].stated, t.stepOf(step)
-	for _, rule := range m.rated {
+	m := r.k.Match
+	v.Rule, v.Step = m.List[0].Ref, t.stepOf(step)
+	for _, rule := range m.Rated {
 		one := d
 		one.Remaining = min(d.Remaining, rule.Limit())
-		one.OK = d.OK || rule != r.terms.rule
-		v.Answers = append(v.Answers, decider.Answer{Decision: one, Rule: rule.stated, At: v.At})
+		one.OK = d.OK || rule != r.terms.rule.Rule
+		v.Answers = append(v.Answers, decider.Answer{Decision: one, Rule: rule.Ref, At: v.At})
 		if !one.OK {
 			break
 		}
@@ -150,7 +141,7 @@ func (t *Tier) asked(r *tierRequest, v *decider.Verdict, final bool) {
 // decideAway decides by the node alone: by its share of the limits, or as the rules say.
 func (t *Tier) decideAway(r *tierRequest, v *decider.Verdict) error {
 	*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
-	c := choose(r.k, t.cfg.Away)
+	c := choose(r.rs, r.k, t.cfg.Away)
 	if err := t.decideAlone(r.rs, r.k, r.req, &c, tierRetry, v, true); err != nil {
 		return err
 	}
@@ -173,36 +164,24 @@ func (t *Tier) countAllowed(r *tierRequest) {
 	if r.req.N == 0 {
 		return
 	}
-	if len(r.k.match.list) == 0 {
+	if len(r.k.List) == 0 {
 		t.unmatchedAllowed.Add(1)
 	}
-	for _, rule := range r.k.match.rated {
-		rule.counts.allowed.add(r.k.print)
+	for _, rule := range r.k.Rated {
+		r.rs.at(rule).counts.allowed.add(r.k.Print)
 	}
-	r.k.known.count(true, false)
+	r.k.Known.Count(true, false)
 }
 
 func (t *Tier) countDenied(r *tierRequest, v *decider.Verdict) {
 	if r.req.Quota != nil {
-		t.countOwnDenied(r.k, v.Reason)
+		t.countOwnDenied(r.rs, r.k, v.Reason)
 		return
 	}
-	r.k.known.count(false, false)
-	if rule := r.k.match.denying(v); rule != nil {
-		rule.counts.denied.Add(v.Reason)
+	r.k.Known.Count(false, false)
+	if rule := r.k.Denying(v); rule != nil {
+		r.rs.at(rule).counts.denied.Add(v.Reason)
 	}
-}
-
-// denying returns the rule that denied; nil if none did.
-func (m *match) denying(v *decider.Verdict) *rule {
-	if denied := v.Denied(); denied != nil {
-		for _, r := range m.rated {
-			if r.Name == denied.Rule.Name {
-				return r
-			}
-		}
-	}
-	return nil
 }
 
 // leafMark is added to Grant.Rules of grants by assignments.

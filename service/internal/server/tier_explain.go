@@ -9,7 +9,7 @@ import (
 // Explain reports what a request for the key would get: see decider.Decider. The upstream tells
 // it; if it does not answer, the node tells its share.
 func (t *Tier) Explain(ctx context.Context, key string) (x decider.Explanation, err error) {
-	if len(t.keys.rulesOf(key, t.rules.Load()).list) == 0 {
+	if len(t.keys.RulesOf(key, t.rules.Load().Set).List) == 0 {
 		return t.Server.Explain(ctx, key)
 	}
 	err = t.ask(ctx, func(ctx context.Context) (err error) {

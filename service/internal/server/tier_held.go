@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // tierLeases are the leases that a Tier has granted or passed on.
@@ -47,11 +48,11 @@ func newTierLeases() tierLeases {
 	return tierLeases{held: map[string]*tierLease{}, units: map[leaseBucket]int{}}
 }
 
-func newTierLease(m *match, key string, n int) *tierLease {
+func newTierLease(rs *version, m *rules.Match, key string, n int) *tierLease {
 	l := &tierLease{key: strings.Clone(key), n: n}
-	for _, r := range m.list {
+	for _, r := range m.List {
 		if r.Concurrency != nil {
-			l.parts = append(l.parts, leasePart{r, r.Bucket(l.key)})
+			l.parts = append(l.parts, leasePart{rs.at(r), r.Bucket(l.key)})
 		}
 	}
 	return l
@@ -163,9 +164,9 @@ func (h *tierLeases) expireLocked(now time.Time) {
 	}
 }
 
-func (l *tierLease) rules() (list []*rule) {
+func (l *tierLease) rules() (list []*rules.Rule) {
 	for i := range l.parts {
-		list = append(list, l.parts[i].rule)
+		list = append(list, l.parts[i].rule.Rule)
 	}
 	return list
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // Acquire takes a lease: see decider.Decider. The upstream grants it. While that does not
@@ -17,28 +19,29 @@ func (t *Tier) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.L
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
 	}
-	k := t.keys.find(req.Key, t.rules.Load())
-	l, err := t.acquire(ctx, &req, k.match)
+	rs := t.rules.Load()
+	k := t.keys.Find(req.Key, rs.Set)
+	l, err := t.acquire(ctx, &req, rs, k.Match)
 	t.refusedLeases.count(k, err)
 	return l, err
 }
 
 // acquire takes a lease of a key with its rules.
-func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, m *match) (decider.Lease, error) {
-	terms, ok := leaseTerms(m.list)
+func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, rs *version, m *rules.Match) (decider.Lease, error) {
+	terms, ok := leaseTerms(m.List)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
+	l := newTierLease(rs, m, req.Key, req.N)
 	var got decider.Lease
-	ask := t.ask
-	if req.Wait {
+	ask, asked := t.ask, *req
+	if asked.Wait = req.Wait && !t.room.Closed(); asked.Wait {
 		ask = t.askWaiting
 	}
 	err := ask(ctx, func(ctx context.Context) (err error) {
-		got, err = t.cfg.Upstream.Acquire(ctx, *req)
+		got, err = t.cfg.Upstream.Acquire(ctx, asked)
 		return err
 	})
-	l := newTierLease(m, req.Key, req.N)
 	switch err {
 	case nil:
 		l.id, l.upstream, l.token, l.ttl = got.ID, got.ID, got.Token, got.TTL
@@ -46,16 +49,29 @@ func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, m *match)
 		l.count()
 		return got, nil
 	case errUpstream:
+		if asked.Wait && t.dismissed.Err() != nil {
+			return t.refuseClosed(l)
+		}
 		l.ttl = terms.TTL
 		if req.TTL > 0 {
 			l.ttl = min(req.TTL, terms.MaxTTL)
 		}
 		return t.leaseAway(l)
 	}
-	if rejection, ok := err.(*weir.Rejection); ok {
+	rejection, ok := err.(*weir.Rejection)
+	switch {
+	case ok && req.Wait && !asked.Wait:
+		return t.refuseClosed(l)
+	case ok:
 		l.refused(rejection.Reason)
 	}
 	return got, err
+}
+
+// refuseClosed refuses a lease because the node is closing.
+func (t *Tier) refuseClosed(l *tierLease) (decider.Lease, error) {
+	l.refused(weir.Closed)
+	return decider.Lease{}, weir.Reject(weir.Closed, waiting.DrainRetry)
 }
 
 // leaseAway decides about a lease while the upstream does not answer.

@@ -156,12 +156,21 @@ func (t *Tier) askUnlimited(ctx, limited context.Context, do func(context.Contex
 		return err
 	case ctx.Err() != nil: // the caller has left: no sign of the upstream
 		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded) && sameDeadline(ctx, limited): // the upstream has seen it first
+		return context.DeadlineExceeded
 	case limited.Err() == context.Canceled: // the node has ended the wait
 		return errUpstream
 	default:
 		t.link.answered(err)
 		return errUpstream
 	}
+}
+
+// sameDeadline reports whether contexts have a deadline, the same.
+func sameDeadline(a, b context.Context) bool {
+	at, ok := a.Deadline()
+	other, too := b.Deadline()
+	return ok && too && at.Equal(other)
 }
 
 // isAnswer reports whether an error is an answer of a Decider.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/allocator"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // A relayed bucket is one of which a Tier passes its assignment on. The Tier itself is a member of
@@ -23,8 +24,8 @@ var passesAll = allocator.Limit{Rate: 1e12, Burst: 1e12}
 
 // limitPassed sets the limit of a bucket before a leaf reports. It reports false if the Tier has
 // nothing to pass on.
-func (t *Tier) limitPassed(now time.Duration, h *holding, b *shareBucket) bool {
-	terms := t.terms(h.match)
+func (t *Tier) limitPassed(rs *version, now time.Duration, h *holding, b *shareBucket) bool {
+	terms := t.terms(rs, h.match)
 	if terms.rule == nil || b.in != terms.rule.state {
 		b.SetLimit(passesAll)
 		return true
@@ -109,9 +110,9 @@ func (t *Tier) passedTTL(most time.Duration) time.Duration {
 }
 
 // spend counts what leaves have used.
-func (t *Tier) spend(m *match, r *leaf.Report) {
-	if len(m.rated) > 0 && r.Used > 0 {
-		if terms := t.terms(m); terms.way == byLeaf {
+func (t *Tier) spend(rs *version, m *rules.Match, r *leaf.Report) {
+	if len(m.Rated) > 0 && r.Used > 0 {
+		if terms := t.terms(rs, m); terms.way == byLeaf {
 			t.leaf.Spend(terms.key(r.Key), r.Used)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // A tierWay says what decides about a request.
@@ -45,26 +46,27 @@ func (m *tierTerms) key(key string) string {
 }
 
 // terms returns the terms of a match.
-func (t *Tier) terms(m *match) *tierTerms {
-	if got := m.tier.Load(); got != nil {
-		return got
+func (t *Tier) terms(rs *version, m *rules.Match) *tierTerms {
+	got := m.Memo.Load()
+	if got == nil {
+		m.Memo.CompareAndSwap(nil, t.newTerms(rs, m))
+		got = m.Memo.Load()
 	}
-	m.tier.CompareAndSwap(nil, t.newTerms(m))
-	return m.tier.Load()
+	return got.(*tierTerms)
 }
 
-func (t *Tier) newTerms(m *match) *tierTerms {
+func (t *Tier) newTerms(rs *version, m *rules.Match) *tierTerms {
 	terms := new(tierTerms)
 	limiting, none := 0, false
 	var least leaf.Limit
 	away := config.AwayAllow
-	for _, r := range m.rated {
+	for _, r := range m.Rated {
 		if r.Mode == config.Shadow {
 			continue
 		}
 		limit := limitOf(r.Quota)
 		if limiting++; limiting == 1 || limit.Rate < least.Rate {
-			terms.rule, least.Rate = r, limit.Rate
+			terms.rule, least.Rate = rs.at(r), limit.Rate
 		}
 		if limiting == 1 || limit.Burst < least.Burst {
 			least.Burst = limit.Burst

@@ -23,9 +23,9 @@ func (t *Tier) Settle(ctx context.Context, key, id string, n int) (done decider.
 		panic("server: negative cost")
 	}
 	rs := t.rules.Load()
-	m := t.keys.find(key, rs).match
-	if len(m.rated) > 0 {
-		if terms := t.terms(m); terms.way == byLeaf {
+	m := t.keys.Find(key, rs.Set).Match
+	if len(m.Rated) > 0 {
+		if terms := t.terms(rs, m); terms.way == byLeaf {
 			now := t.clock.Now()
 			g, _, err := t.grants.Redeem(id, key, []uint64{terms.rule.mark() + leafMark}, now)
 			if err == nil {

@@ -20,7 +20,7 @@ func (t *Tier) Wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 		return t.Decide(ctx, req, v)
 	}
 	rs := t.rules.Load()
-	r := t.resolve(rs, t.keys.find(req.Key, rs), req)
+	r := t.resolve(rs, t.keys.Find(req.Key, rs.Set), req)
 	switch r.way {
 	case byNode:
 		*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
@@ -50,7 +50,7 @@ type tierWait struct {
 func (w *tierWait) patience() (time.Duration, weir.Reason) {
 	t, req := w.tier, w.r.req
 	longest, why := time.Duration(weir.Never), weir.OverRate
-	for _, rule := range w.r.k.match.rated {
+	for _, rule := range w.r.k.Rated {
 		if rule.Mode == config.Shadow {
 			continue
 		}
@@ -182,16 +182,16 @@ func (t *Tier) refuseWait(r *tierRequest, why weir.Reason, retry time.Duration, 
 	if why == weir.Closed {
 		retry = waiting.DrainRetry
 	}
-	if v.Rule = r.k.match.list[0].stated; step != leaf.Ask {
+	if v.Rule = r.k.List[0].Ref; step != leaf.Ask {
 		v.Step = t.stepOf(step)
 	}
-	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.terms.rule.stated, At: v.At})
+	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.terms.rule.Ref, At: v.At})
 	v.Deny(why, retry)
 }
 
 // waitAway waits for the node's share, or decides as the rules say.
 func (t *Tier) waitAway(ctx context.Context, r *tierRequest, v *decider.Verdict) error {
-	c := choose(r.k, t.cfg.Away)
+	c := choose(r.rs, r.k, t.cfg.Away)
 	if c.step == decider.ByRule {
 		return t.decideAway(r, v)
 	}

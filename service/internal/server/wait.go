@@ -34,7 +34,7 @@ type wait struct {
 
 // waitUnder waits for the tokens of the rule with the last answer. It returns the reason
 // of a refusal, and sets RetryAfter in the answer.
-func (s *Server) waitUnder(rs *rules, w *wait, r *rule, ownLimit int, v *decider.Verdict) (weir.Reason, error) {
+func (s *Server) waitUnder(rs *version, w *wait, r *rule, ownLimit int, v *decider.Verdict) (weir.Reason, error) {
 	ask := s.queueRequest(rs, &w.caller, r, ownLimit)
 	ask.MaxWait, ask.OnWait = left(r.MaxWait, w.spent), w.req.OnWait
 	if w.moved {
@@ -60,13 +60,13 @@ func (s *Server) waitUnder(rs *rules, w *wait, r *rule, ownLimit int, v *decider
 }
 
 // queueRequest returns the request of a caller for the queue of a rule.
-func (s *Server) queueRequest(rs *rules, c *caller, r *rule, ownLimit int) *quota.Request {
+func (s *Server) queueRequest(rs *version, c *caller, r *rule, ownLimit int) *quota.Request {
 	size := config.QueueSize(r.Queue)
 	if c.req.OwnQueue && s.cfg.MaxQueue > 0 {
 		size = min(c.req.Queue, s.cfg.MaxQueue)
 	}
 	return &quota.Request{
-		Slot: r.route(r.Bucket(c.req.Key)), Bucket: r.Bucket(c.req.Key), N: c.req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.counts.queue,
+		Slot: r.Route(r.Bucket(c.req.Key)), Bucket: r.Bucket(c.req.Key), N: c.req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.counts.queue,
 		MaxQueue: size, Rules: rs.id, Caller: *c, Settled: c.req.WantID,
 	}
 }
@@ -116,14 +116,14 @@ type move struct{ from, to *quota.Waiter }
 // moves reserves a place for each request that waits under the old rules while others
 // count for its key, in order of arrival. The other requests stay where they are. rated
 // has the next rules of the keys that were looked up; nil for a key that keeps its rules.
-func (s *Server) moves(old, next *rules, rated map[string][]*rule) (all []move) {
+func (s *Server) moves(old, next *version, rated map[string][]*rule) (all []move) {
 	for st := range old.states {
 		for _, w := range st.queue.Waiters(next.id) {
 			key := w.Caller.(caller).req.Key
 			list, known := rated[key]
 			if !known {
-				if is := next.find(key).rated; !sameRules(old.find(key).rated, is) {
-					list = append([]*rule{}, is...)
+				if is := next.list(next.Find(key).Rated); !sameRules(old.list(old.Find(key).Rated), is) {
+					list = is
 				}
 				rated[key] = list
 			}
@@ -151,7 +151,7 @@ func arrival(w *quota.Waiter) uint64 { return cmp.Or(w.Caller.(caller).arrival, 
 
 // reserve reserves a place under the first rule that can make a request wait; nil if
 // there is none, or if the request may not wait there.
-func (s *Server) reserve(next *rules, rated []*rule, w *quota.Waiter) *quota.Waiter {
+func (s *Server) reserve(next *version, rated []*rule, w *quota.Waiter) *quota.Waiter {
 	c := w.Caller.(caller)
 	c.arrival, c.moved = arrival(w), true
 	c.spent += s.clock.Now() - w.Since

@@ -112,7 +112,7 @@ func explained(s *decider.RuleState) ExplainedRule {
 		r.Lease = &ExplainedLeasing{l.Limit, l.Inflight, l.Waiting, ceil(l.Recovers)}
 	}
 	if s.Rule.Rated() {
-		r.Limit = s.Rule.Limit()
+		r.Limit = s.Rule.Limit
 	}
 	if !s.Allowed {
 		r.RetryAfterMS = orNever(s.RetryAfter)
@@ -143,7 +143,7 @@ func verdict(x *decider.Explanation) string {
 	}
 	for i := range x.Rules {
 		r := &x.Rules[i]
-		if r.Allowed || r.Rule.Mode == config.Shadow {
+		if r.Allowed || r.Rule.Shadow() {
 			continue
 		}
 		line := ""
@@ -191,13 +191,13 @@ func words(s *decider.RuleState) string {
 	t := textOf(s.Rule)
 	var b strings.Builder
 	whose := "Each matching key"
-	if s.Rule.Per == config.PerRule {
+	if s.Rule.Per == string(config.PerRule) {
 		whose = "All matching keys together"
 	} else if t.Kind == "key" {
 		whose = "This key"
 	}
 	if s.Rule.Rated() {
-		fmt.Fprintf(&b, "%s: %s, %d of %d left", whose, t.Quota, s.Remaining, s.Rule.Limit())
+		fmt.Fprintf(&b, "%s: %s, %d of %d left", whose, t.Quota, s.Remaining, s.Rule.Limit)
 		switch {
 		case s.ResetAfter == weir.Never:
 			b.WriteString("; used tokens do not return")
@@ -222,7 +222,7 @@ func words(s *decider.RuleState) string {
 			fmt.Fprintf(&b, " No new leases for %s, after a crash.", operator.Span(l.Recovers))
 		}
 	}
-	if s.Rule.Mode == config.Shadow {
+	if s.Rule.Shadow() {
 		b.WriteString(" Shadow mode: it counts, but denies nothing.")
 	}
 	return strings.TrimSpace(b.String())

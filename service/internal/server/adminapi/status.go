@@ -201,7 +201,7 @@ func unix(t time.Time) int64 {
 
 func ruleStatus(r *server.RuleStats, now, then count, window time.Duration) RuleStatus {
 	st := RuleStatus{
-		RuleText: textOf(r.Rule), Queue: config.QueueSize(r.Rule.Queue), MaxWaitMS: r.Rule.MaxWait.Milliseconds(),
+		RuleText: textOf(r.Rule.Ref), Queue: config.QueueSize(r.Rule.Queue), MaxWaitMS: r.Rule.MaxWait.Milliseconds(),
 		Count: now.flow, PerSecond: between(now.flow, then.flow, window),
 		Waiting: r.Waiting, Memory: r.Memory, Forgotten: r.Forgotten,
 		WaitP50MS: waited(0.5, now, then, r.Rule.MaxWait), WaitP95MS: waited(0.95, now, then, r.Rule.MaxWait),

@@ -2,9 +2,9 @@ package adminapi
 
 import (
 	"cmp"
-	"strconv"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // RuleText describes a rule in the terms of its file.
@@ -18,31 +18,9 @@ type RuleText struct {
 	Candidate string `json:"candidate,omitempty"`
 }
 
-func textOf(r *config.Rule) RuleText {
-	t := RuleText{
-		Name: r.Name, Quota: quota(r.Quota),
-		Per: string(cmp.Or(r.Per, config.PerKey)), Mode: string(cmp.Or(r.Mode, config.Enforce)),
+func textOf(r *decider.RuleRef) RuleText {
+	return RuleText{
+		Name: r.Name, Kind: r.Kind, Pattern: r.Pattern, Quota: r.Text, Candidate: r.Trial,
+		Per: cmp.Or(r.Per, string(config.PerKey)), Mode: cmp.Or(r.Mode, string(config.Enforce)),
 	}
-	t.Kind, t.Pattern = r.Pattern()
-	if r.Candidate != nil {
-		t.Candidate = quota(*r.Candidate)
-	}
-	return t
-}
-
-// quota formats a quota; empty without a rate.
-func quota(q config.Quota) string {
-	if q.Rate.Period <= 0 {
-		return ""
-	}
-	text := q.Rate.String()
-	switch {
-	case q.Algorithm == config.Calendar:
-		return strconv.Itoa(q.Rate.Count) + "/" + q.Unit() + " calendar " + q.ZoneName()
-	case q.Algorithm.Windows():
-		return text + " " + string(q.Algorithm)
-	case q.Burst > 0 && q.Burst != q.Rate.Count:
-		return text + " burst " + strconv.Itoa(q.Burst)
-	}
-	return text
 }

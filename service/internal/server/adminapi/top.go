@@ -162,7 +162,7 @@ func keyOf(s *decider.Seen, was keyCount, window time.Duration) Key {
 	k.LeaseRefusedPerSecond = operator.Rate(operator.Increase(k.LeaseRefused, was.refused), window)
 	for i, r := range s.Rules {
 		k.Rules[i] = r.Name
-		if r.Per != config.PerRule {
+		if r.Per != string(config.PerRule) {
 			k.ownWaiting = s.Waiting
 		}
 	}

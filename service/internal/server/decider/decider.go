@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/config"
 )
 
 // A Decider decides about requests for tokens and leases. It is safe for
@@ -184,9 +183,8 @@ type Verdict struct {
 	RetryAfter time.Duration
 	// At is the instant of the decision, as the time since the node's epoch.
 	At time.Duration
-	// Rule is the first rule that counts for the key; nil if none matches. It must not be
-	// changed.
-	Rule *config.Rule
+	// Rule is the first rule that counts for the key; nil if none matches.
+	Rule *RuleRef
 	// Answers has one answer for each rule with a rate that counts for the key, in order, up to
 	// the rule that denied. There are none if no rule matches.
 	Answers []Answer
@@ -237,11 +235,10 @@ func (s Step) Closed() string {
 	return "the server is closing"
 }
 
-// An Answer is the decision of one rule at an instant. The rule must not be
-// changed.
+// An Answer is the decision of one rule at an instant.
 type Answer struct {
 	weir.Decision
-	Rule *config.Rule
+	Rule *RuleRef
 	At   time.Duration
 }
 
@@ -257,7 +254,7 @@ func (v *Verdict) Denied() *Answer {
 // if no rule counts.
 func (v *Verdict) Remaining() (least int, ok bool) {
 	for i := range v.Answers {
-		if a := &v.Answers[i]; a.Rule.Mode != config.Shadow && (!ok || a.Remaining < least) {
+		if a := &v.Answers[i]; !a.Rule.Shadow() && (!ok || a.Remaining < least) {
 			least, ok = a.Remaining, true
 		}
 	}
@@ -339,7 +336,7 @@ type Explanation struct {
 
 // A RuleState is the state of one key under a rule that counts for it.
 type RuleState struct {
-	Rule *config.Rule
+	Rule *RuleRef
 	// Remaining and Used are tokens of Rule.Limit; ResetAfter is the time until all
 	// are available, weir.Never if they never will be. They are zero without a rate.
 	Remaining, Used int
@@ -354,10 +351,10 @@ type RuleState struct {
 // Seen is a key that the node remembers.
 type Seen struct {
 	Key             string
-	Rules           []*config.Rule // that count for it
-	Allowed, Denied uint64         // requests for tokens since the node remembers the key
-	LeasesRefused   uint64         // a lower bound, counted for keys that are refused often
-	Waiting         int            // requests that wait for its tokens
+	Rules           []*RuleRef // that count for it
+	Allowed, Denied uint64     // requests for tokens since the node remembers the key
+	LeasesRefused   uint64     // a lower bound, counted for keys that are refused often
+	Waiting         int        // requests that wait for its tokens
 }
 
 // Requests returns the requests that are counted.

@@ -48,7 +48,7 @@ type rateLimit struct {
 	name  string
 }
 
-func limitOf(r *config.Rule) rateLimit {
+func limitOf(r *decider.RuleRef) rateLimit {
 	l := rateLimit{known: true, count: number32(r.Rate.Count), unit: config.RateUnit(r.Rate.Period), name: r.Name}
 	if r.Descriptor != nil {
 		l.name = r.Descriptor.Name
@@ -134,7 +134,7 @@ func (c *call) statusOf(i int) rateStatus {
 	}
 	a := binding(v)
 	s := rateStatus{code: codeOK, limit: limitOf(a.Rule), remaining: number32(a.Remaining), reset: a.ResetAfter}
-	limit := a.Rule.Limit()
+	limit := a.Rule.Limit
 	if own.set {
 		limit = int(own.count)
 		s.limit = rateLimit{known: true, count: own.count, unit: uint64(own.unit)}
@@ -166,7 +166,7 @@ func binding(v *decider.Verdict) *decider.Answer {
 	}
 	least := &v.Answers[0]
 	for i := range v.Answers[1:] {
-		if a := &v.Answers[1+i]; a.Rule.Mode != config.Shadow && (least.Rule.Mode == config.Shadow || a.Remaining < least.Remaining) {
+		if a := &v.Answers[1+i]; !a.Rule.Shadow() && (least.Rule.Shadow() || a.Remaining < least.Remaining) {
 			least = a
 		}
 	}

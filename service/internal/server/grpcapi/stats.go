@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -25,7 +24,7 @@ type ruleHits struct{ total, near, over, shadow atomic.Uint64 }
 // stats count what is asked for, by rule.
 type stats struct {
 	near  float64
-	rules sync.Map // *ruleHits by *config.Rule
+	rules sync.Map // *ruleHits by *decider.RuleRef
 	made  atomic.Uint64
 
 	mu     sync.Mutex // guards names
@@ -49,7 +48,7 @@ func (s *stats) add(a *decider.Answer, limit, n int) {
 	h.total.Add(uint64(n))
 	if !a.OK {
 		h.over.Add(uint64(n))
-		if d := a.Rule.Descriptor; a.Rule.Mode == config.Shadow && (d == nil || d.Shadow) { // a quota may deny
+		if d := a.Rule.Descriptor; a.Rule.Shadow() && (d == nil || d.Shadow) { // a quota may deny
 			h.shadow.Add(uint64(n))
 		}
 		return
@@ -60,7 +59,7 @@ func (s *stats) add(a *decider.Answer, limit, n int) {
 }
 
 // of returns the counts of a rule.
-func (s *stats) of(r *config.Rule) *ruleHits {
+func (s *stats) of(r *decider.RuleRef) *ruleHits {
 	if h, ok := s.rules.Load(r); ok {
 		return h.(*ruleHits)
 	}

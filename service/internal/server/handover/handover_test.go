@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/grant"
 	"github.com/weir-go/weir/service/internal/server/lease"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 var secret = siphash.Key{K0: 1, K1: 2}
@@ -39,7 +39,7 @@ func collect(t *testing.T, s *Sender, send func(emit func([]byte) error) error) 
 func held(i int, key string) lease.SavedLease {
 	id := lease.ID{7: byte(i >> 8), 8: byte(i)}
 	return lease.SavedLease{ID: id, Key: key, N: 1 + i%3, Token: uint64(i >> 8), Until: time.Duration(i),
-		Terms: ruleset.LeaseTerms{TTL: time.Second, MaxTTL: time.Hour}, Under: []int{i % 2, 2}}
+		Terms: rules.LeaseTerms{TTL: time.Second, MaxTTL: time.Hour}, Under: []int{i % 2, 2}}
 }
 
 func TestRoundTrip(t *testing.T) {

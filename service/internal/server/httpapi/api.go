@@ -34,7 +34,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -130,7 +129,7 @@ type API struct {
 	checks       sync.Pool // of *check
 	limits       [limits]*connlimit.Limit
 	origins      http.CrossOriginProtection
-	policies     sync.Map // *policy by *config.Rule
+	policies     sync.Map // *policy by *decider.RuleRef
 	policiesMade atomic.Uint64
 	answers      [][len(statuses)]atomic.Uint64 // by endpoint; the last are requests to none
 	batched      atomic.Uint64                  // requests in batches
@@ -227,7 +226,7 @@ type call struct {
 	limit   *connlimit.Limit  // that counts the request; nil if it was refused before
 	client  *connlimit.Client // nil if the connection came through no connlimit.Listener
 
-	lastRule   *config.Rule
+	lastRule   *decider.RuleRef
 	lastPolicy *policy // of lastRule
 }
 

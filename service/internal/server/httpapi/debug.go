@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -84,7 +83,7 @@ func appendInstance(b []byte, key string, st *decider.RuleState) []byte {
 	b = appendText(b, `{"Key":`, key)
 	b = appendInt(b, `,"Config":{"WindowMillis":`, st.Rule.Rate.Period.Milliseconds())
 	b = appendInt(b, `,"MaxRequestsPerWindow":`, st.Rule.Rate.Count)
-	b = appendInt(b, `,"MaxRequestsInQueue":`, config.QueueSize(st.Rule.Queue))
+	b = appendInt(b, `,"MaxRequestsInQueue":`, st.Rule.MaxQueue)
 	b = appendInt(b, `},"NumApprovedThisWindow":`, st.Used)
 	b = appendInt(b, `,"NumDeniedThisWindow":`, st.Denied)
 	b = appendInt(b, `,"NumWaiting":`, st.Waiting)

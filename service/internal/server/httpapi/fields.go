@@ -6,7 +6,6 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/ratelimitfield"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -18,11 +17,11 @@ type policy struct {
 	field *inline.Field // RateLimit-Policy with this rule alone
 }
 
-func newPolicy(r *config.Rule) *policy {
+func newPolicy(r *decider.RuleRef) *policy {
 	p := &policy{name: ratelimitfield.Quote(r.Name)}
 	says := ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
-	if !r.Algorithm.Windows() {
-		p.quota = gcra.Per(r.Rate.Count, r.Rate.Period, r.Limit())
+	if !r.Windows() {
+		p.quota = gcra.Per(r.Rate.Count, r.Rate.Period, r.Limit)
 		says = ratelimitfield.OfBucket(p.quota.Burst(), p.quota.Rate())
 	}
 	p.field = inline.NewField("Ratelimit-Policy", string(says.Append(nil, p.name)))
@@ -34,14 +33,14 @@ func newPolicy(r *config.Rule) *policy {
 const maxPolicies = 4096
 
 // policy returns the policy of a rule. The last one is kept, because most answers are about the same rule.
-func (c *call) policy(r *config.Rule) *policy {
+func (c *call) policy(r *decider.RuleRef) *policy {
 	if c.lastRule != r {
 		c.lastRule, c.lastPolicy = r, c.api.policy(r)
 	}
 	return c.lastPolicy
 }
 
-func (a *API) policy(r *config.Rule) *policy {
+func (a *API) policy(r *decider.RuleRef) *policy {
 	if p, ok := a.policies.Load(r); ok {
 		return p.(*policy)
 	}
@@ -72,7 +71,7 @@ func (c *call) writeFields() {
 	items, denied := 0, c.verdict.Denied()
 	for i := range c.verdict.Answers {
 		a := &c.verdict.Answers[i]
-		if a.Rule.Mode == config.Shadow || items >= maxFields && a != denied {
+		if a.Rule.Shadow() || items >= maxFields && a != denied {
 			continue
 		}
 		items++
@@ -131,14 +130,14 @@ func (c *call) writeStep(step decider.Step) {
 func (p *policy) appendLeft(b []byte, params ratelimitfield.Params, v *decider.Verdict, a *decider.Answer, n int) []byte {
 	left, more := a.Remaining, weir.Never
 	if a.OK && !v.OK {
-		left = min(left+n, a.Rule.Limit())
+		left = min(left+n, a.Rule.Limit)
 	}
 	switch {
-	case !a.Rule.Algorithm.Windows():
+	case !a.Rule.Windows():
 		more = ratelimitfield.UntilMore(p.quota.Burst(), p.quota.Rate(), left, &a.Decision)
 	case !a.OK:
 		more = a.RetryAfter
-	case a.Rule.Algorithm.Resets():
+	case a.Rule.Resets():
 		more = a.ResetAfter // all of it at once
 	}
 	return params.AppendLeft(b, p.name, left, more)

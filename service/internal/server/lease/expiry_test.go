@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -29,7 +29,7 @@ func newRig(limit, most int) *rig {
 
 func (r *rig) acquire(t *testing.T, key string, ttl time.Duration) decider.Lease {
 	t.Helper()
-	terms := ruleset.LeaseTerms{TTL: config.DefaultTTL, MaxTTL: 10 * config.DefaultTTL}
+	terms := rules.LeaseTerms{TTL: config.DefaultTTL, MaxTTL: 10 * config.DefaultTTL}
 	l, err := r.Acquire(context.Background(), &decider.LeaseRequest{Key: key, N: 1, TTL: ttl}, NewPlan(0, terms, []Under{{Limits: r.limits, Bucket: key}}), new(Wait))
 	if err != nil {
 		t.Fatal(err)

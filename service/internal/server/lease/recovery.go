@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // A recovery follows a process that has ended without saving its state. Leases that it
@@ -80,7 +80,7 @@ func (g *Registry) Recovering() bool {
 
 // MaxTTL returns the longest time to live of a lease under the terms.
 func MaxTTL(c *config.Concurrency) time.Duration {
-	return cmp.Or(c.MaxTTL, 10*min(cmp.Or(c.TTL, config.DefaultTTL), ruleset.MaxSpan/10))
+	return cmp.Or(c.MaxTTL, 10*min(cmp.Or(c.TTL, config.DefaultTTL), rules.MaxSpan/10))
 }
 
 // Longest returns the longest time to live of leases, 0 if none is granted.
@@ -151,7 +151,7 @@ func (g *Registry) unknown(key, text string, under []Under) (id ID, n int, ok bo
 
 // Adopt renews a lease that the last process granted and did not save. The error is
 // decider.ErrNoLease if it may have expired.
-func (g *Registry) Adopt(key, text string, ttl time.Duration, terms ruleset.LeaseTerms, under []Under) (decider.Lease, error) {
+func (g *Registry) Adopt(key, text string, ttl time.Duration, terms rules.LeaseTerms, under []Under) (decider.Lease, error) {
 	id, n, ok := g.unknown(key, text, under)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLease

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // A SavedLease is a lease in a snapshot.
@@ -21,7 +21,7 @@ type SavedLease struct {
 	N     int
 	Token uint64
 	Until time.Duration
-	Terms ruleset.LeaseTerms
+	Terms rules.LeaseTerms
 	Under []int // the places of the rules that it holds units of
 }
 

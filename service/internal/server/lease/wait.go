@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/clock"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -21,7 +21,7 @@ import (
 // units. NewPlan makes it.
 type Plan struct {
 	rules uint64 // their version
-	terms ruleset.LeaseTerms
+	terms rules.LeaseTerms
 	under []Under
 }
 
@@ -29,7 +29,7 @@ type Plan struct {
 //
 // All requests ask in the same order, so that no two wait for each other. The shadow rules,
 // for which no request waits, come last.
-func NewPlan(rules uint64, terms ruleset.LeaseTerms, under []Under) Plan {
+func NewPlan(rules uint64, terms rules.LeaseTerms, under []Under) Plan {
 	slices.SortFunc(under, func(a, b Under) int {
 		switch {
 		case a.Shadow == b.Shadow:

@@ -33,7 +33,7 @@ func (c *conn) ruleReply(r *decider.RuleState) {
 	l := c.begin()
 	c.text(&l, "rule", r.Rule.Name)
 	if r.Rule.Mode != "" {
-		c.text(&l, "mode", string(r.Rule.Mode))
+		c.text(&l, "mode", r.Rule.Mode)
 	}
 	if r.Rule.Rated() {
 		c.flag(&l, "allowed", r.Allowed)

@@ -28,7 +28,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/grant"
 	"github.com/weir-go/weir/service/internal/server/lease"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 const (
@@ -332,8 +332,8 @@ func decode[T any](section io.Reader) iter.Seq2[T, error] {
 	}
 }
 
-// maxInstant bounds instants. A node resumes at ruleset.MaxSpan at the latest, and runs.
-const maxInstant = 2 * ruleset.MaxSpan
+// maxInstant bounds instants. A node resumes at rules.MaxSpan at the latest, and runs.
+const maxInstant = 2 * rules.MaxSpan
 
 // valid reports whether all values are such as a node has.
 func (s *Snapshot) valid() bool {
@@ -351,14 +351,14 @@ func (s *Snapshot) valid() bool {
 			times, numbers = append(times, found.Usual), append(numbers, found.Limit)
 		}
 	}
-	return s.Wall >= 0 && s.Grants.Valid() && s.Leases.Token <= math.MaxInt64/2 && validTimes(instants, maxInstant) && validTimes(times, ruleset.MaxSpan) && validNumbers(numbers)
+	return s.Wall >= 0 && s.Grants.Valid() && s.Leases.Token <= math.MaxInt64/2 && validTimes(instants, maxInstant) && validTimes(times, rules.MaxSpan) && validNumbers(numbers)
 }
 
 func (s *Snapshot) validLeases(all []lease.SavedLease) bool {
 	return !slices.ContainsFunc(all, func(l lease.SavedLease) bool {
 		unknown := slices.ContainsFunc(l.Under, func(place int) bool { return place < 0 || place >= len(s.Rules) })
 		return unknown || l.Terms.TTL <= 0 || l.Terms.TTL > l.Terms.MaxTTL || l.Token > math.MaxInt64 ||
-			!validTimes([]time.Duration{l.Until}, maxInstant) || !validTimes([]time.Duration{l.Terms.MaxTTL}, ruleset.MaxSpan) || !validNumbers([]int{l.N - 1})
+			!validTimes([]time.Duration{l.Until}, maxInstant) || !validTimes([]time.Duration{l.Terms.MaxTTL}, rules.MaxSpan) || !validNumbers([]int{l.N - 1})
 	})
 }
 

@@ -1,36 +1,65 @@
-// Package ruleset compiles the rules of a file into immutable data: which rules
-// count for a key, and the effective rule where rules overlay each other. It
-// holds no counts and no limiters.
-package ruleset
+// Package rules compiles the rules of a file into an immutable Set, finds the rules that count
+// for a key in it, and remembers them for the keys that are asked for often. It holds no buckets
+// and no leases: those have their place by Rule.Index.
+package rules
 
 import (
 	"fmt"
 	"hash/fnv"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/descriptor"
 	"github.com/weir-go/weir/service/internal/match"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A Rule is a compiled config.Rule. It is immutable.
 type Rule struct {
 	config.Rule
+	// Index is the place of its state: its place in Set.Rules or, of an effective rule (see
+	// Set.Effective), that of its window length in Set.Periods.
+	Index int
+	// Number is the place of the counts of its requests: Index or, of an effective rule, a number
+	// up to MaxEffective.
+	Number int
 	// NameHash is the FNV-1a hash of the name, the same in every process.
 	NameHash uint64
+	// Ref is the rule in answers.
+	Ref *decider.RuleRef
 	// Interval is the time between two tokens of a token bucket, in nanoseconds. It
 	// is zero for windows, and for a bucket that is never refilled.
 	Interval float64
+
+	slot uint16 // with per: rule, that of its bucket
 }
 
 func newRule(c config.Rule) *Rule {
 	h := fnv.New64a()
 	h.Write([]byte(c.Name))
-	r := &Rule{Rule: c, NameHash: h.Sum64()}
+	r := &Rule{Rule: c, NameHash: h.Sum64(), Ref: refOf(&c)}
 	if !c.Algorithm.Windows() && c.Rate.Count > 0 {
 		r.Interval = float64(c.Rate.Period) / float64(c.Rate.Count)
+	}
+	return r
+}
+
+// refOf returns a rule as answers tell it.
+func refOf(c *config.Rule) *decider.RuleRef {
+	r := &decider.RuleRef{
+		Name: c.Name, Mode: string(c.Mode), Rate: decider.Rate{Count: c.Rate.Count, Period: c.Rate.Period}, Limit: c.Limit(), Algorithm: string(c.Algorithm),
+		Per: string(c.Per), Text: c.Quota.Text(), MaxQueue: config.QueueSize(c.Queue),
+	}
+	r.Kind, r.Pattern = c.Pattern()
+	if c.Candidate != nil {
+		r.Trial = c.Candidate.Text()
+	}
+	if d := c.Descriptor; d != nil {
+		r.Descriptor = &decider.DescriptorRef{Name: d.Name, Unlimited: d.Unlimited, Quota: d.Quota, Shadow: d.Shadow, Metadata: d.Metadata}
 	}
 	return r
 }
@@ -77,6 +106,38 @@ const MaxSpan = math.MaxInt64 / 8
 // LeaseTerms are the durations of leases under a set of rules.
 type LeaseTerms struct{ TTL, MaxTTL time.Duration }
 
+// A Match is the rules that count for a key. It is immutable, but for Memo.
+type Match struct {
+	Set   *Set // nil if the rules are not known any more
+	List  []*Rule
+	Rated []*Rule // of List: the rules that have a rate
+	// LeaseOnly is set if no rule has a rate, but a rule that is enforced has a concurrency.
+	LeaseOnly bool
+	// Memo is what the counts have worked out for these rules; it is empty at first.
+	Memo atomic.Value
+}
+
+func newMatch(s *Set, list ...*Rule) *Match {
+	m := &Match{Set: s, List: list}
+	leased := false
+	for _, r := range list {
+		if r.Rated() {
+			m.Rated = append(m.Rated, r)
+		}
+		leased = leased || r.Concurrency != nil && r.Mode != config.Shadow
+	}
+	m.LeaseOnly = leased && len(m.Rated) == 0
+	return m
+}
+
+// First returns the first rule in answers; nil if there is none.
+func (m *Match) First() *decider.RuleRef {
+	if len(m.List) == 0 {
+		return nil
+	}
+	return m.List[0].Ref
+}
+
 // A Set is the compiled rules of one file. It is immutable.
 type Set struct {
 	Config *config.Rules
@@ -86,37 +147,57 @@ type Set struct {
 	// Overlay.
 	Periods []time.Duration
 
-	patterns *match.Set
-	only     bool // the first rule matches every key, and no other counts
-	replaces bool
+	patterns    *match.Set
+	only        bool // the first rule matches every key, and no other counts
+	replaces    bool
+	routesByKey bool
+	matches     []*Match // for each rule, the match of that rule alone
+	none        *Match   // no rule
+	effective   effective
 }
 
 // maxPeriods bounds the window lengths of an overlay set: each has a table.
 const maxPeriods = 1000
 
-// Compile compiles rules, which must be complete and must not change afterwards.
-func Compile(cfg *config.Rules) (*Set, error) {
+// Compile compiles rules, which must be complete and must not change afterwards. Effective rules
+// of the Set before, which may be nil, keep their numbers if all their parts are still there.
+func Compile(cfg *config.Rules, before *Set) (*Set, error) {
 	s := &Set{Config: cfg}
-	if cfg.Descriptors != nil {
-		for _, c := range cfg.Rules {
-			s.Rules = append(s.Rules, newRule(c))
-			s.replaces = s.replaces || c.Descriptor.Replaces != nil
-		}
-		return s, nil
-	}
+	s.none = newMatch(s)
 	var patterns []match.Pattern
 	for _, c := range cfg.Rules {
-		if c.Mode != config.Off {
-			s.Rules = append(s.Rules, newRule(c))
+		if cfg.Descriptors != nil {
+			s.replaces = s.replaces || c.Descriptor.Replaces != nil
+		} else if c.Mode == config.Off {
+			continue
+		} else {
 			patterns = append(patterns, Pattern(&c))
 		}
+		r := newRule(c)
+		r.Index, r.Number = len(s.Rules), len(s.Rules)
+		if r.slot = slot.Of(r.Name); s.All() {
+			r.slot = slot.Of("")
+		}
+		s.Rules = append(s.Rules, r)
+		s.matches = append(s.matches, newMatch(s, r))
+	}
+	s.routesByKey = routesByKey(s)
+	if cfg.Descriptors != nil {
+		return s, nil
 	}
 	var err error
 	if s.patterns, err = match.New(patterns); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	if cfg.Merge {
-		return s, s.checkOverlay()
+		if err := s.checkOverlay(); err != nil {
+			return nil, err
+		}
+		s.effective.known = map[string]*effectiveMatch{}
+		if before != nil {
+			s.keepEffective(before)
+		}
+		return s, nil
 	}
 	everyKey := match.Pattern{Kind: match.Glob, Text: "*"}
 	s.only = len(patterns) > 0 && patterns[0] == everyKey && (!s.All() || len(patterns) == 1)
@@ -162,11 +243,31 @@ func (s *Set) All() bool { return s.Config.Apply == config.All && s.Config.Descr
 // Replaces reports whether a rule replaces others: see config.Descriptor.
 func (s *Set) Replaces() bool { return s.replaces }
 
-// Only reports whether Rules[0] is the one rule of every key.
-func (s *Set) Only() bool { return s.only }
+// Find returns the rules that count for a key, in order.
+func (s *Set) Find(key string) *Match {
+	switch {
+	case s.only:
+		return s.matches[0]
+	case s.Config.Merge:
+		return s.findEffective(s.patterns.All(key, nil))
+	case !s.All():
+		if i := s.first(key); i >= 0 {
+			return s.matches[i]
+		}
+		return s.none
+	}
+	var list []*Rule
+	for _, i := range s.patterns.All(key, nil) {
+		list = append(list, s.Rules[i])
+	}
+	if list == nil {
+		return s.none
+	}
+	return newMatch(s, list...)
+}
 
-// First returns the place in Rules of the first rule that matches the key, or -1.
-func (s *Set) First(key string) int {
+// first returns the place in Rules of the first rule that matches the key, or -1.
+func (s *Set) first(key string) int {
 	if s.Config.Descriptors == nil {
 		return s.patterns.First(key)
 	}
@@ -178,10 +279,13 @@ func (s *Set) First(key string) int {
 	return first
 }
 
-// Matches returns the places in Rules of all rules that match the key, by patterns.
-func (s *Set) Matches(key string) []int { return s.patterns.All(key, nil) }
-
-// Overlay returns the effective rule of the keys that match exactly these rules,
-// given by their places (see config.Rules.Merged). It is computed on each call.
-// Its window length is one of Periods.
-func (s *Set) Overlay(places []int) *Rule { return newRule(s.Config.Merged(places)) }
+// ByName returns the rules by their names; none if they overlay each other, or if s is nil.
+func (s *Set) ByName() map[string]*Rule {
+	all := map[string]*Rule{}
+	if s != nil && !s.Config.Merge {
+		for _, r := range s.Rules {
+			all[r.Name] = r
+		}
+	}
+	return all
+}

@@ -1,4 +1,4 @@
-package ruleset_test
+package rules_test
 
 import (
 	"flag"
@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 var update = flag.Bool("update", false, "write what is found into the file of cases")
@@ -61,11 +61,11 @@ func meaning(t *testing.T, title, content, want string) string {
 			t.Fatal(err)
 		}
 	}
-	rules, err := config.LoadWith(dir, config.RateLimitOptions{MergeDomains: strings.HasSuffix(title, " [merge]")})
+	loaded, err := config.LoadWith(dir, config.RateLimitOptions{MergeDomains: strings.HasSuffix(title, " [merge]")})
 	if err != nil {
 		return strings.ReplaceAll(err.Error(), dir+"/", "")
 	}
-	set, err := ruleset.Compile(rules)
+	set, err := rules.Compile(loaded, nil)
 	if err != nil {
 		return err.Error()
 	}
@@ -78,12 +78,12 @@ func meaning(t *testing.T, title, content, want string) string {
 }
 
 // limitOf describes the limit of a key.
-func limitOf(set *ruleset.Set, key string) string {
-	first := set.First(key)
-	if first < 0 {
+func limitOf(set *rules.Set, key string) string {
+	list := set.Find(key).List
+	if len(list) == 0 {
 		return "none"
 	}
-	r := set.Rules[first]
+	r := list[0]
 	if r.Descriptor.Unlimited {
 		return "unlimited"
 	}

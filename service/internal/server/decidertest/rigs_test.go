@@ -1,0 +1,236 @@
+package decidertest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/testrig"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// limits bound what requests may ask for.
+func limits(rules *config.Rules) server.Config {
+	return server.Config{Rules: rules, MaxLimit: 1000, MaxQueue: 1000}
+}
+
+// newMemory returns a node that counts in memory.
+func newMemory(_ *testing.T, rules *config.Rules) (*node, error) {
+	s, err := server.New(limits(rules))
+	if err != nil {
+		return nil, err
+	}
+	return &node{Decider: s, reload: s.Reload, reset: s.Reset, close: s.Close}, nil
+}
+
+// newShared returns a node that shares a store.
+func newShared(t *testing.T, at *store, rules *config.Rules, cfg server.StoreConfig) (*node, error) {
+	if err := at.clear(); err != nil {
+		return nil, err
+	}
+	cfg.Link.Send = at.send
+	s, err := server.NewShared(limits(rules), cfg)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(s.Disconnect)
+	return &node{Decider: s, reload: s.Reload, reset: s.Reset, close: s.Close, cut: at.away.Store}, nil
+}
+
+// newStoreLeaf returns a leaf of a store.
+func newStoreLeaf(t *testing.T, at *store, rules *config.Rules) (*node, error) {
+	if err := at.clear(); err != nil {
+		return nil, err
+	}
+	cfg := server.StoreConfig{Known: -1, Instances: 3}
+	cfg.Link.Send = at.send
+	behind, err := server.NewShared(limits(rules), cfg)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(behind.Disconnect)
+	n, err := tierOf(t, rules, server.TierConfig{Leaves: 3, Upstream: behind, Assigner: behind.NewAssigner(server.DefaultAssignmentTTL)})
+	if err != nil {
+		return nil, err
+	}
+	own := n.reload
+	n.reload = func(rules *config.Rules) error { return errors.Join(behind.Reload(rules), own(rules)) }
+	n.cut = at.away.Store
+	return n, nil
+}
+
+// newFallback returns a node that decides by its share, which is the whole limit.
+func newFallback(_ *testing.T, rules *config.Rules) (*node, error) {
+	f, err := server.NewFallback(limits(rules), config.AwayShare)
+	if err != nil {
+		return nil, err
+	}
+	return &node{Decider: fallback{f}, reload: func(rules *config.Rules) error { return f.Use(rules, 1) }, close: f.Close}, nil
+}
+
+// A fallback is a server.Fallback with what a ring never asks of it.
+type fallback struct{ *server.Fallback }
+
+var errNotAsked = errors.New("a ring does not ask this")
+
+func (f fallback) Descriptors(context.Context, []decider.Request, bool, []decider.Verdict) (bool, error) {
+	return false, errNotAsked
+}
+func (f fallback) AppendGrantID(b []byte, g decider.Grant, _ string) []byte {
+	return append(b, g.ID...)
+}
+func (f fallback) Exchange(context.Context, *decider.LeafExchange, *decider.LeafAnswer) error {
+	return errNotAsked
+}
+func (f fallback) Explain(context.Context, string) (decider.Explanation, error) {
+	return decider.Explanation{}, errNotAsked
+}
+func (f fallback) Top(context.Context, int) ([]decider.Seen, error) { return nil, errNotAsked }
+
+// A site serves a Decider to peers, over a network in memory.
+type site struct {
+	network *testrig.Network
+}
+
+// newSite serves until the story ends.
+func newSite(t *testing.T, cfg peer.HandlerConfig) *site {
+	h, err := peer.NewHandler(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{testrig.Listen()}
+	mux := http.NewServeMux()
+	mux.Handle(peer.Path, h)
+	srv := &http.Server{Handler: mux}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(s.network)
+	}()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-served
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = h.Shutdown(ended)
+	})
+	return s
+}
+
+// dial returns a client of the site.
+func (s *site) dial(cfg peer.Config) (*peer.Client, error) {
+	cfg.URL, cfg.Dial = "http://weir", s.network.Dial
+	return peer.New(cfg)
+}
+
+// cut cuts the site off, or lets clients connect again.
+func (s *site) cut(cut bool) {
+	if !cut {
+		s.network.Repair()
+		time.Sleep(5 * time.Second) // clients try again
+		return
+	}
+	s.network.Refuse()
+	for _, c := range s.network.Conns() {
+		_ = c.Close()
+	}
+}
+
+// linked returns a client of a node over a link.
+func linked(t *testing.T, behind *node) (*peer.Client, *site, error) {
+	s := newSite(t, peer.HandlerConfig{Decider: behind.Decider, Blocking: true})
+	c, err := s.dial(peer.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	synctest.Wait()
+	return c, s, nil
+}
+
+// newLinked returns a client of a node that counts in memory.
+func newLinked(t *testing.T, rules *config.Rules) (*node, error) {
+	behind, err := newMemory(t, rules)
+	if err != nil {
+		return nil, err
+	}
+	c, s, err := linked(t, behind)
+	if err != nil {
+		return nil, err
+	}
+	return &node{Decider: c, reload: behind.reload, cut: s.cut}, nil
+}
+
+// An assigner takes the exchanges of a leaf over a link.
+type assigner struct{ *peer.Client }
+
+func (a assigner) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.Answer, error) {
+	whole, got := decider.LeafExchange{Exchange: *x}, decider.LeafAnswer{}
+	if err := a.Client.Exchange(ctx, &whole, &got); err != nil {
+		return leaf.Answer{}, err
+	}
+	got.Resync = got.NeedsResync(&whole)
+	return got.Answer, nil
+}
+
+// newLeaf returns a leaf of a node, over a link.
+func newLeaf(t *testing.T, behind *node, rules *config.Rules, cfg server.TierConfig) (*node, error) {
+	c, s, err := linked(t, behind)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Upstream, cfg.Assigner = c, assigner{c}
+	tier, err := tierOf(t, rules, cfg)
+	if err != nil {
+		return nil, err
+	}
+	tier.cut = s.cut
+	own := tier.reload
+	tier.reload = func(rules *config.Rules) error { return errors.Join(behind.reload(rules), own(rules)) }
+	return tier, nil
+}
+
+// tierOf returns a leaf whose upstream knows what leaves have.
+func tierOf(t *testing.T, rules *config.Rules, cfg server.TierConfig) (*node, error) {
+	cfg.Name = "leaf"
+	tier, err := server.NewTier(limits(rules), cfg)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = tier.Disconnect(ctx)
+	})
+	time.Sleep(server.DefaultAssignmentTTL)
+	return &node{Decider: tier, reload: tier.Reload, reset: tier.Reset, close: tier.Close}, nil
+}
+
+// newTier returns a leaf of a node that counts in memory.
+func newTier(cfg server.TierConfig) func(*testing.T, *config.Rules) (*node, error) {
+	return func(t *testing.T, rules *config.Rules) (*node, error) {
+		behind, err := newMemory(t, rules)
+		if err != nil {
+			return nil, err
+		}
+		return newLeaf(t, behind, rules, cfg)
+	}
+}
+
+// newTiers returns a leaf of a leaf.
+func newTiers(cfg server.TierConfig) func(*testing.T, *config.Rules) (*node, error) {
+	return func(t *testing.T, rules *config.Rules) (*node, error) {
+		behind, err := newTier(cfg)(t, rules)
+		if err != nil {
+			return nil, err
+		}
+		return newLeaf(t, behind, rules, cfg)
+	}
+}
