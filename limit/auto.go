@@ -21,6 +21,9 @@ func NewAuto(cfg Config) (Algorithm, error) {
 // auto is the control law with the types of this package.
 type auto struct{ *autolimit.Auto }
 
+var _ Controller = auto{}
+
+func (auto) Tick() (time.Duration, bool)      { return 0, false }
 func (a auto) Observe(s Sample) Cause         { return Cause(a.Auto.Observe((*autolimit.Sample)(&s))) }
 func (a auto) Expire(now time.Duration) Cause { return Cause(a.Auto.Expire(now)) }
 

@@ -73,20 +73,15 @@ func NewSlowStart(alg Algorithm, cfg SlowStart) (Algorithm, error) {
 		cfg.Idle = DefaultIdle
 	}
 	s := &slowStart{alg: alg, cfg: cfg}
-	s.timed, _ = alg.(timed)
+	s.controller, _ = alg.(Controller)
 	s.begin(0, cmp.Or(cfg.First, s.initial()), Kept)
 	return s, nil
 }
 
-type timed interface {
-	Deadline() (time.Duration, bool)
-	Expire(time.Duration) Cause
-}
-
 type slowStart struct {
-	alg   Algorithm
-	timed timed // alg, or nil
-	cfg   SlowStart
+	alg        Algorithm
+	controller Controller // alg; nil if it is none
+	cfg        SlowStart
 
 	most      int           // the limit while it starts; 0 if it does not
 	since     time.Duration // when that has changed: the round begins
@@ -231,10 +226,10 @@ func (l *slowStart) roll(now time.Duration) Cause {
 
 // Deadline returns the deadline of alg: a limit that alg changes for a moment is no slow start.
 func (l *slowStart) Deadline() (time.Duration, bool) {
-	if l.timed == nil {
+	if l.controller == nil {
 		return 0, false
 	}
-	return l.timed.Deadline()
+	return l.controller.Deadline()
 }
 
 // Tick returns the end of the window; weir.Never if the clock does not reach it.
@@ -244,15 +239,15 @@ func (l *slowStart) Tick() (time.Duration, bool) {
 
 func (l *slowStart) Expire(now time.Duration) Cause {
 	was, cause := l.Limit(), Kept
-	if l.timed != nil {
-		cause = l.timed.Expire(now)
+	if l.controller != nil {
+		cause = l.controller.Expire(now)
 	}
 	return l.changed(was, cause, l.roll(now))
 }
 
 func (l *slowStart) SetEpoch(d time.Duration) {
-	if a, ok := l.alg.(interface{ SetEpoch(time.Duration) }); ok {
-		a.SetEpoch(d)
+	if l.controller != nil {
+		l.controller.SetEpoch(d)
 	}
 }
 
@@ -262,13 +257,10 @@ func (l *slowStart) Evidence() map[string]float64 {
 	if l.own {
 		return l.evidence
 	}
-	if a, ok := l.alg.(interface{ Evidence() map[string]float64 }); ok {
-		return a.Evidence()
+	if l.controller == nil {
+		return nil
 	}
-	return nil
+	return l.controller.Evidence()
 }
 
-func (l *slowStart) Sparse() bool {
-	a, ok := l.alg.(interface{ Sparse() bool })
-	return ok && a.Sparse()
-}
+func (l *slowStart) Sparse() bool { return l.controller != nil && l.controller.Sparse() }

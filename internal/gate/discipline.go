@@ -112,7 +112,7 @@ type pause struct {
 
 func (g *Gate[W]) pauseWhileLowered(now time.Duration) {
 	p := &g.pause
-	_, lowered := g.timed.Deadline()
+	_, lowered := g.controller.Deadline()
 	if lowered && !p.lowered {
 		p.since = now
 		if head := g.line.head; head != nil && now-head.since > g.cfg.Interval/2 {
