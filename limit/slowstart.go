@@ -42,13 +42,12 @@ type SlowStart struct {
 
 // Validate returns an error that names the first invalid field.
 func (c SlowStart) Validate() error {
-	if c.Idle < 0 {
+	switch {
+	case c.Idle < 0:
 		return fmt.Errorf("limit: Idle = %v: must be >= 0", c.Idle)
-	}
-	if c.Initial < 0 {
+	case c.Initial < 0:
 		return fmt.Errorf("limit: Initial = %d: must be >= 0", c.Initial)
-	}
-	if c.First < 0 {
+	case c.First < 0:
 		return fmt.Errorf("limit: First = %d: must be >= 0", c.First)
 	}
 	return nil
@@ -69,9 +68,7 @@ func NewSlowStart(alg Algorithm, cfg SlowStart) (Algorithm, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Idle == 0 {
-		cfg.Idle = DefaultIdle
-	}
+	cfg.Idle = cmp.Or(cfg.Idle, DefaultIdle)
 	s := &slowStart{alg: alg, cfg: cfg}
 	s.controller, _ = alg.(Controller)
 	s.begin(0, cmp.Or(cfg.First, s.initial()), Kept)
