@@ -132,7 +132,7 @@ type Changes [limit.Drain + 2]uint64
 // New returns a Gate under the limit of alg, which it owns from now on. The
 // Config should be valid.
 func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
-	g := &Gate[W]{now: math.MinInt64, sweepAt: never, pause: pause{until: math.MinInt64}, holds: newHolds()}
+	g := &Gate[W]{now: math.MinInt64, sweepAt: weir.Never, pause: pause{until: math.MinInt64}, holds: newHolds()}
 	g.SetAlgorithm(alg)
 	g.Configure(cfg)
 	return g
@@ -261,7 +261,7 @@ func (g *Gate[W]) Configure(cfg Config) {
 		old.FairQueues == cfg.FairQueues && len(old.Partitions) == len(cfg.Partitions) {
 		return
 	}
-	g.bands, g.claim, g.sweepAt = nil, nil, never
+	g.bands, g.claim, g.sweepAt = nil, nil, weir.Never
 	for w := g.line.head; w != nil; w = w.links[byArrival].next {
 		g.sort(w)
 	}

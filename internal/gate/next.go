@@ -129,7 +129,7 @@ func (g *Gate[W]) stake(w *waiter[W], free int) {
 // waiter will be overdue, a hold will be over, or the limit will change. It may be too
 // early; Next then moves it. It is false if there is none.
 func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
-	at = never
+	at = weir.Never
 	if g.gone.len > 0 {
 		at = g.now
 	}
@@ -152,5 +152,5 @@ func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 			at = min(at, end)
 		}
 	}
-	return at, at < never
+	return at, at < weir.Never
 }
