@@ -126,7 +126,7 @@ func (c *Cache[K, V]) Lookup(ctx context.Context, key K, fill func(context.Conte
 	hash := c.hash(key)
 	e := c.table.Load().find(hash, key)
 	var now int64
-	if e != nil && e.early != forever { // an entry without expiry needs no clock
+	if e != nil && e.early != never { // an entry without expiry needs no clock
 		now = c.now()
 	}
 	if e != nil && now < e.early {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -45,15 +44,12 @@ func (e *entry[K, V]) faulty(now int64) error {
 	return nil
 }
 
-// forever is an instant that never comes.
-const forever = math.MaxInt64
+// never is weir.Never as an instant.
+const never = int64(weir.Never)
 
-// later returns the instant d after now, at most forever.
+// later returns the instant d after now, at most never.
 func later(now int64, d time.Duration) int64 {
-	if int64(d) > forever-now {
-		return forever
-	}
-	return now + int64(d)
+	return now + min(int64(d), never-now)
 }
 
 func (e *entry[K, V]) fresh(now int64) bool { return now < e.until }
@@ -77,7 +73,7 @@ func (c *Cache[K, V]) entry(hash uint64, key K, value V, err error, took int64) 
 	if ttl < 0 {
 		return nil
 	}
-	e := &entry[K, V]{key: key, err: err, took: took, until: forever}
+	e := &entry[K, V]{key: key, err: err, took: took, until: never}
 	e.hash, e.cost = hash, c.cost(key, value, err)
 	if err == nil {
 		e.value = value
@@ -88,7 +84,7 @@ func (c *Cache[K, V]) entry(hash uint64, key K, value V, err error, took int64) 
 		e.strict = err == nil && c.cfg.NoStale != nil && c.cfg.NoStale(key, value)
 	}
 	e.early = e.until
-	if c.cfg.Early > 0 && e.until != forever && err == nil {
+	if c.cfg.Early > 0 && e.until != never && err == nil {
 		e.early -= int64(min(c.cfg.Early*float64(took)*unlikely, float64(e.until)))
 	}
 	return e

@@ -125,7 +125,7 @@ func TestAnotherRunHasEnded(t *testing.T) {
 		t.Errorf("%v: want the error that is kept", err)
 	}
 	e := c.table.Load().find(c.hash("a"), "a")
-	e.fault.Store(&fault{errEnded, forever})
+	e.fault.Store(&fault{errEnded, never})
 	l := &lookup[string, int]{c: c, hash: e.hash, key: "a", seen: e, fill: none}
 	if _, err := l.run(context.Background()); err != errEnded {
 		t.Errorf("%v: want the error that is kept beside the value", err)

@@ -8,7 +8,6 @@ package httpcache
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -166,7 +165,7 @@ func (c *Cache) ttl(k key, v value, err error) time.Duration {
 	case v.resp == nil && v.mark.pass:
 		return c.cfg.Pass
 	case v.resp == nil && v.mark.base == k:
-		return math.MaxInt64
+		return weir.Never
 	}
 	return -1
 }

@@ -26,7 +26,7 @@ func FuzzRateLimitField(f *testing.F) {
 	f.Fuzz(func(t *testing.T, limit, policy, after string) {
 		limits := ratelimitfield.ParseLimits([]string{limit})
 		wait, ok := httpheader.RetryAfter(http.Header{"Retry-After": {after}}, time.Unix(0, 0))
-		if wait < 0 || wait > pacing.Forever || wait > 0 && !ok {
+		if wait < 0 || wait > pacing.MaxWait || wait > 0 && !ok {
 			t.Fatalf("Retry-After %q: %v, %v", after, wait, ok)
 		}
 		p := pacing.Pacer{MaxHold: time.Hour}

@@ -169,7 +169,8 @@ func (c Config) rules(names []string) (gate.Config, error) {
 // An Event is a change of the limit. State is the state after it. Sample is the work that
 // caused it; if the limit was set, or changed with time, only its End is valid. Sample.End
 // is the time of the event since New. Evidence holds the algorithm's measurements by name,
-// times in seconds, if it has a method Evidence.
+// times in seconds, if it is a
+// limit.Controller.
 type Event struct {
 	Was   int // the limit before, in units
 	Cause limit.Cause

@@ -105,11 +105,10 @@ func TestCreditStorm(t *testing.T) {
 
 // A counter is an algorithm that counts what it is told.
 type counter struct {
+	limit.Controller
 	sparse bool
 	told   *int
 }
-
-func (c counter) Limit() int { return 10 }
 
 func (c counter) Observe(limit.Sample) limit.Cause { *c.told++; return limit.Kept }
 
@@ -121,7 +120,7 @@ func TestSparseSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := func(sparse bool, n int, each time.Duration) int {
 			told := 0
-			l := newLimiter(t, inflight.Config{Algorithm: counter{sparse, &told}})
+			l := newLimiter(t, inflight.Config{Algorithm: counter{limit.Fixed(10).(limit.Controller), sparse, &told}})
 			for range n {
 				p := acquire(t, l, 1)
 				time.Sleep(each)
@@ -140,7 +139,7 @@ func TestSparseSamples(t *testing.T) {
 		}
 		// Many, and then few.
 		told := 0
-		l := newLimiter(t, inflight.Config{Algorithm: counter{true, &told}})
+		l := newLimiter(t, inflight.Config{Algorithm: counter{limit.Fixed(10).(limit.Controller), true, &told}})
 		for i := range 66_000 {
 			p := acquire(t, l, 1)
 			if i >= 64_000 {
@@ -159,7 +158,7 @@ func TestSparseSamples(t *testing.T) {
 func TestAbandonedUntimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		l := newLimiter(t, inflight.Config{Algorithm: counter{true, &told}})
+		l := newLimiter(t, inflight.Config{Algorithm: counter{limit.Fixed(10).(limit.Controller), true, &told}})
 		var slow []weir.Permit
 		for range 5 {
 			slow = append(slow, acquire(t, l, 1))

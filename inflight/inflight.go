@@ -68,17 +68,17 @@ type Limiter struct {
 
 	mu           sync.Mutex // guards what follows, and is taken by lock
 	gate         *gate.Gate[chan answer]
-	event        *Event        // for trace, by unlock
-	drained      chan struct{} // closed when nothing is in flight; nil if no Drain waits
-	drainers     int           // calls of Drain that wait for drained
-	spare        chan answer   // made for a request that did not wait
-	timer        waitq.Timer   // runs expire
-	lent         uint64        // the credit as it was lent
-	phase        int           // admissions from credits
-	timed        time.Duration // when timed work last left
-	lull, lulled time.Duration // the last long time in which none did: from, to
-	sparse       bool          // the algorithm does not need every sample
-	alg          limit.Algorithm
+	event        *Event           // for trace, by unlock
+	drained      chan struct{}    // closed when nothing is in flight; nil if no Drain waits
+	drainers     int              // calls of Drain that wait for drained
+	spare        chan answer      // made for a request that did not wait
+	timer        waitq.Timer      // runs expire
+	lent         uint64           // the credit as it was lent
+	phase        int              // admissions from credits
+	timed        time.Duration    // when timed work last left
+	lull, lulled time.Duration    // the last long time in which none did: from, to
+	sparse       bool             // the algorithm does not need every sample
+	controller   limit.Controller // the algorithm; nil if it is none
 
 	waits [len(WaitBounds) + 1]uint64 // admitted after a wait, as in Stats; the first element is not used
 }
@@ -248,13 +248,12 @@ func (l *Limiter) SetAlgorithm(alg limit.Algorithm) {
 // adoptLocked makes the gate use an algorithm, tells it the wall clock at l's epoch, and
 // prepares the sampling.
 func (l *Limiter) adoptLocked(alg limit.Algorithm) {
-	if a, ok := alg.(interface{ SetEpoch(time.Duration) }); ok {
-		a.SetEpoch(time.Duration(l.epoch.UnixNano()))
+	l.controller, _ = alg.(limit.Controller)
+	if l.controller != nil {
+		l.controller.SetEpoch(time.Duration(l.epoch.UnixNano()))
 	}
-	l.alg = alg
 	l.gate.SetAlgorithm(alg)
-	s, ok := alg.(interface{ Sparse() bool })
-	l.sparse = ok && s.Sparse()
+	l.sparse = l.controller != nil && l.controller.Sparse()
 	l.credit.mask.Store(0)
 }
 
@@ -264,8 +263,8 @@ func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) {
 		return
 	}
 	l.event = &Event{Was: was, Cause: cause, State: stateOf(l.gate.Stats()), Sample: s}
-	if a, ok := l.alg.(interface{ Evidence() map[string]float64 }); ok && cause != limit.Set {
-		l.event.Evidence = a.Evidence()
+	if l.controller != nil && cause != limit.Set {
+		l.event.Evidence = l.controller.Evidence()
 	}
 }
 

@@ -27,8 +27,6 @@ func (b costBook) Observe(s limit.Sample) limit.Cause {
 	return limit.Kept
 }
 
-func (b costBook) Sparse() bool { return false }
-
 // An algorithm is told how long work of a route takes, relative to all, whether it was admitted at
 // once or waited, and not if no request names its route.
 func TestRoutes(t *testing.T) {

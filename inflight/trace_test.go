@@ -13,6 +13,7 @@ import (
 
 // expiring has a limit of 1, and of 2 from an instant on.
 type expiring struct {
+	limit.Controller
 	at    time.Duration
 	limit int
 }
@@ -35,7 +36,7 @@ func TestTraceExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []inflight.Event
 		l, err := inflight.New(inflight.Config{
-			Algorithm: &expiring{at: time.Second, limit: 1}, MaxWait: -1,
+			Algorithm: &expiring{Controller: limit.Fixed(0).(limit.Controller), at: time.Second, limit: 1}, MaxWait: -1,
 			Trace: func(e inflight.Event) { events = append(events, e) },
 		})
 		if err != nil {

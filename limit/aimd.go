@@ -67,18 +67,15 @@ func (a *aimd) succeed() Cause {
 	if a.limit == a.cfg.Max {
 		return Kept
 	}
-	a.successes++
-	if a.successes < a.limit {
+	if a.successes++; a.successes < a.limit {
 		return Kept
 	}
-	a.limit++
-	a.successes = 0
+	a.limit, a.successes = a.limit+1, 0
 	return Grown
 }
 
 func (a *aimd) decrease(now time.Duration, why Cause) Cause {
-	a.decreased = now
-	a.successes = 0
+	a.decreased, a.successes = now, 0
 	if a.limit == a.cfg.Min {
 		return Kept
 	}

@@ -39,7 +39,7 @@ func TestAutoFinds(t *testing.T) {
 		{"nearly ten thousand", 0, 9000, time.Millisecond, "exponential", 150 * time.Millisecond, 50 * time.Millisecond, 0.8, 1.2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			eachEpoch(t, limit.Config{Initial: tt.initial}, func(t *testing.T, a tuner) {
+			eachEpoch(t, limit.Config{Initial: tt.initial}, func(t *testing.T, a limit.Controller) {
 				p := newPlant(a, tt.servers, tt.mean)
 				p.shape = tt.shape
 				knee := float64(tt.servers)
@@ -54,7 +54,7 @@ func TestAutoFinds(t *testing.T) {
 func TestAutoDoesNotDrift(t *testing.T) {
 	for _, shape := range []string{"constant", "exponential"} {
 		t.Run(shape, func(t *testing.T) {
-			eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+			eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 				p := newPlant(a, 20, 50*time.Millisecond)
 				p.shape = shape
 				for p.last(2 * time.Minute); p.now < time.Hour; {
@@ -67,7 +67,7 @@ func TestAutoDoesNotDrift(t *testing.T) {
 
 // rested returns the plant of most tests, twenty servers of 50 ms, once its
 // limit has come to rest, and the mean limit.
-func rested(t *testing.T, a tuner) (p *plant, rest float64) {
+func rested(t *testing.T, a limit.Controller) (p *plant, rest float64) {
 	t.Helper()
 	p = newPlant(a, 20, 50*time.Millisecond)
 	p.last(32 * time.Second)
@@ -85,7 +85,7 @@ func rested(t *testing.T, a tuner) (p *plant, rest float64) {
 // recovers. Drains, which tell a queue from a slower service, halve it for
 // three service times.
 func TestAutoKnowsASlowerService(t *testing.T) {
-	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 		p, rest := rested(t, a)
 		p.mean = 500 * time.Millisecond
 		for range 10 {
@@ -99,7 +99,7 @@ func TestAutoKnowsASlowerService(t *testing.T) {
 
 // Servers that fail, and come back, are a lower knee.
 func TestAutoFollowsServers(t *testing.T) {
-	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 		p, _ := rested(t, a)
 		p.servers = 8
 		p.last(96 * time.Second)
@@ -113,7 +113,7 @@ func TestAutoFollowsServers(t *testing.T) {
 // "Growth while idle", "drop burst after idle": a limit that is not used is
 // left alone, for however long, and has its old value when it is used again.
 func TestAutoLeavesAnUnusedLimitAlone(t *testing.T) {
-	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 		p, _ := rested(t, a)
 		p.demand = 5
 		p.run(2000) // a trial that had begun is over
@@ -166,7 +166,7 @@ func TestAutoBurstOfFailures(t *testing.T) {
 		{"errors that say nothing about load", weir.Ignored, 1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+			eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 				p, rest := rested(t, a)
 				begin, was := p.now, p.alg.Limit()
 				p.outcome = func(s limit.Sample) weir.Outcome {
@@ -252,7 +252,7 @@ func TestAutoBearsAFewFailures(t *testing.T) {
 func TestAutoOutage(t *testing.T) {
 	for _, mean := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
 		t.Run(mean.String(), func(t *testing.T) {
-			eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+			eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 				p := newPlant(a, 20, mean)
 				p.last(640*mean + 16*time.Second)
 				rest, _, _ := p.average(80 * mean)
@@ -269,7 +269,7 @@ func TestAutoOutage(t *testing.T) {
 
 // "Drops always push down, at most once per round trip."
 func TestAutoDropsOncePerRoundTrip(t *testing.T) {
-	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 		p := newPlant(a, 100, time.Second)
 		p.trips(60)
 		p.outcome = func(limit.Sample) weir.Outcome { return weir.Dropped }
@@ -309,7 +309,7 @@ func TestAutoMaxHealthyLatency(t *testing.T) {
 }
 
 func TestAutoBounds(t *testing.T) {
-	eachEpoch(t, limit.Config{Min: 5, Max: 50}, func(t *testing.T, a tuner) {
+	eachEpoch(t, limit.Config{Min: 5, Max: 50}, func(t *testing.T, a limit.Controller) {
 		p := newPlant(a, 1, time.Millisecond)
 		floor, ceiling := false, false
 		p.seen = func(_ time.Duration, _, n int, c limit.Cause) {
@@ -335,7 +335,7 @@ func TestAutoBounds(t *testing.T) {
 func TestAutoBeginsAtItsMost(t *testing.T) {
 	for _, initial := range []int{44, 50} {
 		t.Run(fmt.Sprint(initial), func(t *testing.T) {
-			eachEpoch(t, limit.Config{Initial: initial, Max: 50}, func(t *testing.T, a tuner) {
+			eachEpoch(t, limit.Config{Initial: initial, Max: 50}, func(t *testing.T, a limit.Controller) {
 				p := newPlant(a, 10, 5*time.Millisecond)
 				p.last(32*time.Second).wantMean(t, 16*time.Second, 9.5, 17)
 			})
@@ -386,7 +386,7 @@ func TestAutoValidate(t *testing.T) {
 
 // watched tells watch of each change of the limit, and of each verdict that changes
 // nothing, while p serves for a span of time.
-func (p *plant) watched(a tuner, span time.Duration, watch func(now time.Duration, was, n int, c limit.Cause, e autolimit.Evidence)) {
+func (p *plant) watched(a limit.Controller, span time.Duration, watch func(now time.Duration, was, n int, c limit.Cause, e autolimit.Evidence)) {
 	last := limit.EvidenceOf(a)
 	p.seen = func(now time.Duration, was, n int, c limit.Cause) {
 		last = limit.EvidenceOf(a)
@@ -420,7 +420,7 @@ func TestEvidenceIsWhatIsKnown(t *testing.T) {
 // Once a drain has met a queue, a limiter with a proven baseline does not trim before
 // one of its raises has met all of a queue: until then others may share the service.
 func TestAutoTrimsOnlyIfItIsAlone(t *testing.T) {
-	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 		p := newPlant(a, 20, 50*time.Millisecond)
 		p.last(2 * time.Minute)
 		drains, trimmed := 0, 0

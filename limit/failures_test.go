@@ -16,7 +16,7 @@ import (
 func TestAutoBearsCheapFailures(t *testing.T) {
 	for _, share := range []float64{0.125, 0.5, 1} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
-			eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+			eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 				p, rest := rested(t, a)
 				p.refuse = func(int) (time.Duration, bool) { return p.mean / 50, p.rng.Float64() < share }
 				p.seen = func(now time.Duration, was, n int, c limit.Cause) {
@@ -39,7 +39,7 @@ func TestAutoBearsCheapFailures(t *testing.T) {
 func TestAutoLearnsBackgroundFailures(t *testing.T) {
 	for _, most := range []int{20, 1000} {
 		t.Run(fmt.Sprint("Max ", most), func(t *testing.T) {
-			eachEpoch(t, limit.Config{Max: most}, func(t *testing.T, a tuner) {
+			eachEpoch(t, limit.Config{Max: most}, func(t *testing.T, a limit.Controller) {
 				p, rest := rested(t, a)
 				p.outcome = func(limit.Sample) weir.Outcome {
 					if p.rng.Float64() < 0.125 {
@@ -65,7 +65,7 @@ func TestAutoLearnsBackgroundFailures(t *testing.T) {
 // A service that refuses soon what is more than twenty in flight has a knee
 // there, whatever its latency says.
 func TestAutoFailuresThatDependOnLoad(t *testing.T) {
-	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 		p := newPlant(a, 40, 50*time.Millisecond)
 		p.shape = "exponential"
 		p.backoff = true
@@ -79,7 +79,7 @@ func TestAutoFailuresThatDependOnLoad(t *testing.T) {
 func TestAutoBearsOutliers(t *testing.T) {
 	for _, mean := range []time.Duration{time.Millisecond, 50 * time.Millisecond} {
 		t.Run(mean.String(), func(t *testing.T) {
-			eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+			eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 				p := newPlant(a, 20, mean)
 				p.last(32 * time.Second)
 				rest, _, _ := p.average(4 * time.Second)
@@ -99,14 +99,14 @@ func TestAutoBearsOutliers(t *testing.T) {
 
 // The same samples give the same limits, for the same reasons.
 func TestAutoIsDeterministic(t *testing.T) {
-	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 		epoch := epochs()[0]
 		a.SetEpoch(epoch)
 		same, later := auto(t, limit.Config{}), auto(t, limit.Config{})
 		same.SetEpoch(epoch)
 		const shift = 5*time.Hour + 7*time.Millisecond
 		later.SetEpoch(epoch - shift) // the same wall clock
-		p := newPlant(&twins{a, []tuner{same, later}, []time.Duration{0, shift}, t}, 20, 50*time.Millisecond)
+		p := newPlant(&twins{a, []limit.Controller{same, later}, []time.Duration{0, shift}, t}, 20, 50*time.Millisecond)
 		p.shape = "exponential"
 		p.outcome = func(limit.Sample) weir.Outcome {
 			if p.rng.Float64() < 0.08 {
@@ -121,14 +121,14 @@ func TestAutoIsDeterministic(t *testing.T) {
 // twins are Autos that learn from the same samples, at instants that differ by a
 // shift, and should do the same.
 type twins struct {
-	tuner
-	others []tuner
+	limit.Controller
+	others []limit.Controller
 	shift  []time.Duration
 	t      *testing.T
 }
 
 func (w *twins) Observe(s limit.Sample) limit.Cause {
-	cause := w.tuner.Observe(s)
+	cause := w.Controller.Observe(s)
 	for i, other := range w.others {
 		s := s
 		s.Start, s.End = s.Start+w.shift[i], s.End+w.shift[i]
@@ -162,7 +162,7 @@ func TestAutoStartToleratesMoreFailures(t *testing.T) {
 // Work that hung for a minute blinds Auto to other failures for 40 round trips at
 // most, and not for a minute: an outage that follows is noticed.
 func TestAutoNoticesAnOutageAfterHungWork(t *testing.T) {
-	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a limit.Controller) {
 		p, rest := rested(t, a)
 		p.idle(time.Minute)
 		for range 40 { // all of them end now

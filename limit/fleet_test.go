@@ -14,7 +14,7 @@ import (
 // A fleet is several limiters in front of the servers of one service, first
 // come first served. Each limit is fully used.
 type fleet struct {
-	all    []tuner
+	all    []limit.Controller
 	rng    *rand.Rand
 	now    time.Duration
 	mean   time.Duration

@@ -20,23 +20,32 @@ type Sample struct {
 }
 
 // An Algorithm sets a concurrency limit and learns from samples. It is not
-// safe for concurrent use.
-//
-// Package inflight also calls these methods of an Algorithm that has them, as Auto
-// does:
-//
-//	SetEpoch(time.Duration)          // before all else: the time since the Unix epoch at instant zero
-//	Deadline() (time.Duration, bool) // the instant at which Expire is due, if there is one
-//	Expire(now time.Duration) Cause  // may change the limit without a sample; returns why
-//	Tick() (time.Duration, bool)     // the instant at which Expire is due even if no request waits
-//	Evidence() map[string]float64    // the measurements behind the last change, times in seconds
-//	Sparse() bool                    // true: a random part of thousands of samples a second is enough
+// safe for concurrent use. It may be a Controller.
 type Algorithm interface {
 	// Limit returns the units that may be in flight now, >= 0.
 	Limit() int
 	// Observe learns from a sample, in the order of their ends, and returns
 	// why the limit moved; Kept if it did not.
 	Observe(Sample) Cause
+}
+
+// A Controller is an Algorithm that changes its limit with time, too, and says why. Package inflight
+// calls its methods. Auto, Fixed and a slow start are Controllers.
+type Controller interface {
+	Algorithm
+	// SetEpoch is called before all else: d is the time since the Unix epoch at instant zero.
+	SetEpoch(d time.Duration)
+	// Deadline returns the instant until which the limit is lowered, if it is lowered for a
+	// moment. While requests wait, Expire is due then.
+	Deadline() (at time.Duration, ok bool)
+	// Tick returns the instant at which Expire is due even if no request waits, if there is one.
+	Tick() (at time.Duration, ok bool)
+	// Expire changes the limit without a sample, if a change is due, and returns why.
+	Expire(now time.Duration) Cause
+	// Evidence returns the measurements behind the last change by name, times in seconds.
+	Evidence() map[string]float64
+	// Sparse reports whether a random part of thousands of samples a second is enough.
+	Sparse() bool
 }
 
 // A Cause says why a limit changed.
@@ -72,8 +81,11 @@ func Fixed(n int) Algorithm { return fixed(max(n, 0)) }
 
 type fixed int
 
-func (f fixed) Limit() int { return int(f) }
-
-func (f fixed) Observe(Sample) Cause { return Kept }
-
-func (f fixed) Sparse() bool { return true }
+func (f fixed) Limit() int                    { return int(f) }
+func (fixed) Observe(Sample) Cause            { return Kept }
+func (fixed) SetEpoch(time.Duration)          {}
+func (fixed) Deadline() (time.Duration, bool) { return 0, false }
+func (fixed) Tick() (time.Duration, bool)     { return 0, false }
+func (fixed) Expire(time.Duration) Cause      { return Kept }
+func (fixed) Evidence() map[string]float64    { return nil }
+func (fixed) Sparse() bool                    { return true }

@@ -42,20 +42,13 @@ func newPlant(alg limit.Algorithm, servers int, mean time.Duration) *plant {
 	return &plant{alg: alg, rng: rand.New(rand.NewPCG(1, 2)), servers: servers, mean: mean}
 }
 
-// A tuner has the methods of Auto that the tests call.
-type tuner interface {
-	limit.Algorithm
-	SetEpoch(time.Duration)
-	Evidence() map[string]float64
-}
-
-func auto(t testing.TB, cfg limit.Config) tuner {
+func auto(t testing.TB, cfg limit.Config) limit.Controller {
 	t.Helper()
 	a, err := limit.NewAuto(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.(tuner)
+	return a.(limit.Controller)
 }
 
 // epochSeed and epochRuns choose the epochs of the tests.
@@ -72,7 +65,7 @@ func epochs() (all []time.Duration) {
 }
 
 // eachEpoch runs a test with an Auto of each epoch.
-func eachEpoch(t *testing.T, cfg limit.Config, test func(t *testing.T, a tuner)) {
+func eachEpoch(t *testing.T, cfg limit.Config, test func(t *testing.T, a limit.Controller)) {
 	t.Helper()
 	for _, epoch := range epochs() {
 		t.Run(fmt.Sprint("epoch ", epoch), func(t *testing.T) {

@@ -42,13 +42,12 @@ type SlowStart struct {
 
 // Validate returns an error that names the first invalid field.
 func (c SlowStart) Validate() error {
-	if c.Idle < 0 {
+	switch {
+	case c.Idle < 0:
 		return fmt.Errorf("limit: Idle = %v: must be >= 0", c.Idle)
-	}
-	if c.Initial < 0 {
+	case c.Initial < 0:
 		return fmt.Errorf("limit: Initial = %d: must be >= 0", c.Initial)
-	}
-	if c.First < 0 {
+	case c.First < 0:
 		return fmt.Errorf("limit: First = %d: must be >= 0", c.First)
 	}
 	return nil
@@ -69,24 +68,17 @@ func NewSlowStart(alg Algorithm, cfg SlowStart) (Algorithm, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Idle == 0 {
-		cfg.Idle = DefaultIdle
-	}
+	cfg.Idle = cmp.Or(cfg.Idle, DefaultIdle)
 	s := &slowStart{alg: alg, cfg: cfg}
-	s.timed, _ = alg.(timed)
+	s.controller, _ = alg.(Controller)
 	s.begin(0, cmp.Or(cfg.First, s.initial()), Kept)
 	return s, nil
 }
 
-type timed interface {
-	Deadline() (time.Duration, bool)
-	Expire(time.Duration) Cause
-}
-
 type slowStart struct {
-	alg   Algorithm
-	timed timed // alg, or nil
-	cfg   SlowStart
+	alg        Algorithm
+	controller Controller // alg; nil if it is none
+	cfg        SlowStart
 
 	most      int           // the limit while it starts; 0 if it does not
 	since     time.Duration // when that has changed: the round begins
@@ -231,10 +223,10 @@ func (l *slowStart) roll(now time.Duration) Cause {
 
 // Deadline returns the deadline of alg: a limit that alg changes for a moment is no slow start.
 func (l *slowStart) Deadline() (time.Duration, bool) {
-	if l.timed == nil {
+	if l.controller == nil {
 		return 0, false
 	}
-	return l.timed.Deadline()
+	return l.controller.Deadline()
 }
 
 // Tick returns the end of the window; weir.Never if the clock does not reach it.
@@ -244,15 +236,15 @@ func (l *slowStart) Tick() (time.Duration, bool) {
 
 func (l *slowStart) Expire(now time.Duration) Cause {
 	was, cause := l.Limit(), Kept
-	if l.timed != nil {
-		cause = l.timed.Expire(now)
+	if l.controller != nil {
+		cause = l.controller.Expire(now)
 	}
 	return l.changed(was, cause, l.roll(now))
 }
 
 func (l *slowStart) SetEpoch(d time.Duration) {
-	if a, ok := l.alg.(interface{ SetEpoch(time.Duration) }); ok {
-		a.SetEpoch(d)
+	if l.controller != nil {
+		l.controller.SetEpoch(d)
 	}
 }
 
@@ -262,13 +254,10 @@ func (l *slowStart) Evidence() map[string]float64 {
 	if l.own {
 		return l.evidence
 	}
-	if a, ok := l.alg.(interface{ Evidence() map[string]float64 }); ok {
-		return a.Evidence()
+	if l.controller == nil {
+		return nil
 	}
-	return nil
+	return l.controller.Evidence()
 }
 
-func (l *slowStart) Sparse() bool {
-	a, ok := l.alg.(interface{ Sparse() bool })
-	return ok && a.Sparse()
-}
+func (l *slowStart) Sparse() bool { return l.controller != nil && l.controller.Sparse() }

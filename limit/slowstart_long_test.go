@@ -15,7 +15,7 @@ func TestSlowStartNeverIdle(t *testing.T) {
 		s := newStarter(t, limit.Fixed(100), limit.SlowStart{Idle: idle})
 		s.limits(10, 20, 40, 80, 100)
 		began := s.now
-		if at, ok := s.alg.(interface{ Tick() (time.Duration, bool) }).Tick(); !ok || at < min(idle, weir.Never-began) {
+		if at, ok := s.alg.(limit.Controller).Tick(); !ok || at < min(idle, weir.Never-began) {
 			t.Fatalf("idle %v: the window ends at %v", idle, at)
 		}
 		if ticks, why := s.idle(1000 * time.Hour); ticks != 0 || why != limit.Kept {

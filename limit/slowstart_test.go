@@ -45,15 +45,13 @@ func (s *starter) trip(n int, o weir.Outcome) (why limit.Cause) {
 func (s *starter) idle(d time.Duration) (ticks int, why limit.Cause) {
 	until := s.now + d
 	for {
-		at, ok := s.alg.(interface{ Tick() (time.Duration, bool) }).Tick()
+		at, ok := s.alg.(limit.Controller).Tick()
 		if !ok || at > until {
 			s.now = until
 			return ticks, why
 		}
 		s.now = max(s.now, at)
-		if c := s.alg.(interface {
-			Expire(time.Duration) limit.Cause
-		}).Expire(s.now); c != limit.Kept {
+		if c := s.alg.(limit.Controller).Expire(s.now); c != limit.Kept {
 			why = c
 		}
 		ticks++
@@ -93,7 +91,7 @@ func TestSlowStart(t *testing.T) {
 	if got := s.alg.Limit(); got != 14 {
 		t.Errorf("after three minutes with 7 in flight: %d (%v): want 14", got, why)
 	}
-	if e := s.alg.(interface{ Evidence() map[string]float64 }).Evidence(); e["used"] != 7 {
+	if e := s.alg.(limit.Controller).Evidence(); e["used"] != 7 {
 		t.Errorf("evidence %v: want 7 used", e)
 	}
 	s.limits(14, 28, 56, 100)
@@ -195,10 +193,10 @@ func TestSlowStartOfAuto(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newStarter(t, auto, limit.SlowStart{Idle: time.Second, Initial: 4})
-		if s.alg.(interface{ Sparse() bool }).Sparse() != auto.(interface{ Sparse() bool }).Sparse() {
+		if s.alg.(limit.Controller).Sparse() != auto.(limit.Controller).Sparse() {
 			t.Error("it needs other samples than Auto")
 		}
-		s.alg.(interface{ SetEpoch(time.Duration) }).SetEpoch(time.Duration(1 << 60))
+		s.alg.(limit.Controller).SetEpoch(time.Duration(1 << 60))
 		for range 2000 {
 			was := s.alg.Limit()
 			var why limit.Cause
@@ -210,8 +208,8 @@ func TestSlowStartOfAuto(t *testing.T) {
 			if got := s.alg.Limit(); got > auto.Limit() || got < min(1, auto.Limit()) || got != was && why == limit.Kept {
 				t.Fatalf("seed %d: %d, of Auto %d (%v)", seed, got, auto.Limit(), why)
 			}
-			if at, ok := s.alg.(interface{ Deadline() (time.Duration, bool) }).Deadline(); ok {
-				if want, _ := auto.(interface{ Deadline() (time.Duration, bool) }).Deadline(); at != want {
+			if at, ok := s.alg.(limit.Controller).Deadline(); ok {
+				if want, _ := auto.(limit.Controller).Deadline(); at != want {
 					t.Fatalf("seed %d: deadline %v: want that of Auto, %v", seed, at, want)
 				}
 			}

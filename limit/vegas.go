@@ -3,6 +3,7 @@ package limit
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -114,12 +115,5 @@ func (v *vegas) change(rtt time.Duration, inflight int, dropped bool) (float64, 
 	return 0, Kept
 }
 
-// log10 returns ⌊log10 n⌋, at least 1. It counts digits, because math.Log10
-// says less than 3 of 1000.
-func log10(n int) float64 {
-	digits := 1.0
-	for ; n >= 100; n /= 10 {
-		digits++
-	}
-	return digits
-}
+// log10 returns ⌊log10 n⌋, at least 1. By math.Log10, that of 1000 is less than 3.
+func log10(n int) float64 { return float64(max(len(strconv.Itoa(n))-1, 1)) }

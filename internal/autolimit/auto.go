@@ -54,13 +54,7 @@ const (
 	lower              // a drain: measuring whether less in flight takes less time
 )
 
-// Config is limit.Config, with no zero but that of MaxHealthyLatency.
-type Config struct {
-	Initial, Min, Max int
-	MaxHealthyLatency time.Duration
-}
-
-// A Sample is limit.Sample.
+// A Sample is limit.Sample, which the compiler keeps alike.
 type Sample struct {
 	Start, End time.Duration
 	Waited     time.Duration
@@ -88,32 +82,42 @@ func (s *Sample) cost() float64 {
 	return 1
 }
 
-// A Cause is limit.Cause.
-type Cause uint8
+// A Branch is an action of the law at a sample. The table of package limit says what leads to it.
+type Branch uint8
 
-// The causes that Auto has, of those in package limit.
 const (
-	Kept Cause = iota
-	_
-	Dropped
-	Slow
-	_
-	Queue
-	Throughput
-	Floor
-	Ceiling
-	Idle
-	Undone
-	Drain
+	Stay Branch = iota // the limit does not change
+	RaiseBegins
+	RaiseKept
+	RaiseCut
+	RaiseRefused
+	TrialUnused
+	TrimBegins
+	TrimKept
+	TrimUndone
+	DrainBegins
+	DrainMetQueue
+	DrainQuiet
+	FailuresCut
+	SlowCut
+	RefusalsCut
+	CutAcquitted
+	CutUndone
+	Resumed
+	AtFloor
+	AtCeiling
+
+	Branches = iota
 )
 
 // Auto is the state of the control law. It is not safe for concurrent use.
 type Auto struct {
-	cfg      Config
-	limit    float64 // its whole part is the limit
-	from     float64 // the limit that is believed in, of which limit is a trial
-	trial    trial
-	evidence Evidence
+	healthy              time.Duration // work that takes longer has failed; 0 = no bound
+	initial, least, most float64       // where the limit begins, and its bounds
+	limit                float64       // its whole part is the limit
+	from                 float64       // the limit that is believed in, of which limit is a trial
+	trial                trial
+	evidence             Evidence
 
 	since   time.Duration // when the limit last moved
 	settle  time.Duration // how long after that work from before has mostly ended
@@ -145,17 +149,19 @@ type Auto struct {
 	nextStride float64  // this is the next stride
 	nextNeed   int      // and these are the samples of its reference
 
-	common   // what all limiters do together
-	failures // what has failed
+	commonTrials // what all limiters do together
+	failures     // what has failed
 }
 
-// New returns an Auto under a valid Config.
-func New(cfg Config) *Auto {
+// New returns an Auto that begins at a limit, within bounds: the fields of limit.Config. Zero has a
+// meaning for healthy only.
+func New(initial, least, most int, healthy time.Duration) *Auto {
+	n := float64(initial)
 	a := &Auto{
-		cfg: cfg, limit: float64(cfg.Initial), from: float64(cfg.Initial), since: math.MinInt64,
+		least: float64(least), most: float64(most), healthy: healthy, initial: n, limit: n, from: n, since: math.MinInt64,
 		baseline: elasticity.Baseline{Log: math.Inf(1)},
 		starting: true, step: 1, back: 1,
-		common: common{slots: slots{k: shortest}},
+		commonTrials: commonTrials{slots: slots{k: shortest}},
 	}
 	a.recovery, a.unbiased, a.raiseAt = math.MinInt64, math.MinInt64, math.MinInt64
 	return a
@@ -171,30 +177,30 @@ func (a *Auto) Evidence() Evidence { return a.evidence }
 
 // Observe takes a pointer, because to copy a sample that was just written costs as much
 // as all the rest (BenchmarkObserve in inflight).
-func (a *Auto) Observe(s *Sample) Cause {
+func (a *Auto) Observe(s *Sample) Branch {
 	was := a.Limit()
-	cause := a.observe(s)
-	if a.Limit() == was {
-		return Kept
+	if b := a.observe(s); a.Limit() != was {
+		return b
 	}
-	return cause
+	return Stay
 }
 
-func (a *Auto) observe(s *Sample) Cause {
+func (a *Auto) observe(s *Sample) Branch {
 	if outcome.Plain(s.Outcome) == weir.Ignored {
-		return Kept
+		return Stay
 	}
-	if cause := a.tally(s); cause != Kept {
-		return cause
+	if b := a.tally(s); b != Stay {
+		return b
 	}
-	if interrupted, resumed := a.interrupted(s); resumed {
-		return a.restart(s.End)
-	} else if interrupted {
-		return Kept
+	if n, since := a.failuresBefore(s); n >= dropsAtOnce {
+		if since > clip*a.typical {
+			return a.restart(s.End)
+		}
+		return Stay // it tells how long work takes that goes on while other work fails
 	}
 	if a.slots.enter(s.End, a.trip) {
-		if cause := a.turn(s.End); cause != Kept {
-			return cause
+		if b := a.turn(s.End); b != Stay {
+			return b
 		}
 	}
 	if a.trial == raise && !a.starting && s.Start >= a.since && a.failed(s) {
@@ -206,7 +212,7 @@ func (a *Auto) observe(s *Sample) Cause {
 }
 
 // measure takes in how long a piece of work took.
-func (a *Auto) measure(s *Sample) Cause {
+func (a *Auto) measure(s *Sample) Branch {
 	took := a.clipped(s)
 	if s.Outcome == weir.Success {
 		a.recent.Add(took, a.log(s.Inflight), s.cost())
@@ -227,27 +233,15 @@ func (a *Auto) measure(s *Sample) Cause {
 		a.binding = 0 // arithmetic with even smaller numbers is slow
 	}
 	switch {
-	case !a.tells(s, took):
-		return Kept
+	case s.Outcome == weir.Dropped, s.Outcome == outcome.TimedOut && took <= a.typical:
+		return Stay // this tells of no other work; abandoned work would have taken longer
 	case !used:
 		return a.idle(s.End)
 	case a.current(s):
 		a.window.Add(took, a.log(s.Inflight), s.cost())
 		return a.judge(s.End)
 	}
-	return Kept
-}
-
-// tells reports whether it tells of other work how long this took. How long a failure
-// takes says nothing, and abandoned work took longer than that.
-func (a *Auto) tells(s *Sample, took time.Duration) bool {
-	switch s.Outcome {
-	case weir.Dropped:
-		return false
-	case outcome.TimedOut:
-		return took > a.typical
-	}
-	return true
+	return Stay
 }
 
 // clipped is how long a piece of work took, but for outliers: a stream, or a

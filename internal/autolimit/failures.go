@@ -91,46 +91,45 @@ func (a *Auto) weight(s *Sample) float64 {
 }
 
 // tally counts an outcome, and moves the limit if failures say so.
-func (a *Auto) tally(s *Sample) Cause {
+func (a *Auto) tally(s *Sample) Branch {
 	if s.Start < a.recovery || s.End < a.unbiased {
-		return Kept
+		return Stay
 	}
 	bad := a.count(s)
 	r := &a.round
 	whole := r.ended >= float64(max(a.Limit(), 10))
 	switch {
-	case a.surprising() && (whole || 2*r.bad() >= r.ended):
+	case a.unexplained() > 0 && (whole || 2*r.bad() >= r.ended):
 		return a.collapse(s.End)
-	case bad && a.episode.before > 0 && a.acquits():
+	case bad && a.episode.before > 0 && a.episode.good >= witness && a.episode.blame.AtMost() < innocent:
 		return a.acquit(s.End)
-	case !whole, a.uncertain():
-		return Kept
+	case !whole, r.bad() > (a.background+drops)*r.ended && r.ended < lengthen*float64(max(a.Limit(), 10)):
+		return Stay // more failures than are tolerated may be chance: the round goes on
 	}
 	return a.calm(s.End)
 }
 
-// interrupted reports whether an outcome is a success after failures in a row, which
-// tells how long work takes that goes on while other work fails, and whether it is
-// the first after a pause.
-func (a *Auto) interrupted(s *Sample) (interrupted, resumed bool) {
-	if s.Outcome != weir.Success {
-		if a.failed(s) {
-			a.inRow++
-		}
-		return false, false
+// failuresBefore returns the failures in a row before a success, and the time since the success
+// before them.
+func (a *Auto) failuresBefore(s *Sample) (n int, since time.Duration) {
+	if s.Outcome == weir.Success {
+		n, since = a.inRow, s.End-a.lastGood
+		a.inRow, a.lastGood = 0, s.End
+	} else if a.failed(s) {
+		a.inRow++
 	}
-	interrupted = a.inRow >= dropsAtOnce
-	resumed = interrupted && s.End-a.lastGood > clip*a.typical
-	a.inRow, a.lastGood = 0, s.End
-	return interrupted, resumed
+	return n, since
 }
 
 // restart discards the measurements after a pause: of the work that began then, the
 // quickest ends first, so that they would show too short a latency.
-func (a *Auto) restart(now time.Duration) Cause {
-	a.recent, a.before, a.quiet, a.again = elasticity.Window{}, elasticity.Window{}, false, false
-	a.believe(a.believed(), now)
-	return Undone
+func (a *Auto) restart(now time.Duration) Branch {
+	a.recent, a.before, a.again = elasticity.Window{}, elasticity.Window{}, false
+	if a.use == untouched {
+		a.use = disturbed
+	}
+	a.believe(a.from, now)
+	return Resumed
 }
 
 // count counts an outcome, and reports whether it is a failure.
@@ -145,7 +144,7 @@ func (a *Auto) count(s *Sample) (bad bool) {
 		if weight > 0.5 {
 			a.lasts = max(took, a.lasts-a.lasts/16)
 		}
-	} else if a.cfg.MaxHealthyLatency > 0 && took > a.cfg.MaxHealthyLatency {
+	} else if a.healthy > 0 && took > a.healthy {
 		r.slow += s.cost()
 	}
 	x := a.log(s.Inflight)
@@ -160,31 +159,27 @@ func (a *Auto) count(s *Sample) (bad bool) {
 	return bad
 }
 
-// surprising reports whether more has failed in this round than background
-// failures explain.
-func (a *Auto) surprising() bool {
+// unexplained is how many more failures this round has than the background and chance explain; 0 if
+// they are tolerated.
+func (a *Auto) unexplained() float64 {
 	r := &a.round
 	share, n := r.bad()/r.ended, r.ended*r.ended/r.squares // as in elasticity.Window.Variance
 	p := max(a.background, doubtful)
 	if a.starting { // the background is not known yet
 		p = max(p, untested)
 	}
-	return share*n >= dropsAtOnce && share > a.background+drops && share*n-1 > p*n+alarm*math.Sqrt(p*(1-p)*n)
-}
-
-// uncertain reports whether a round has more failures than are tolerated, but too
-// few samples to tell that from chance: then it goes on.
-func (a *Auto) uncertain() bool {
-	r := &a.round
-	return r.bad() > (a.background+drops)*r.ended && r.ended < lengthen*float64(max(a.Limit(), 10))
+	if share*n < dropsAtOnce || share <= a.background+drops {
+		return 0
+	}
+	return share*n - 1 - (p*n + alarm*math.Sqrt(p*(1-p)*n))
 }
 
 // collapse lowers the limit by half of the share that failed, at most once for
 // the work of one round trip (as in DCTCP, RFC 8257).
-func (a *Auto) collapse(now time.Duration) Cause {
-	why := Dropped
+func (a *Auto) collapse(now time.Duration) Branch {
+	b := FailuresCut
 	if a.round.failed == 0 {
-		why = Slow
+		b = SlowCut
 	}
 	share, seen := a.round.bad()/a.round.ended, a.round.blame
 	a.evidence = a.failing(&seen)
@@ -195,7 +190,7 @@ func (a *Auto) collapse(now time.Duration) Cause {
 		*ep = episode{}
 	} else {
 		if ep.before == 0 {
-			*ep = episode{before: a.believed(), typical: a.typical, blame: seen}
+			*ep = episode{before: a.from, typical: a.typical, blame: seen}
 		}
 		a.limit = a.clamp(a.limit * (1 - share/2))
 	}
@@ -204,38 +199,23 @@ func (a *Auto) collapse(now time.Duration) Cause {
 	a.begun()
 	a.ref = elasticity.Window{}
 	a.believe(a.limit, now)
-	return a.bounded(why)
-}
-
-// believed is the limit that is no trial.
-func (a *Auto) believed() float64 {
-	if a.trial != none {
-		return a.from
-	}
-	return a.limit
-}
-
-// acquits reports whether failures in an episode do not depend on the limit.
-// While all fails, there is no verdict.
-func (a *Auto) acquits() bool {
-	e, se := a.episode.blame.Elasticity()
-	return a.episode.good >= witness && e+1.5*se < innocent
+	return a.bounded(b)
 }
 
 // acquit ends an episode in which failures do not depend on the limit: they are
 // background, and the limit returns to its value before the episode.
-func (a *Auto) acquit(now time.Duration) Cause {
+func (a *Auto) acquit(now time.Duration) Branch {
 	a.evidence = a.failing(&a.episode.blame)
 	a.background = max(a.background, a.episode.blame.Share())
 	a.believe(a.clamp(a.episode.before), now)
 	a.episode = episode{}
 	a.round, a.recovery = round{}, now
 	a.ref = elasticity.Window{}
-	return Undone
+	return CutAcquitted
 }
 
 // calm ends a round without a surprise.
-func (a *Auto) calm(now time.Duration) Cause {
+func (a *Auto) calm(now time.Duration) Branch {
 	share := min(a.round.bad()/a.round.ended, untested)
 	if share > a.background {
 		a.background += (share - a.background) / 16
@@ -243,37 +223,30 @@ func (a *Auto) calm(now time.Duration) Cause {
 		a.background += (share - a.background) / fading
 	}
 	a.round = round{}
-	switch {
-	case a.episode.before == 0:
+	switch ep := &a.episode; {
+	case ep.before == 0:
 		return a.overfilled(now)
 	case a.trial == trim: // its verdict comes first
-		return Kept
-	case a.helped():
-		a.episode = episode{}
-		return Kept
+		return Stay
+	case ep.calm == 0 && ep.typical > 0 && math.Log(float64(a.typical)/float64(ep.typical)) < (1-gain)*math.Log(a.limit/ep.before):
+		*ep = episode{} // the cut has shortened a queue
+		return Stay
 	}
 	return a.undo(now)
-}
-
-// helped reports whether the cut of an episode has shortened a queue.
-func (a *Auto) helped() bool {
-	ep := &a.episode
-	change := math.Log(a.limit / ep.before)
-	return ep.calm == 0 && ep.typical > 0 && math.Log(float64(a.typical)/float64(ep.typical)) < (1-gain)*change
 }
 
 // undo takes a cut back, halfway each time, and stops where failures return. If
 // they do not return at the old limit, and did not depend on load, they ended without
 // a reason, and are likely to come again: half of them count as background.
-func (a *Auto) undo(now time.Duration) Cause {
+func (a *Auto) undo(now time.Duration) Branch {
 	ep := &a.episode
 	a.evidence = a.failing(&ep.blame)
 	if a.limit >= ep.before {
-		if e, se := ep.blame.Elasticity(); e-2*se < blamed {
+		if ep.blame.AtLeast() < blamed {
 			a.background = max(a.background, (a.background+ep.blame.Share())/2)
 		}
 		*ep = episode{}
-		return Kept
+		return Stay
 	}
 	ep.calm = a.limit
 	if a.limit = max(math.Sqrt(a.limit*ep.before), a.limit+1); a.limit > 0.9*ep.before {
@@ -282,26 +255,25 @@ func (a *Auto) undo(now time.Duration) Cause {
 	a.believe(a.clamp(a.limit), now)
 	a.ref = elasticity.Window{}
 	a.recovery = now
-	return Undone
+	return CutUndone
 }
 
 // overfilled lowers the limit below the units in flight at which refusals begin,
 // if refusals depend on the units in flight.
-func (a *Auto) overfilled(now time.Duration) Cause {
+func (a *Auto) overfilled(now time.Duration) Branch {
 	b := &a.blame
-	e, se := b.Elasticity()
 	n, ok := b.Onset()
-	if !ok || e-2*se < blamed {
-		return Kept
+	if !ok || b.AtLeast() < blamed {
+		return Stay
 	}
 	a.evidence = a.failing(b)
 	*b = elasticity.Blame{}
 	if n >= a.limit {
-		return Kept
+		return Stay
 	}
 	a.believe(a.clamp(n), now)
 	a.begun()
 	a.ref = elasticity.Window{}
 	a.step, a.rest = fine, maxRest
-	return a.bounded(Dropped)
+	return a.bounded(RefusalsCut)
 }

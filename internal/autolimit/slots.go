@@ -51,9 +51,9 @@ func (s *slots) enter(now, took time.Duration) bool {
 
 func (s *slots) numbered(wall int64) int64 { return wall>>s.k<<kBits | int64(s.k) }
 
-// early reports whether the slot has just begun: a trial that begins later is not
-// at the same time as those of other limiters.
-func (s *slots) early(now time.Duration) bool { return now-s.first < s.length()/8 }
+// age returns the time since the slot began. A trial that begins later than an eighth of its length
+// is not at the same time as those of other limiters.
+func (s *slots) age(now time.Duration) time.Duration { return now - s.first }
 
 // A kind says what limiters do in a slot.
 type kind uint8
@@ -87,14 +87,21 @@ func (s *slots) doubts() int64 { return max(int64(8)>>(s.k-shortest), 2) }
 // that takes part in the rarer ones does so together with all others.
 func (s *slots) rare(v int) bool { return (s.id>>kBits)/s.doubts()%(1<<v) == 0 }
 
-// common holds the state of the trials that all limiters make together.
-type common struct {
+// use says what a limiter has done with a slot.
+type use uint8
+
+const (
+	disturbed use = iota // a trial of some limiters, or a pause
+	untouched            // nothing in common: what ends in it is a reference
+	together             // all limiters make the present trial
+)
+
+// commonTrials holds the state of the trials that all limiters make together.
+type commonTrials struct {
 	slots     slots
-	all       bool              // all make the present trial
-	over      bool              // the slot of the trial is over: it is judged by what there is
+	use       use               // of this slot
 	recent    elasticity.Window // what has ended in this slot
-	quiet     bool              // nothing was done in common in this slot
-	before    elasticity.Window // what ended in the last such slot; empty if that is long ago
+	before    elasticity.Window // what ended in the last untouched slot; empty if that is long ago
 	beforeAt  time.Duration     // when that ended
 	drainTime time.Duration     // how long a drain lasts at least
 	again     bool              // the last drain has met a queue
@@ -118,45 +125,46 @@ const (
 
 // turn is the beginning of a slot: it ends the trial of the last one, and begins
 // that of this one.
-func (a *Auto) turn(now time.Duration) Cause {
+func (a *Auto) turn(now time.Duration) Branch {
 	was := a.Limit()
-	cause := a.endSlot(now)
+	b := a.endSlot(now)
 	kind := a.slots.kind()
-	a.quiet = kind == free
-	if a.starting && a.trial == none && a.roomy() {
-		a.begun()
+	if a.use = disturbed; kind == free {
+		a.use = untouched
+	}
+	if a.starting && a.trial == none && a.inflightBefore() > math.Log(few) && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.Inflight()) {
+		a.begun() // the limit has room for twice of what is in flight
 	}
 	switch {
-	case !a.slots.early(now), a.episode.before > 0:
-		return cause
-	case kind == raiseAll && a.joins(now):
-		cause = a.raiseAll(now)
-	case a.drains(kind):
-		if c := a.drain(now, kind == drainAll); c != Kept {
-			cause = c
+	case a.slots.age(now) >= a.slots.length()/8, a.episode.before > 0:
+		return b
+	case kind == raiseAll && a.joinsRaise(now):
+		b = a.raiseAll(now)
+	case a.joinsDrain(kind):
+		if begun := a.drain(now, kind); begun != Stay {
+			b = begun
 		}
 	}
 	switch {
 	case a.Limit() == was:
-		return Kept
-	case cause == Kept: // a trial was taken back, and nothing took its place
-		return Idle
+		return Stay
+	case b == Stay: // a trial was taken back, and nothing took its place
+		return TrialUnused
 	}
-	return cause
+	return b
 }
 
 // endSlot concludes the common trial of the slot that is over, and keeps what
 // ended in it if there was none.
-func (a *Auto) endSlot(now time.Duration) Cause {
-	cause := Kept
+func (a *Auto) endSlot(now time.Duration) Branch {
+	b := Stay
 	switch {
 	case a.trial == lower:
-		cause = a.endDrain(now)
-	case a.trial == raise && a.all:
-		cause = a.endRaise(now)
+		b = a.endDrain(now)
+	case a.trial == raise && a.use == together:
+		b = a.endRaise(now)
 	}
-	a.all = false
-	if a.quiet && a.recent.N >= enough {
+	if a.use == untouched && a.recent.N >= enough {
 		a.before, a.beforeAt = a.recent, now
 		a.baseline.Learn(&a.before, false)
 	}
@@ -164,51 +172,47 @@ func (a *Auto) endSlot(now time.Duration) Cause {
 	if now-a.beforeAt > 4*a.slots.length() {
 		a.before = elasticity.Window{}
 	}
-	return cause
+	return b
 }
 
-// roomy reports whether the limit has room for twice of what is in flight.
-func (a *Auto) roomy() bool {
-	return a.busy() && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.Inflight())
+// inflightBefore is the logarithm of the units in flight in the last untouched slot; very little if
+// too few samples tell.
+func (a *Auto) inflightBefore() float64 {
+	if a.before.N < enough {
+		return math.Inf(-1)
+	}
+	return a.before.Inflight()
 }
 
-// busy reports whether there is enough in flight for a drain to show something.
-func (a *Auto) busy() bool {
-	return a.before.N >= enough && a.before.Inflight() > math.Log(few)
-}
-
-// joins reports whether to take part in a raise of all: not right after a raise that
+// joinsRaise reports whether to take part in a raise of all: not right after a raise that
 // was refused, or a cut.
-func (a *Auto) joins(now time.Duration) bool {
+func (a *Auto) joinsRaise(now time.Duration) bool {
 	return !a.starting && !a.again && a.trial != trim && a.binding > 0.5 && a.rest <= maxRest &&
-		now >= a.raiseAt && now > a.recovery+a.slots.length() && a.Limit() < a.cfg.Max
+		now >= a.raiseAt && now > a.recovery+a.slots.length() && a.limit < a.most
 }
 
 // raiseAll begins a raise that all make. Small limits are raised by more.
-func (a *Auto) raiseAll(now time.Duration) Cause {
+func (a *Auto) raiseAll(now time.Duration) Branch {
 	a.untry(now)
 	if a.ref.N == 0 {
 		a.ref = a.before
 	}
 	a.evidence = a.resting(&a.ref)
-	cause := a.try(raise, a.limit*(1+max(a.stride(fine), headroom/math.Sqrt(a.limit))), now)
-	a.all = true
-	return cause
+	a.use = together
+	return a.try(raise, a.limit*(1+max(a.stride(fine), headroom/math.Sqrt(a.limit))), now)
 }
 
 // endRaise ends a raise that all made, at the end of its slot.
-func (a *Auto) endRaise(now time.Duration) Cause {
+func (a *Auto) endRaise(now time.Duration) Branch {
 	if a.ref.N < 3 || a.window.N < 3 {
 		a.untry(now)
-		return Idle
+		return TrialUnused
 	}
-	a.over = true
-	cause := a.judgeRaise(now)
-	a.over = false
-	if a.trial == raise && a.all {
+	b := a.judgeRaise(now, true)
+	if a.trial == raise && a.use == together {
 		return a.unneeded(now)
 	}
-	return cause
+	return b
 }
 
 // untry takes a trial back that another takes the place of.

@@ -8,10 +8,10 @@ import (
 )
 
 // judge draws the conclusion from the window, if it is long enough.
-func (a *Auto) judge(now time.Duration) Cause {
+func (a *Auto) judge(now time.Duration) Branch {
 	switch a.trial {
 	case raise:
-		return a.judgeRaise(now)
+		return a.judgeRaise(now, false)
 	case trim:
 		return a.judgeTrim(now)
 	}
@@ -20,7 +20,7 @@ func (a *Auto) judge(now time.Duration) Cause {
 
 // judgeRest learns how long work takes under the limit, and begins a trial
 // when it is time for one.
-func (a *Auto) judgeRest(now time.Duration) Cause {
+func (a *Auto) judgeRest(now time.Duration) Branch {
 	stride, need := a.next()
 	if a.window.N >= max(enough, a.Limit()) && a.ref.N > 0 && !a.window.Near(&a.ref) {
 		if d := a.window.Log() - a.ref.Log(); math.Abs(d) > max(changed, 2*elasticity.Sure*a.noise()) {
@@ -31,11 +31,11 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 			if d < 0 {
 				a.step = max(a.step, steep)
 			}
-			return Kept
+			return Stay
 		}
 	}
 	if a.window.N < need {
-		return Kept
+		return Stay
 	}
 	if a.ref.N == 0 {
 		a.ref = a.window
@@ -46,18 +46,21 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	a.window = elasticity.Window{}
 	a.baseline.Learn(&a.ref, false)
 	a.rest--
-	if a.Limit() >= a.cfg.Max { // no room to grow
+	if a.limit >= a.most { // no room to grow
 		a.begun()
 	}
 	if smaller := a.stride(min(a.step, steep)); a.trims(smaller) {
 		a.evidence = a.resting(&a.ref)
 		return a.try(trim, a.limit/(1+smaller), now)
 	}
-	if a.rest <= 0 && now >= a.raiseAt && a.Limit() < a.cfg.Max && (a.starting || a.short() && a.dares()) {
+	if a.rest <= 0 && now >= a.raiseAt && a.limit < a.most && (a.starting || a.queueing() < 0 && !a.again && a.raisesLeft() > 0) {
+		if !a.starting {
+			a.raisedIn = a.slots.id
+		}
 		a.evidence = a.resting(&a.ref)
 		return a.try(raise, a.limit*(1+stride), now)
 	}
-	return Kept
+	return Stay
 }
 
 // trialKey holds what the next trial depends on.
@@ -84,24 +87,24 @@ func (a *Auto) trims(stride float64) bool {
 	if a.alone { // it may do so again and again
 		trips = soon / 2
 	}
-	return !a.starting && !a.trimmed && (!a.baseline.Proven || a.alone) && a.Limit() > a.cfg.Min &&
+	return !a.starting && !a.trimmed && (!a.baseline.Proven || a.alone) && a.Limit() > int(a.least) &&
 		a.need(math.Log1p(stride)) <= trips*a.Limit()
 }
 
-// judgeRaise asks what became of a raise.
-func (a *Auto) judgeRaise(now time.Duration) Cause {
+// judgeRaise asks what became of a raise. If its slot is over, it is judged by what there is.
+func (a *Auto) judgeRaise(now time.Duration, over bool) Branch {
 	if a.starting && now-a.since < a.trip { // only the fast have ended
-		return Kept
+		return Stay
 	}
-	v, ok := a.compare()
+	v, ok := a.compare(over)
 	if !ok {
 		return a.pending(now)
 	}
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
-	a.alone = a.alone || !a.all && v.latency-unlike*v.noise > 1-gain
+	a.alone = a.alone || a.use != together && v.latency-unlike*v.noise > 1-gain
 	// Not all of it may have become latency, for what is known.
 	good, beyond := v.latency < min(1-gain, 1-unlike*v.noise), float64(elasticity.Sure)
-	if a.all && a.suspects() {
+	if a.use == together && a.suspicion() > 0 {
 		good = v.latency+v.noise < 1-gain
 	}
 	if a.starting { // innocent until proven guilty
@@ -124,10 +127,10 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 			a.step = min(a.step, steep)
 		}
 		a.from = a.limit
-		if !a.short() || !a.starting && !a.baseline.Proven || a.Limit() >= a.cfg.Max {
+		if a.queueing() >= 0 || !a.starting && !a.baseline.Proven || a.limit >= a.most {
 			a.rest = 1
 			a.believe(a.limit, now)
-			return a.bounded(Throughput)
+			return a.bounded(RaiseKept)
 		}
 		return a.try(raise, a.limit*(1+a.stride(a.step)), now)
 	case a.trialled() > big: // a long way: keep the part that did
@@ -150,14 +153,14 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		return a.refused(now)
 	}
 	a.believe(a.limit, now)
-	return Queue
+	return RaiseCut
 }
 
 // judgeTrim asks what became of a trim. Until a drain has proven the baseline, it
 // is how a limiter finds out that it is alone with a queue: if others share the
 // resource, less work of this limiter takes hardly less time, and nothing changes.
-func (a *Auto) judgeTrim(now time.Duration) Cause {
-	v, ok := a.compare()
+func (a *Auto) judgeTrim(now time.Duration) Branch {
+	v, ok := a.compare(false)
 	if !ok {
 		return a.pending(now)
 	}
@@ -166,7 +169,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 	a.trimmed = true
 	if v.latency <= partly {
 		a.believe(a.from, now)
-		return Throughput
+		return TrimUndone
 	}
 	if v.latency > 1-gain { // above this limit there is a queue, and perhaps below it
 		a.raiseAt = now + left*a.typical
@@ -177,23 +180,23 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 	a.ref = a.window
 	a.settle = a.ref.Most()
 	a.believe(a.limit, now)
-	return a.bounded(Queue)
+	return a.bounded(TrimKept)
 }
 
 // idle takes a trial back that is not used.
-func (a *Auto) idle(now time.Duration) Cause {
+func (a *Auto) idle(now time.Duration) Branch {
 	if a.trial == none {
-		return Kept
+		return Stay
 	}
 	if a.unused++; a.unused < 2*a.need(a.trialled()) {
-		return Kept
+		return Stay
 	}
 	return a.unneeded(now)
 }
 
 // unneeded takes a trial back that makes no difference. Of a raise that takes
 // work no longer, it keeps what was used.
-func (a *Auto) unneeded(now time.Duration) Cause {
+func (a *Auto) unneeded(now time.Duration) Branch {
 	to := a.from
 	if a.trial == raise && a.window.N >= 3 && float64(a.peak) > a.from {
 		if longer := a.window.Log() - a.ref.Log(); longer < max(0.05, a.noise()) {
@@ -204,13 +207,13 @@ func (a *Auto) unneeded(now time.Duration) Cause {
 	a.back = min(2*a.back, maxRest)
 	a.rest = a.back
 	a.believe(to, now)
-	return Idle
+	return TrialUnused
 }
 
 // pending gives a trial up that goes on for too long: it makes no difference.
-func (a *Auto) pending(now time.Duration) Cause {
+func (a *Auto) pending(now time.Duration) Branch {
 	if a.window.N < 4*a.need(a.trialled()) {
-		return Kept
+		return Stay
 	}
 	return a.unneeded(now)
 }
@@ -225,13 +228,13 @@ type verdict struct {
 
 // compare judges the trial; ok is false while it is too early for that, or
 // while the trial makes no difference to what is in flight.
-func (a *Auto) compare() (v verdict, ok bool) {
+func (a *Auto) compare(over bool) (v verdict, ok bool) {
 	w := &a.window
 	need := a.need(a.trialled())
 	if a.ref.N == 0 {
 		return v, false
 	}
-	if w.N < max(need/3, a.Limit(), 3) && !(a.over && w.N >= 3) { // a round trip at least: in less, only the fast have ended
+	if w.N < max(need/3, a.Limit(), 3) && !(over && w.N >= 3) { // a round trip at least: in less, only the fast have ended
 		return v, false
 	}
 	change := w.Inflight() - a.ref.Inflight()
@@ -243,11 +246,11 @@ func (a *Auto) compare() (v verdict, ok bool) {
 	v.latency = v.longer / change
 	v.noise = a.noise() / math.Abs(change)
 	v.z = (v.latency - (1 - gain)) / v.noise
-	return v, a.over || !a.all && (w.N >= need || math.Abs(v.z) > 2*elasticity.Sure)
+	return v, over || a.use != together && (w.N >= need || math.Abs(v.z) > 2*elasticity.Sure)
 }
 
 // try begins a trial of n units; at least one more, or less, than now.
-func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
+func (a *Auto) try(t trial, n float64, now time.Duration) Branch {
 	if t == raise {
 		n = max(n, math.Floor(a.limit)+1)
 	} else if math.Floor(n) >= math.Floor(a.limit) {
@@ -257,9 +260,9 @@ func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
 	a.trial, a.since, a.window, a.unused = t, now, elasticity.Window{}, 0
 	a.late, a.peak = 0, 0
 	if t == raise {
-		return a.bounded(Throughput)
+		return a.bounded(RaiseBegins)
 	}
-	return a.bounded(Queue)
+	return a.bounded(TrimBegins)
 }
 
 // believe ends a trial: from now on the limit is n.
@@ -302,24 +305,24 @@ func (a *Auto) noise() float64 { return a.ref.Noise(a.window.N, a.ref.N) }
 func (a *Auto) trialled() float64 { return math.Abs(math.Log(a.limit / a.from)) }
 
 func (a *Auto) clamp(n float64) float64 {
-	return min(max(n, float64(a.cfg.Min)), float64(a.cfg.Max))
+	return min(max(n, a.least), a.most)
 }
 
-// bounded is why, unless the limit has come to a bound.
-func (a *Auto) bounded(why Cause) Cause {
+// bounded is b, unless the limit has come to a bound.
+func (a *Auto) bounded(b Branch) Branch {
 	switch {
-	case a.Limit() >= a.cfg.Max && why == Throughput:
-		return Ceiling
-	case a.Limit() <= a.cfg.Min && a.Limit() > 1:
-		return Floor
+	case a.limit >= a.most && (b == RaiseBegins || b == RaiseKept):
+		return AtCeiling
+	case a.Limit() <= int(a.least) && a.Limit() > 1:
+		return AtFloor
 	}
-	return why
+	return b
 }
 
 // refused takes a raise back. What came too late for it speaks against the next
 // one, not against the limit. The next is put off, the longer the more did: so
 // that raises without a gain spoil half a per cent of the work at most.
-func (a *Auto) refused(now time.Duration) Cause {
+func (a *Auto) refused(now time.Duration) Branch {
 	need := max(a.need(math.Log1p(a.stride(fine))), 1)
 	a.step = fine
 	a.begun()
@@ -327,7 +330,7 @@ func (a *Auto) refused(now time.Duration) Cause {
 	a.back = min(2*a.back, maxRest)
 	a.rest = max(a.back, min(int(a.late*spoilt)/need, putOff))
 	a.believe(a.from, now)
-	return Queue
+	return RaiseRefused
 }
 
 // begun ends the start. During it only the fastest work was seen, so the baseline
@@ -340,22 +343,17 @@ func (a *Auto) begun() {
 	}
 }
 
-// short reports whether work takes no longer than it does without a queue.
-func (a *Auto) short() bool {
-	d, noise := a.baseline.Above(&a.ref)
-	return d < max(changed, elasticity.Sure*noise)
-}
+// queueing is the latencyExcess of the reference.
+func (a *Auto) queueing() float64 { return a.latencyExcess(&a.ref, changed, elasticity.Sure) }
 
-// dares reports whether a raise may be tried at any time: as long as the baseline
-// is not proven, once in a slot.
-func (a *Auto) dares() bool {
-	if a.again {
-		return false // there may still be a queue
+// raisesLeft returns the raises that may begin in this slot, which is one as long as the baseline is
+// not proven.
+func (a *Auto) raisesLeft() int {
+	switch {
+	case a.baseline.Proven:
+		return math.MaxInt
+	case a.raisedIn != a.slots.id:
+		return 1
 	}
-	if a.baseline.Proven {
-		return true
-	}
-	ok := a.raisedIn != a.slots.id
-	a.raisedIn = a.slots.id
-	return ok
+	return 0
 }

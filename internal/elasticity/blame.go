@@ -47,6 +47,10 @@ func (b *Blame) Elasticity() (e, se float64) {
 	return (b.bx/b.n - p*b.x/b.n) / spread, 1 / math.Sqrt(b.n*spread)
 }
 
+// AtLeast is the Elasticity less two standard errors, and AtMost is it with one and a half more.
+func (b *Blame) AtLeast() float64 { e, se := b.Elasticity(); return e - 2*se }
+func (b *Blame) AtMost() float64  { e, se := b.Elasticity(); return e + 1.5*se }
+
 // Samples is the number of samples.
 func (b *Blame) Samples() int { return int(b.n) }
 

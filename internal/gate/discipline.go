@@ -3,10 +3,9 @@ package gate
 import (
 	"math"
 	"time"
-)
 
-// never is an instant that is not on the clock.
-const never time.Duration = math.MaxInt64
+	"github.com/weir-go/weir"
+)
 
 // patience returns how long the oldest waiter of q may wait before a surge: an Interval, or
 // half of MaxWait. After a trial that did not fail it may use more of MaxWait.
@@ -29,18 +28,18 @@ func (g *Gate[W]) newestFirst(q *queue[W], now time.Duration) bool {
 // due returns when the discipline will refuse the head of q, unless an event comes before.
 func (g *Gate[W]) due(b *band[W], q *queue[W]) time.Duration {
 	if g.cfg.Discipline == FIFO || q.len == 0 {
-		return never
+		return weir.Never
 	}
 	since := q.head.since
 	if g.cfg.Discipline.codel() {
 		at, ok := q.law.Deadline(since, q.len-1)
 		if !ok {
-			return never
+			return weir.Never
 		}
 		return max(at, g.pause.until)
 	}
 	if q.len == 1 || q.len*len(b.active) < b.len {
-		return never // the last, or those of a tenant that did not make the queue
+		return weir.Never // the last, or those of a tenant that did not make the queue
 	}
 	if q.surge.Rages(g.now, q.len) {
 		if q.len == b.len && q.len > g.enough() {
@@ -75,7 +74,7 @@ func (g *Gate[W]) sweep(now time.Duration) *waiter[W] {
 	if now < g.sweepAt {
 		return nil
 	}
-	next := never
+	next := weir.Never
 	for _, b := range g.bands {
 		for _, j := range b.active {
 			q := &b.queues[j]
@@ -112,14 +111,14 @@ type pause struct {
 
 func (g *Gate[W]) pauseWhileLowered(now time.Duration) {
 	p := &g.pause
-	_, lowered := g.timed.Deadline()
+	_, lowered := g.controller.Deadline()
 	if lowered && !p.lowered {
 		p.since = now
 		if head := g.line.head; head != nil && now-head.since > g.cfg.Interval/2 {
-			p.since = never
+			p.since = weir.Never
 		}
 	}
-	if p.lowered = lowered; lowered && p.since < never {
+	if p.lowered = lowered; lowered && p.since < weir.Never {
 		p.until = plus(now, now-p.since)
 	}
 }
@@ -139,8 +138,8 @@ func (g *Gate[W]) drops(w *waiter[W], now time.Duration) bool {
 
 // plus does not go beyond the end of the clock.
 func plus(t, d time.Duration) time.Duration {
-	if d > 0 && t > never-d {
-		return never
+	if d > 0 && t > weir.Never-d {
+		return weir.Never
 	}
 	return t + d
 }

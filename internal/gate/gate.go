@@ -93,19 +93,18 @@ type Stats struct {
 // as such work lasts (servicetime.Histogram). They are freed sooner if work becomes faster,
 // and at once if no success has been seen yet.
 type Gate[W any] struct {
-	cfg     Config
-	alg     limit.Algorithm
-	timed   timed   // alg; nil if its limit does not change with time
-	ticking ticking // alg; nil unless its limit changes while no request waits
-	now     time.Duration
-	closed  bool
-	line    list[W] // the waiters by arrival, without the evicted ones
-	gone    list[W] // the evicted waiters that Next has not returned yet
-	bands   []*band[W]
-	unused  *waiter[W]    // to be used again
-	seq     uint64        // of the last waiter that has joined
-	sweepAt time.Duration // before that, sweep finds no waiter
-	pause   pause         // in the discipline
+	cfg        Config
+	alg        limit.Algorithm
+	controller limit.Controller // alg; nil if it is none
+	now        time.Duration
+	closed     bool
+	line       list[W] // the waiters by arrival, without the evicted ones
+	gone       list[W] // the evicted waiters that Next has not returned yet
+	bands      []*band[W]
+	unused     *waiter[W]    // to be used again
+	seq        uint64        // of the last waiter that has joined
+	sweepAt    time.Duration // before that, sweep finds no waiter
+	pause      pause         // in the discipline
 
 	claim *waiter[W] // the one that is first, but too large for now; nil if none
 	kept  int        // units that were free when the claim was made
@@ -130,21 +129,10 @@ type Gate[W any] struct {
 // Changes counts the changes of a limit by cause; the last element is for unknown causes.
 type Changes [limit.Drain + 2]uint64
 
-// timed is a limit.Algorithm that changes its limit at an instant, too.
-type timed interface {
-	Deadline() (at time.Duration, ok bool)
-	Expire(now time.Duration) limit.Cause
-}
-
-// ticking is a limit.Algorithm that changes its limit also while no request waits.
-type ticking interface {
-	Tick() (at time.Duration, ok bool)
-}
-
 // New returns a Gate under the limit of alg, which it owns from now on. The
 // Config should be valid.
 func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
-	g := &Gate[W]{now: math.MinInt64, sweepAt: never, pause: pause{until: math.MinInt64}, holds: newHolds()}
+	g := &Gate[W]{now: math.MinInt64, sweepAt: weir.Never, pause: pause{until: math.MinInt64}, holds: newHolds()}
 	g.SetAlgorithm(alg)
 	g.Configure(cfg)
 	return g
@@ -245,8 +233,7 @@ func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
 		g.changed(limit.Set)
 	}
 	g.alg = alg
-	g.timed, _ = alg.(timed)
-	g.ticking, _ = alg.(ticking)
+	g.controller, _ = alg.(limit.Controller)
 	g.pause.lowered = false
 }
 
@@ -274,7 +261,7 @@ func (g *Gate[W]) Configure(cfg Config) {
 		old.FairQueues == cfg.FairQueues && len(old.Partitions) == len(cfg.Partitions) {
 		return
 	}
-	g.bands, g.claim, g.sweepAt = nil, nil, never
+	g.bands, g.claim, g.sweepAt = nil, nil, weir.Never
 	for w := g.line.head; w != nil; w = w.links[byArrival].next {
 		g.sort(w)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/servicetime"
 )
 
-// leaves returns when the caller of a request leaves that came at an instant; never, if that
+// leaves returns when the caller of a request leaves that came at an instant; weir.Never if that
 // is not known.
 func (g *Gate[W]) leaves(r *Request, came time.Duration) time.Duration {
 	if r.Deadline != 0 {
@@ -16,7 +16,7 @@ func (g *Gate[W]) leaves(r *Request, came time.Duration) time.Duration {
 	if p := g.callers[g.kindOf(r)]; p != nil && p.Most() > 0 {
 		return plus(came, p.Most())
 	}
-	return never
+	return weir.Never
 }
 
 // Patience returns how long callers of requests without a Deadline wait, as servicetime.Patience
@@ -72,7 +72,7 @@ func (g *Gate[W]) least(r *Request) time.Duration {
 func (g *Gate[W]) hopeless(r *Request) bool {
 	at := g.leaves(r, g.now)
 	switch {
-	case at == never:
+	case at == weir.Never:
 		return false
 	case g.now >= at:
 		return true

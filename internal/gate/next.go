@@ -47,11 +47,11 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 
 // Expire lets the limit change with time, as Next does, and returns why it changed.
 func (g *Gate[W]) Expire(now time.Duration) limit.Cause {
-	if g.timed == nil {
+	if g.controller == nil {
 		return limit.Kept
 	}
 	now = g.advance(now)
-	cause := g.changed(g.timed.Expire(now))
+	cause := g.changed(g.controller.Expire(now))
 	g.pauseWhileLowered(now)
 	return cause
 }
@@ -129,7 +129,7 @@ func (g *Gate[W]) stake(w *waiter[W], free int) {
 // waiter will be overdue, a hold will be over, or the limit will change. It may be too
 // early; Next then moves it. It is false if there is none.
 func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
-	at = never
+	at = weir.Never
 	if g.gone.len > 0 {
 		at = g.now
 	}
@@ -138,8 +138,8 @@ func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 		if g.cfg.MaxWait > 0 {
 			at = min(at, plus(g.line.head.since, g.cfg.MaxWait))
 		}
-		if g.timed != nil {
-			if end, ok := g.timed.Deadline(); ok {
+		if g.controller != nil {
+			if end, ok := g.controller.Deadline(); ok {
 				at = min(at, end)
 			}
 		}
@@ -147,10 +147,10 @@ func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 	if g.holds.Len() > 0 {
 		at = min(at, g.holds.Min().until)
 	}
-	if g.ticking != nil {
-		if end, ok := g.ticking.Tick(); ok {
+	if g.controller != nil {
+		if end, ok := g.controller.Tick(); ok {
 			at = min(at, end)
 		}
 	}
-	return at, at < never
+	return at, at < weir.Never
 }

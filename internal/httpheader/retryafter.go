@@ -21,7 +21,7 @@ import (
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	for _, line := range h["Retry-After"] {
 		if at, err := http.ParseTime(textproto.TrimString(line)); err == nil {
-			wait, ok = max(wait, min(at.Sub(Date(h, now)), pacing.Forever)), true
+			wait, ok = max(wait, min(at.Sub(Date(h, now)), pacing.MaxWait)), true
 			continue
 		}
 		for value := range strings.SplitSeq(line, ",") {
@@ -41,10 +41,10 @@ func parseSeconds(value string) (d time.Duration, ok bool) {
 	}
 	n, err := strconv.ParseInt("0"+whole, 10, 64)
 	if err != nil { // it overflows
-		return pacing.Forever, true
+		return pacing.MaxWait, true
 	}
 	part, _ := strconv.ParseFloat("0."+fraction, 64)
-	return min(ratelimitfield.Seconds(n)+time.Duration(math.Ceil(part*1e9)), pacing.Forever), true
+	return min(ratelimitfield.Seconds(n)+time.Duration(math.Ceil(part*1e9)), pacing.MaxWait), true
 }
 
 // Date returns the Date of a response, or now if it has none.

@@ -106,7 +106,7 @@ func TestNoOvertaking(t *testing.T) {
 		q := NewQueue(Config{}, none)
 		q.wait(weir.OverRate, s)
 		q.mu.Lock()
-		w := &waiter{until: pacing.Forever, call: waitq.NewCall[verdict]()}
+		w := &waiter{until: pacing.MaxWait, call: waitq.NewCall[verdict]()}
 		w.place = q.queue.PushBack(w) // its timer has not fired yet
 		q.mu.Unlock()
 		time.Sleep(2 * s)

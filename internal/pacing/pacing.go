@@ -23,8 +23,8 @@ const (
 // maxDelay bounds the random delay that is added to a wait.
 const maxDelay = time.Second
 
-// Forever is longer than any wait. It can be added to an instant without overflow.
-const Forever = 100 * 365 * 24 * time.Hour
+// MaxWait is longer than any wait. It can be added to an instant without overflow.
+const MaxWait = 100 * 365 * 24 * time.Hour
 
 // maxLimits bounds the service limits that a Pacer keeps.
 const maxLimits = 16
@@ -230,7 +230,7 @@ func (p *Pacer) good(now time.Duration, number uint64) {
 
 // later returns when a wait of d is over, including the random delay.
 func (p *Pacer) later(now, d time.Duration, u float64) time.Duration {
-	d = min(d, p.MaxHold, Forever)
+	d = min(d, p.MaxHold, MaxWait)
 	return now + d + time.Duration(u*float64(min(d/10, maxDelay)))
 }
 

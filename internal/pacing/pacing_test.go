@@ -110,7 +110,7 @@ func TestReason(t *testing.T) {
 		p := Pacer{MaxHold: weir.Never}
 		p.Answer(0, &Answer{Overload: true, Refused: true, Waits: true, After: tt.quota}, 0)
 		p.Answer(0, &Answer{Overload: true, Busy: true, Waits: true, After: tt.busy}, 0)
-		o, at := p.Opens(0), min(max(tt.quota, tt.busy), Forever)
+		o, at := p.Opens(0), min(max(tt.quota, tt.busy), MaxWait)
 		if o.At != at || o.Reason != tt.want || p.Reason() != tt.want {
 			t.Errorf("%v and %v: %+v, %v: want %v, %v", tt.quota, tt.busy, o, p.Reason(), at, tt.want)
 		}

@@ -9,9 +9,9 @@ import (
 // one counts as malformed.
 const maxField = 4 << 10
 
-// forever bounds the durations that a field can name. It can be added to an
+// maxWait bounds the durations that a field can name. It can be added to an
 // instant without overflow.
-const forever = 100 * 365 * 24 * time.Hour
+const maxWait = 100 * 365 * 24 * time.Hour
 
 // sinceEpoch is the least RateLimit-Reset, in seconds, that counts as a time since 1970: 10 years.
 const sinceEpoch = 10 * 365 * 24 * 3600
@@ -200,7 +200,7 @@ func (l *ServiceLimit) read(i item, left, more string) (ok bool) {
 
 // Seconds returns n >= 0 seconds, at most 100 years.
 func Seconds(n int64) time.Duration {
-	return time.Duration(min(n, int64(forever/time.Second))) * time.Second
+	return time.Duration(min(n, int64(maxWait/time.Second))) * time.Second
 }
 
 func parseField(lines []string) []item {

@@ -19,7 +19,7 @@ func TestRateLimitFieldIsParsed(t *testing.T) {
 		{"several items", []string{`"a";r=1;t=2, "b";r=3;t=4`}, []ServiceLimit{{"a", "", 0, 1, 2 * time.Second}, {"b", "", 0, 3, 4 * time.Second}}},
 		{"several lines", []string{`"a";r=1;t=2`, `"b";r=3;t=4`}, []ServiceLimit{{"a", "", 0, 1, 2 * time.Second}, {"b", "", 0, 3, 4 * time.Second}}},
 		{"other parameters are comments", []string{`"a";acme-burst=7.5;r=1;x;t=2`}, []ServiceLimit{{"a", "", 0, 1, 2 * time.Second}}},
-		{"a reset beyond a lifetime is one", []string{`"a";r=0;t=999999999999999`}, []ServiceLimit{{"a", "", 0, 0, forever}}},
+		{"a reset beyond a lifetime is one", []string{`"a";r=0;t=999999999999999`}, []ServiceLimit{{"a", "", 0, 0, maxWait}}},
 		{"the names of a later draft", []string{`"a";a=50;w=30`}, []ServiceLimit{{"a", "", 0, 50, 30 * time.Second}}},
 		{"its time may be missing", []string{`"a";a=50`}, []ServiceLimit{{"a", "", 0, 50, -1}}},
 		{"of both names the stricter value", []string{`"a";a=50;w=30;r=40;t=20`, `"b";r=50;a=40;t=30;w=20`}, []ServiceLimit{{"a", "", 0, 40, 30 * time.Second}, {"b", "", 0, 40, 30 * time.Second}}},
@@ -158,12 +158,12 @@ func FuzzParse(f *testing.F) {
 	f.Add(`"default";r=0;t=30`, `"default";q=100;w=60;qu="content-bytes"`)
 	f.Fuzz(func(t *testing.T, limit, policy string) {
 		for _, l := range ParseLimits([]string{limit}) {
-			if l.Remaining < 0 || l.Reset > forever || l.Reset < -1 {
+			if l.Remaining < 0 || l.Reset > maxWait || l.Reset < -1 {
 				t.Fatalf("%+v", l)
 			}
 		}
 		for _, p := range ParsePolicies([]string{policy}) {
-			if p.Quota < 0 || p.Window < 0 || p.Window > forever {
+			if p.Quota < 0 || p.Window < 0 || p.Window > maxWait {
 				t.Fatalf("%+v", p)
 			}
 		}

@@ -85,10 +85,10 @@ func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) {
 		panic("sim: " + err.Error()) // Validate has made one
 	}
 	g.epoch = group.Epoch + time.Duration(k)*group.EpochEvery
-	if wall, ok := alg.(interface{ SetEpoch(time.Duration) }); ok {
+	if c, ok := alg.(limit.Controller); ok {
 		// An exact wall clock begins at a different instant of a month for each seed.
 		month := rand.New(rand.NewPCG(s.seed, 0)).Int64N(int64(30 * 24 * time.Hour))
-		wall.SetEpoch(1_800_000_000*time.Second + time.Duration(month) + group.skew(k) - g.epoch)
+		c.SetEpoch(1_800_000_000*time.Second + time.Duration(month) + group.skew(k) - g.epoch)
 	}
 	g.gate = gate.New[*job](alg, cfg.config())
 }

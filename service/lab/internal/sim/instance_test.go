@@ -145,7 +145,7 @@ func TestInstancesByClass(t *testing.T) {
 // A clocked algorithm records the wall clock that it is given, and the first instant
 // that it sees.
 type clocked struct {
-	limit.Algorithm
+	limit.Controller
 	epoch, first time.Duration
 }
 
@@ -163,7 +163,7 @@ func TestWallClock(t *testing.T) {
 	var all []*clocked
 	sc := scene(50*ms, 0)
 	sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{New: func() (limit.Algorithm, error) {
-		all = append(all, &clocked{Algorithm: limit.Fixed(5)})
+		all = append(all, &clocked{Controller: limit.Fixed(5).(limit.Controller)})
 		return all[len(all)-1], nil
 	}}, Instances: sim.Instances{{Count: 3, SkewSpread: 50 * ms, EpochEvery: time.Hour}, {Skew: 20 * ms}}}
 	s, err := sim.New(sc, nil)
