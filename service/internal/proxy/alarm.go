@@ -39,7 +39,7 @@ func (x *exchange) watchOrigin(now time.Duration) {
 	if x.calling == nil {
 		return
 	}
-	if _, ok := x.client.Deadline(); ok || x.proxy.cfg.AbandonedHold == 0 {
+	if _, ok := x.ctx.Deadline(); ok || x.proxy.cfg.AbandonedHold == 0 {
 		x.heedLocked()
 	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -28,7 +29,9 @@ func (b *builder) cache(rule *proxyrule.Cache, before *class) (*cached, error) {
 		return before.cache, nil
 	}
 	c, err := httpcache.New(httpcache.Config{
-		Key:   b.proxy.trust.resource,
+		Key: func(r *http.Request) (key string, ok bool) {
+			return visitOf(r).client.resource(r), true
+		},
 		Bytes: int64(rule.Memory), MaxBody: int64(rule.MaxBody), DefaultTTL: rule.TTL, IgnoreCookies: rule.IgnoreCookies, Vary: vary,
 		Refresh: cache.Refresh{Stale: rule.Stale, StaleIfError: rule.StaleIfError, StaleIfRejected: rule.StaleIfRejected},
 	})
@@ -36,16 +39,22 @@ func (b *builder) cache(rule *proxyrule.Cache, before *class) (*cached, error) {
 		return nil, err
 	}
 	fill := func(w http.ResponseWriter, r *http.Request) {
-		v := visitOf(r)
-		b.proxy.limited(w, r, v.class, v.route)
+		b.proxy.limited(w, r, visitOf(r).request)
 	}
 	return &cached{identity, c, c.Handler(http.HandlerFunc(fill))}, nil
 }
 
+// A visit goes through a cache in the context of its request, because only that reaches the handler which fills the
+// cache.
+type visitKey struct{}
+
+func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*visit) }
+
 // serve answers from the cache. A request that the limit has rejected gets its tokens back,
 // also if another request for the same resource was rejected in its place.
-func (c *cached) serve(w http.ResponseWriter, r *http.Request) {
-	c.handler.ServeHTTP(&reasonWriter{w, r}, r)
+func (c *cached) serve(w http.ResponseWriter, r *http.Request, v *visit) {
+	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	c.handler.ServeHTTP(&reasonWriter{w, &v.client}, r)
 	if limitReasons[w.Header().Get(ReasonHeader)] {
 		httplimit.Use(w, 0)
 	}

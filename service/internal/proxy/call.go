@@ -53,7 +53,7 @@ func (x *exchange) goOn() {
 // it is called when the alarm rings, unless the proxy must be prompt.
 func (x *exchange) heedLocked() {
 	if !x.ended && x.stopHeeding == nil {
-		x.stopHeeding = context.AfterFunc(x.client, x.left)
+		x.stopHeeding = context.AfterFunc(x.ctx, x.left)
 	}
 }
 

@@ -98,10 +98,10 @@ func TestReadAgain(t *testing.T) {
 func TestWriteDeadline(t *testing.T) {
 	const timeout = 32 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		p := &Proxy{epoch: time.Now().Add(-time.Hour), cfg: Config{ClientTimeout: timeout}}
+		s := &connections{timeout: timeout, epoch: time.Now().Add(-time.Hour)}
 		inner, peer := net.Pipe()
 		defer peer.Close()
-		c := &conn{Conn: inner, proxy: p}
+		c := &conn{Conn: inner, of: s}
 		b := make([]byte, 1)
 		stuck := func() {
 			t.Helper()

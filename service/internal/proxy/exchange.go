@@ -18,10 +18,9 @@ import (
 // belong to the goroutine that serves the request.
 type exchange struct {
 	proxy     *Proxy
-	class     *class
-	from      source
+	request
 	writer    http.ResponseWriter
-	client    context.Context // of the client's request
+	ctx       context.Context // of the client's request
 	outcome   weir.Outcome
 	upload    *upload           // the request's body, unless it was received first
 	inform    *informer         // passes 1xx answers on
@@ -60,14 +59,14 @@ type exchange struct {
 }
 
 // begin moves the permits into a new exchange.
-func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, c *class, ps *permits, now time.Duration) *exchange {
+func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, q request, ps *permits, now time.Duration) *exchange {
 	p.serving.Add(1)
 	p.work.begin(now)
 	if ps.classIn == nil {
-		ps.classIn = c.limiter.whole
+		ps.classIn = q.class.limiter.whole
 	}
 	x := &exchange{
-		proxy: p, class: c, from: p.trust.source(r), writer: w, client: r.Context(), began: now, admitted: now,
+		proxy: p, request: q, writer: w, ctx: r.Context(), began: now, admitted: now,
 		method: r.Method, path: r.URL.Path,
 		served: ps.classIn.served.Load(), beside: ps.classIn.holding.Add(1),
 	}
@@ -137,7 +136,7 @@ func (x *exchange) count(o weir.Outcome, wasted bool) {
 // wastedLocked reports whether the client does not get the answer, because it has left, or the
 // deadline or the Timeout is over. The client of a long-lived exchange ends it by leaving.
 func (x *exchange) wastedLocked() bool {
-	return x.long == notLong && (x.abandoned || !x.whole && x.client.Err() != nil)
+	return x.long == notLong && (x.abandoned || !x.whole && x.ctx.Err() != nil)
 }
 
 // judgedLocked corrects an outcome that says nothing about load: the origin was

@@ -50,7 +50,7 @@ func (x *exchange) forward(w http.ResponseWriter, in *http.Request) error {
 	if x.class.cache != nil {
 		w.Header()[statusField] = []string{resp.Status}
 	} else {
-		passReason(in, resp.Status)
+		x.client.passReason(resp.Status)
 	}
 	w.WriteHeader(resp.StatusCode)
 	err = copyBody(w, resp, x.upload.unended())
@@ -66,7 +66,7 @@ func (x *exchange) forward(w http.ResponseWriter, in *http.Request) error {
 		return nil
 	}
 	answerTrailer(w, resp.Trailer, announced)
-	x.upload.answerEnds(in)
+	x.upload.answerEnds(&x.client)
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (x *exchange) outgoing(out, in *http.Request) {
 	for _, name := range forwardedHeaders {
 		delete(out.Header, name)
 	}
-	x.proxy.trust.setForwarded(out, in, x.from)
+	x.proxy.trust.setForwarded(out, in, &x.client)
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = noAgent
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -37,52 +36,48 @@ func newTrust(t Trust) trust {
 	return trust{t.Proxies, header}
 }
 
-// A source says where a request comes from, if it came through a trusted proxy.
-type source struct {
-	proxy  caller.Peer // the zero Peer if the peer is no trusted proxy
-	client netip.Addr  // as the proxy reports it; invalid if it reports none
+// A client says where a request comes from.
+type client struct {
+	conn    *conn       // nil over HTTP/2, or without withConn
+	lingers bool        // not of HTTP/1.0, where only the end of a connection may tell where the answer ends
+	proxy   caller.Peer // the trusted proxy through which it came; the zero Peer if the peer is none
+	addr    netip.Addr  // as that proxy reports it; invalid if it reports none
 }
 
 // trusted reports whether the request came through a trusted proxy.
-func (s source) trusted() bool { return s.proxy != caller.Peer{} }
+func (c *client) trusted() bool { return c.proxy != caller.Peer{} }
 
-type sourceKey struct{}
-
-// identify returns a request with the address of its client as its RemoteAddr, and with its
-// source, if it came through a trusted proxy. The RemoteAddr of a peer at a Unix socket is
-// caller.UnixPeer.
-func (t *trust) identify(r *http.Request) *http.Request {
-	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+// identify returns a request with the address of its client as its RemoteAddr, and where it comes from. The
+// RemoteAddr of a peer at a Unix socket is caller.UnixPeer.
+func (t *trust) identify(r *http.Request) (identified *http.Request, from client) {
+	ctx := r.Context()
+	if r.ProtoMajor == 1 {
+		from.conn, _ = ctx.Value(connKey{}).(*conn)
+		from.lingers = r.ProtoMinor > 0
+	}
+	local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
 	if t.proxies.Empty() && !caller.IsUnix(local) {
-		return r
+		return r, from
 	}
 	peer := caller.PeerAt(r.RemoteAddr, local)
 	if !t.proxies.Contains(peer) {
 		if peer.Unix {
-			r = r.WithContext(r.Context())
+			r = r.WithContext(ctx)
 			r.RemoteAddr = caller.UnixPeer
 		}
-		return r
+		return r, from
 	}
-	from := source{proxy: peer}
+	from.proxy = peer
 	if client := caller.Behind(peer, r.Header[t.header], t.header == "Forwarded", t.proxies); client != peer {
-		from.client = client.Addr
+		from.addr = client.Addr
 	}
-	r = r.WithContext(context.WithValue(r.Context(), sourceKey{}, from))
-	if from.client.IsValid() {
-		r.RemoteAddr = netip.AddrPortFrom(from.client, 0).String()
+	r = r.WithContext(ctx)
+	if from.addr.IsValid() {
+		r.RemoteAddr = netip.AddrPortFrom(from.addr, 0).String()
 	} else if peer.Unix {
 		r.RemoteAddr = caller.UnixPeer
 	}
-	return r
-}
-
-// source returns where a request comes from, after identify.
-func (t *trust) source(r *http.Request) (from source) {
-	if !t.proxies.Empty() {
-		from, _ = r.Context().Value(sourceKey{}).(source)
-	}
-	return from
+	return r, from
 }
 
 // forwardedHeaders are the headers by which proxies tell about their clients.
@@ -91,7 +86,7 @@ var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-For
 // setForwarded tells the origin about the client: by the headers of a trusted proxy, to
 // which it appends the address of that proxy, or else by its own. The caller has removed the
 // headers of the client.
-func (t *trust) setForwarded(out, in *http.Request, from source) {
+func (t *trust) setForwarded(out, in *http.Request, from *client) {
 	client := addressOf(in.RemoteAddr)
 	if _, sent := in.Header["X-Real-Ip"]; client != "" && (sent || t.header == "X-Real-Ip") {
 		out.Header["X-Real-Ip"] = []string{client}
@@ -161,17 +156,17 @@ func portOf(host, scheme string) string {
 	return "80"
 }
 
-// resource is an httpcache.Config.Key: what a request names, with the host and the protocol that
-// a trusted proxy reports, because the answer of the origin can depend on them.
-func (t *trust) resource(r *http.Request) (key string, ok bool) {
+// resource returns what a request names, with the host and the protocol that a trusted proxy reports, because the
+// answer of the origin can depend on them.
+func (c *client) resource(r *http.Request) string {
 	var hosts, protocols, forwarded []string
-	if t.source(r).trusted() {
+	if c.trusted() {
 		hosts, protocols = r.Header["X-Forwarded-Host"], r.Header["X-Forwarded-Proto"]
 		for _, list := range r.Header["Forwarded"] {
 			forwarded = append(forwarded, reported(list))
 		}
 	}
-	return fmt.Sprintf("%q %q %q %q %q %q %q", r.Host, r.URL.Path, r.URL.RawPath, r.URL.RawQuery, hosts, protocols, forwarded), true
+	return fmt.Sprintf("%q %q %q %q %q %q %q", r.Host, r.URL.Path, r.URL.RawPath, r.URL.RawQuery, hosts, protocols, forwarded)
 }
 
 // reported returns the hosts and protocols in a Forwarded header, without the addresses of clients.

@@ -7,17 +7,28 @@ import (
 	"time"
 )
 
-// Listener bounds the time of each write by Config.ClientTimeout, and a 32nd of it, so that a
-// client that does not read does not hold a permit. It also saves most of the deadlines that
-// net/http sets for each request.
-//
-// It replaces http.Server's WriteTimeout, which bounds a whole response and so
-// cuts off long streams.
-func (p *Proxy) Listener(ln net.Listener) net.Listener { return listener{ln, p} }
+// connections are the connections of clients.
+type connections struct {
+	timeout time.Duration // of each write; not positive: none
+	epoch   time.Time
+	open    atomic.Int64
+}
+
+// newConnections returns connections whose writes may take a time; if that is not positive, any.
+func newConnections(timeout time.Duration) *connections {
+	return &connections{timeout: timeout, epoch: time.Now()}
+}
+
+// opened returns the number of connections.
+func (s *connections) opened() int { return int(s.open.Load()) }
+
+// through returns a listener of connections that come through another one. It bounds the time of each write, and saves
+// most of the deadlines that net/http sets for each request.
+func (s *connections) through(ln net.Listener) net.Listener { return listener{ln, s} }
 
 type listener struct {
 	net.Listener
-	proxy *Proxy
+	connections *connections
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -25,17 +36,17 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.proxy.connections.Add(1)
-	return &conn{Conn: c, proxy: l.proxy}, nil
+	l.connections.open.Add(1)
+	return &conn{Conn: c, of: l.connections}, nil
 }
 
-// timeoutSlack is the part of Config.ClientTimeout by which a write may last longer: a connection
+// timeoutSlack is the part of the time of a write by which the write may last longer: a connection
 // sets a deadline only that often, because that costs more than all else that Write adds.
 const timeoutSlack = 1. / 32
 
 type conn struct {
 	net.Conn
-	proxy   *Proxy
+	of      *connections
 	once    sync.Once    // counts the first Close
 	until   atomic.Int64 // the instant of the deadline that Write has set; 0 if another one has replaced it
 	reads   readDeadline
@@ -45,17 +56,17 @@ type conn struct {
 
 // slack returns how much later than asked for a deadline may be.
 func (c *conn) slack() time.Duration {
-	return time.Duration(timeoutSlack * float64(c.proxy.cfg.ClientTimeout))
+	return time.Duration(timeoutSlack * float64(c.of.timeout))
 }
 
 // Write bounds its time.
 func (c *conn) Write(b []byte) (int, error) {
-	if timeout := c.proxy.cfg.ClientTimeout; timeout > 0 {
-		until := c.proxy.now() + timeout
+	if timeout := c.of.timeout; timeout > 0 {
+		until := time.Since(c.of.epoch) + timeout
 		if time.Duration(c.until.Load()) < until {
 			until += c.slack()
 			c.until.Store(int64(until))
-			if err := c.Conn.SetWriteDeadline(c.proxy.epoch.Add(until)); err != nil {
+			if err := c.Conn.SetWriteDeadline(c.of.epoch.Add(until)); err != nil {
 				return 0, err
 			}
 		}
@@ -77,7 +88,7 @@ func (c *conn) Write(b []byte) (int, error) {
 // each write over HTTP/2.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	if until := time.Duration(c.until.Load()); until > 0 {
-		if late := until - t.Sub(c.proxy.epoch); t.IsZero() || late >= 0 && late <= c.slack() {
+		if late := until - t.Sub(c.of.epoch); t.IsZero() || late >= 0 && late <= c.slack() {
 			return nil
 		}
 	}
@@ -103,7 +114,7 @@ func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // Close closes the connection, at once or after it has lingered.
 func (c *conn) Close() error {
-	c.once.Do(func() { c.proxy.connections.Add(-1) })
+	c.once.Do(func() { c.of.open.Add(-1) })
 	if c.lingers.Swap(false) {
 		go c.linger()
 		return nil
@@ -117,12 +128,18 @@ const (
 	lingerSilence = 2 * time.Second
 )
 
+// linger lets the connection of a client linger when it is closed.
+func (c *client) linger() {
+	if c.conn != nil && c.lingers {
+		c.conn.lingers.Store(true)
+	}
+}
+
 // linger reads what the client still sends of a request whose answer is complete, and then closes the connection. If
 // the kernel reset it meanwhile, a client that sends all first would miss the answer (RFC 9112, section 9.6).
 func (c *conn) linger() {
 	defer c.Conn.Close()
-	buf := buffers.Get().(*buffer)
-	defer buffers.Put(buf)
+	var buf [4 << 10]byte
 	for began := time.Now(); time.Since(began) < lingerTime; {
 		_ = c.Conn.SetReadDeadline(time.Now().Add(lingerSilence))
 		if _, err := c.Conn.Read(buf[:]); err != nil {

@@ -73,10 +73,10 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 func (x *exchange) enterLong() bool {
 	switch {
 	case x.proxy.long == nil:
-	case x.from.client.IsValid():
-		x.entered = x.proxy.long.EnterFrom(x.from.client, 1)
+	case x.client.addr.IsValid():
+		x.entered = x.proxy.long.EnterFrom(x.client.addr, 1)
 	default:
-		x.entered = x.proxy.long.Enter(connlimit.ClientOf(x.client), 1)
+		x.entered = x.proxy.long.Enter(connlimit.ClientOf(x.ctx), 1)
 	}
 	return x.entered
 }
@@ -86,10 +86,10 @@ func (x *exchange) leaveLong() {
 		return
 	}
 	x.entered = false
-	if x.from.client.IsValid() {
-		x.proxy.long.LeaveFrom(x.from.client, 1)
+	if x.client.addr.IsValid() {
+		x.proxy.long.LeaveFrom(x.client.addr, 1)
 	} else {
-		x.proxy.long.Leave(connlimit.ClientOf(x.client), 1)
+		x.proxy.long.Leave(connlimit.ClientOf(x.ctx), 1)
 	}
 }
 

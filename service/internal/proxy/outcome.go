@@ -106,5 +106,5 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	x.upload.answerBegins(w.Header())
 	answer.Write(w, r, retryAfter)
-	x.upload.answerEnds(r)
+	x.upload.answerEnds(&x.client)
 }

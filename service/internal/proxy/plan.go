@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"maps"
-	"net/http"
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
@@ -35,7 +34,6 @@ type plan struct {
 	reader  *proxyrule.Reader
 	buckets map[string]*proxyrule.Buckets // by rule
 	rates   *httplimit.Middleware         // nil without rules
-	handler http.Handler                  // serves requests with a visit
 
 	deciding atomic.Int64 // requests about which the rules decide
 }
@@ -173,9 +171,8 @@ var fieldsOf = map[proxyrule.Fields]httplimit.Fields{
 	proxyrule.FieldsNone: httplimit.FieldsNone, proxyrule.FieldsNext: httplimit.FieldsDraftNext,
 }
 
-// makeRates makes the handler that asks the rules.
+// makeRates makes what asks the rules.
 func (b *builder) makeRates() error {
-	b.handler = http.HandlerFunc(b.proxy.decided)
 	if len(b.rules.Rules) == 0 {
 		return nil
 	}
@@ -194,9 +191,7 @@ func (b *builder) makeRates() error {
 		cfg.Rules = append(cfg.Rules, rule.Rule(buckets))
 	}
 	var err error
-	if b.rates, err = httplimit.New(cfg); err == nil {
-		b.handler = b.rates.Handler(b.handler)
-	}
+	b.rates, err = httplimit.New(cfg)
 	return err
 }
 

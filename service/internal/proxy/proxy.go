@@ -170,7 +170,7 @@ type Proxy struct {
 
 	draining    atomic.Bool
 	abandoned   atomic.Int64 // exchanges that go on after the client has left, or its request went to another origin
-	connections atomic.Int64 // of clients, accepted by Listener
+	connections *connections // of clients, accepted by Listener
 }
 
 // New returns a Proxy, or an error that names the first invalid field of the Config.
@@ -193,7 +193,7 @@ func New(cfg Config) (*Proxy, error) {
 		cfg.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	p := &Proxy{
-		cfg: cfg, epoch: time.Now(), trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
+		cfg: cfg, epoch: time.Now(), trust: newTrust(cfg.Trust), given: cfg.concurrency(), connections: newConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
 		ruleCounts: map[string]ruleCounts{},
 	}
 	p.recent.now = p.now
@@ -230,7 +230,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	r = p.trust.identify(r)
+	r, from := p.trust.identify(r)
 	if r.ProtoMajor == 2 {
 		stream := newStreamWriter(w, p.cfg.ClientTimeout)
 		defer stream.finish()
@@ -238,7 +238,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	pl := p.plan.Load()
 	if pl.ruled || len(pl.classes) > 1 {
-		p.ruled(w, r)
+		p.ruled(w, r, from)
 		return
 	}
 	p.all.requests.Add(1)
@@ -247,8 +247,20 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuseBody(w, r, pl.other)
 		return
 	}
-	p.limited(w, r, pl.other, pl.other.route(r, ""))
+	p.limited(w, r, request{from, pl.other, pl.other.route(r, "")})
 }
+
+// Listener bounds the time of each write by Config.ClientTimeout, and a 32nd of it, so that a
+// client that does not read does not hold a permit. It also saves most of the deadlines that
+// net/http sets for each request.
+//
+// It replaces http.Server's WriteTimeout, which bounds a whole response and so
+// cuts off long streams.
+func (p *Proxy) Listener(ln net.Listener) net.Listener { return p.connections.through(ln) }
+
+// ConnContext is the ConnContext hook of an http.Server of Listener. It lets clients of HTTP/1 get the reason
+// phrases of the origin, which net/http replaces, and send the rest of a request that was answered early.
+func (p *Proxy) ConnContext(ctx context.Context, nc net.Conn) context.Context { return withConn(ctx, nc) }
 
 // now returns the present instant. It costs half as much as time.Now.
 func (p *Proxy) now() time.Duration { return time.Since(p.epoch) }
@@ -266,7 +278,7 @@ func (p *Proxy) longLived() int {
 // The proxy goes on serving requests.
 func (p *Proxy) Drain() (connections int) {
 	p.draining.Store(true)
-	return int(p.connections.Load())
+	return p.connections.opened()
 }
 
 // Draining reports whether Drain was called.

@@ -13,21 +13,20 @@ import (
 
 type connKey struct{}
 
-// ConnContext is the ConnContext hook of an http.Server of Listener. It lets clients of HTTP/1 get the reason
-// phrases of the origin, which net/http replaces, and send the rest of a request that was answered early.
-func (p *Proxy) ConnContext(ctx context.Context, nc net.Conn) context.Context {
+// withConn is the ConnContext hook of an http.Server of connections.
+func withConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, nc)
 }
 
-// passReason passes the reason phrase of an answer to the connection of its client, before the header is
-// written. The status is a code and a phrase. That of net/http needs nothing.
-func passReason(client *http.Request, status string) {
+// passReason passes the reason phrase of an answer to the client, before the header is written. The status is a code
+// and a phrase. That of net/http needs nothing.
+func (c *client) passReason(status string) {
 	code, phrase, _ := strings.Cut(status, " ")
 	if n, err := strconv.Atoi(code); err != nil || phrase == http.StatusText(n) && phrase != "" || !httpguts.ValidHeaderFieldValue(phrase) {
 		return
 	}
-	if c, ok := client.Context().Value(connKey{}).(*conn); ok && client.ProtoMajor == 1 {
-		c.reason.Store(&reason{code + " ", phrase})
+	if c.conn != nil {
+		c.conn.reason.Store(&reason{code + " ", phrase})
 	}
 }
 
@@ -38,14 +37,14 @@ const statusField = ":status"
 // A reasonWriter passes the reason phrase of an answer on from its statusField.
 type reasonWriter struct {
 	http.ResponseWriter
-	client *http.Request
+	client *client
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *reasonWriter) WriteHeader(code int) {
 	h := w.Header()
 	if status := h[statusField]; len(status) == 1 && strings.HasPrefix(status[0], strconv.Itoa(code)) {
-		passReason(w.client, status[0])
+		w.client.passReason(status[0])
 	}
 	delete(h, statusField)
 	w.ResponseWriter.WriteHeader(code)

@@ -79,7 +79,7 @@ func TestRecentAfterEnd(t *testing.T) {
 		if err := c.acquire(t.Context(), "", -1, &ps); err != nil {
 			t.Fatal(err)
 		}
-		x := &exchange{proxy: p, class: c, client: t.Context(), permit: ps.Move()}
+		x := &exchange{proxy: p, request: request{class: c}, ctx: t.Context(), permit: ps.Move()}
 		p.work.begin(p.now())
 		c.limiter.whole.holding.Add(1)
 		x.watchOrigin(p.now())

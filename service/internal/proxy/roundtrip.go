@@ -40,7 +40,7 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 		x.start(req, to)
 	}
 	for {
-		switch a, event := x.await(x.client.Done(), nil); event {
+		switch a, event := x.await(x.ctx.Done(), nil); event {
 		case originAnswered:
 			now := p.now()
 			p.metrics.origin.Observe((now - x.admitted).Seconds())
@@ -142,7 +142,7 @@ const maxMoves = 2
 // no connection; or it may be repeated, and the origin broke off, or is out because it answers nothing.
 func (x *exchange) movable(req *http.Request, failed error) bool {
 	s := x.proxy.origins
-	if x.moves == maxMoves || len(s.list) == 1 || x.client.Err() != nil {
+	if x.moves == maxMoves || len(s.list) == 1 || x.ctx.Err() != nil {
 		return false
 	}
 	switch {
@@ -157,10 +157,10 @@ func (x *exchange) movable(req *http.Request, failed error) bool {
 }
 
 // elsewhere sends the request of an exchange that has failed to another origin.
-func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, route string, failed error) {
+func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, failed error) {
 	p, was := x.proxy, x.permit.ticket.Origin
 	var ps permits
-	err := x.class.acquire(r.Context(), route, was, &ps)
+	err := x.class.acquire(r.Context(), x.route, was, &ps)
 	if err == nil && r.GetBody != nil {
 		r.Body, err = r.GetBody()
 	}
@@ -180,10 +180,10 @@ func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, route strin
 		return
 	}
 	p.origins.list[was].retried.Add(1)
-	again := p.begin(w, r, x.class, &ps, p.now())
+	again := p.begin(w, r, x.request, &ps, p.now())
 	again.moves = x.moves + 1
 	if failed := again.serve(w, r); failed != nil {
-		again.elsewhere(w, r, route, failed)
+		again.elsewhere(w, r, failed)
 	}
 }
 

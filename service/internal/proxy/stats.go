@@ -24,7 +24,7 @@ func (p *Proxy) Stats() Stats {
 	defer p.mu.Unlock()
 	s := Stats{
 		Stats: p.all.stats(), Mode: p.plan.Load().limiters[proxyrule.DefaultClass].now.limit,
-		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: int(p.connections.Load()),
+		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: p.connections.opened(),
 		Origins: p.origins.stats(),
 	}
 	s.State = p.stateLocked()

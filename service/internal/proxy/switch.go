@@ -38,7 +38,7 @@ func (x *exchange) switchProtocols(w http.ResponseWriter, asked *http.Request, r
 	}
 	defer client.Close()
 	defer origin.Close()
-	defer context.AfterFunc(x.client, func() { _ = origin.Close() })()
+	defer context.AfterFunc(x.ctx, func() { _ = origin.Close() })()
 	h := w.Header()
 	for name, values := range resp.Header {
 		h[name] = append(h[name], values...)

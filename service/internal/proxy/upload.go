@@ -127,12 +127,9 @@ func (u *upload) answerBegins(h http.Header) {
 
 // answerEnds follows a whole answer. If the upload goes on, the connection of the client lingers, unless only its end
 // tells where the answer ends, as in HTTP/1.0.
-func (u *upload) answerEnds(client *http.Request) {
-	if !u.unended() || !client.ProtoAtLeast(1, 1) || client.ProtoMajor != 1 {
-		return
-	}
-	if c, ok := client.Context().Value(connKey{}).(*conn); ok {
-		c.lingers.Store(true)
+func (u *upload) answerEnds(from *client) {
+	if u.unended() {
+		from.linger()
 	}
 }
 

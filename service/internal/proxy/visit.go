@@ -9,34 +9,29 @@ import (
 	"github.com/weir-go/weir/internal/pathshape"
 )
 
-// A visit is a request on its way through a plan, and the context of the request.
+// A request is what is known of a client's request before it takes units.
+type request struct {
+	client client
+	class  *class
+	route  string // empty if the limits of the class have requests of one route
+}
+
+// A visit is a request on its way through a plan.
 type visit struct {
-	context.Context // nil if the rules do not decide about the request
-	plan            *plan
-	class           *class
-	route           string // empty if the limits of the class have requests of one route
-	decided         bool   // the rules have admitted the request
+	request
+	proxy   *Proxy
+	plan    *plan
+	decided bool // the rules have admitted the request
 }
-
-type visitKey struct{}
-
-func (v *visit) Value(key any) any {
-	if key == (visitKey{}) {
-		return v
-	}
-	return v.Context.Value(key)
-}
-
-func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*visit) }
 
 // visit returns the visit of a request. Its end must follow.
-func (p *Proxy) visit(r *http.Request) *visit {
+func (p *Proxy) visit(r *http.Request, from client) *visit {
 	for {
 		pl := p.plan.Load()
 		pl.deciding.Add(1)
 		if p.plan.Load() == pl { // otherwise, its counts may have been collected already
 			c, pattern := pl.classify(r)
-			return &visit{plan: pl, class: c, route: c.route(r, pattern)}
+			return &visit{request: request{from, c, c.route(r, pattern)}, proxy: p, plan: pl}
 		}
 		pl.deciding.Add(-1)
 	}
@@ -64,31 +59,30 @@ func (c *class) route(r *http.Request, pattern string) string {
 
 // end ends the visit. If the rules have not admitted the request, they have denied it, or
 // its client has left.
-func (v *visit) end(p *Proxy) {
+func (v *visit) end() {
 	if !v.decided {
 		v.plan.deciding.Add(-1)
-		p.all.denied.Add(1)
+		v.proxy.all.denied.Add(1)
 		v.class.counts.denied.Add(1)
 	}
 }
 
 // CountDenied counts a request that the caller has denied, and answered itself.
 func (p *Proxy) CountDenied(r *http.Request) {
-	v := p.visit(r)
-	defer v.end(p)
+	v := p.visit(r, client{})
+	defer v.end()
 	p.all.requests.Add(1)
 	v.class.counts.requests.Add(1)
 }
 
 // ruled serves a request by the file of rules.
-func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request) {
-	v := p.visit(r)
-	defer v.end(p)
+func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from client) {
+	v := p.visit(r, from)
+	defer v.end()
 	c, reader := v.class, v.plan.reader
 	p.all.requests.Add(1)
 	c.counts.requests.Add(1)
-	v.Context = r.Context()
-	var ctx context.Context = v
+	ctx := r.Context()
 	class := weir.Class{Priority: reader.Priority(r, c.priority), Tenant: reader.Tenant(r)}
 	if class != (weir.Class{}) {
 		ctx = weir.WithClass(ctx, class)
@@ -104,13 +98,19 @@ func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request) {
 			defer cancel()
 		}
 	}
-	r = r.WithContext(ctx)
 	if !c.bound(w, r) {
 		v.decide()
 		p.refuseBody(w, r, c)
 		return
 	}
-	v.plan.handler.ServeHTTP(w, r)
+	if ctx != r.Context() {
+		r = r.WithContext(ctx)
+	}
+	if v.plan.rates == nil {
+		v.ServeHTTP(w, r)
+	} else {
+		v.plan.rates.Handler(v).ServeHTTP(w, r)
+	}
 }
 
 // refuseBody answers a request with a body that is too large.
@@ -123,15 +123,14 @@ func (p *Proxy) refuseBody(w http.ResponseWriter, r *http.Request, c *class) {
 	bodyTooLarge.Write(w, r, nil)
 }
 
-// decided serves a request that the rules have admitted.
-func (p *Proxy) decided(w http.ResponseWriter, r *http.Request) {
-	v := visitOf(r)
+// ServeHTTP serves a request that the rules have admitted.
+func (v *visit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.decide()
 	if v.class.cache != nil {
-		v.class.cache.serve(w, r)
+		v.class.cache.serve(w, r, v)
 		return
 	}
-	p.limited(w, r, v.class, v.route)
+	v.proxy.limited(w, r, v.request)
 }
 
 // decide ends the part of the visit that the plan counts.
@@ -140,8 +139,9 @@ func (v *visit) decide() {
 	v.plan.deciding.Add(-1)
 }
 
-// limited sends a request of a route to the origin within the limit of its class, or refuses it.
-func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class, route string) {
+// limited sends a request to the origin within the limit of its class, or refuses it.
+func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, q request) {
+	c := q.class
 	if !p.spare(w, r, c) {
 		return
 	}
@@ -155,17 +155,17 @@ func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class, route 
 	}
 	arrived := p.now()
 	var ps permits
-	if err := c.acquire(r.Context(), route, -1, &ps); err != nil {
+	if err := c.acquire(r.Context(), q.route, -1, &ps); err != nil {
 		p.refuse(w, r, c, err)
 		return
 	}
 	now := p.now()
-	x := p.begin(w, r, c, &ps, now)
+	x := p.begin(w, r, q, &ps, now)
 	waited := now - arrived
 	p.all.admit(waited)
 	c.counts.admit(waited)
 	if failed := x.serve(w, r); failed != nil {
-		x.elsewhere(w, r, route, failed)
+		x.elsewhere(w, r, failed)
 	}
 }
 
