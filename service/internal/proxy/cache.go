@@ -30,7 +30,7 @@ func (b *builder) cache(rule *proxyrule.Cache, before *class) (*cached, error) {
 	}
 	c, err := httpcache.New(httpcache.Config{
 		Key: func(r *http.Request) (key string, ok bool) {
-			return visitOf(r).client.resource(r), true
+			return visitOf(r).client.Resource(r), true
 		},
 		Bytes: int64(rule.Memory), MaxBody: int64(rule.MaxBody), DefaultTTL: rule.TTL, IgnoreCookies: rule.IgnoreCookies, Vary: vary,
 		Refresh: cache.Refresh{Stale: rule.Stale, StaleIfError: rule.StaleIfError, StaleIfRejected: rule.StaleIfRejected},
@@ -54,7 +54,7 @@ func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*vi
 // also if another request for the same resource was rejected in its place.
 func (c *cached) serve(w http.ResponseWriter, r *http.Request, v *visit) {
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
-	c.handler.ServeHTTP(&reasonWriter{w, &v.client}, r)
+	c.handler.ServeHTTP(v.client.RestoreReason(w), r)
 	if limitReasons[w.Header().Get(ReasonHeader)] {
 		httplimit.Use(w, 0)
 	}

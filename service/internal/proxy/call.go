@@ -5,14 +5,12 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir/service/internal/http1client"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // takeIdle takes an idle connection to the origin for a brief request, if there is one.
-func (x *exchange) takeIdle(req *http.Request, to *originServer) {
-	if to.client == nil || !brief(req) {
-		return
-	}
-	if call := to.client.Start(req, x.inform.pass); call != nil {
+func (x *exchange) takeIdle(req *http.Request, to *origins.Origin) {
+	if call := to.Start(req, x.inform.pass); call != nil {
 		x.calling, x.release = call, call.Abort
 	}
 }
@@ -30,7 +28,7 @@ func (x *exchange) call() bool {
 	case err != nil && x.calling.Stale():
 		return false
 	default:
-		x.hear(answerOf(resp, explained(err, true)))
+		x.hear(origins.AnswerOf(resp, err))
 	}
 	return true
 }
@@ -39,14 +37,14 @@ func (x *exchange) call() bool {
 func (x *exchange) goOn() {
 	defer func() {
 		if v := recover(); v != nil {
-			x.hear(answer{panicked: v})
+			x.hear(origins.Answer{Panicked: v})
 		}
 	}()
 	resp, err := x.calling.Do()
 	for err == http1client.ErrInterrupted {
 		resp, err = x.calling.Do()
 	}
-	x.hear(answerOf(resp, explained(err, true)))
+	x.hear(origins.AnswerOf(resp, err))
 }
 
 // heedLocked notes when the client leaves. Ordinary work is over before that is worth its cost:

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/pressure"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -24,7 +25,7 @@ type class struct {
 	own      bool             // the limiter is not shared from the class default
 	mixed    bool             // the limiter, or the total, has requests of several routes
 	limiter  *limiter
-	origins  *origins
+	origins  *origins.Set
 	total    *limiter // of all classes; nil: none
 	shadow   bool
 	timeout  time.Duration // negative: none

@@ -10,14 +10,14 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outcome"
-	"github.com/weir-go/weir/service/internal/balance"
 	"github.com/weir-go/weir/service/internal/http1client"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // An exchange is one admitted request and its permit. The fields above the mutex
 // belong to the goroutine that serves the request.
 type exchange struct {
-	proxy     *Proxy
+	proxy *Proxy
 	request
 	writer    http.ResponseWriter
 	ctx       context.Context // of the client's request
@@ -50,7 +50,7 @@ type exchange struct {
 	slow        bool          // the client was slow to send the request
 	stopHeeding func() bool   // ends heedLocked; nil before it
 	alarm       alarm
-	answer      answer
+	answer      origins.Answer
 	came        bool // the answer
 	ended       bool // the permit is released
 	excused     bool // it has left the limit because its origin is out
@@ -70,8 +70,8 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, q request, ps *per
 		method: r.Method, path: r.URL.Path,
 		served: ps.classIn.served.Load(), beside: ps.classIn.holding.Add(1),
 	}
-	if !ps.placed {
-		x.held = p.origins.choose(now, rand.Uint64(), -1, nil, ps)
+	if !ps.place.Taken {
+		x.held = p.origins.Choose(rand.Uint64(), -1, nil, &ps.place)
 	}
 	x.permit = ps.Move()
 	return x
@@ -104,8 +104,8 @@ func (x *exchange) end(o weir.Outcome) {
 		return
 	}
 	x.ended = true
-	if x.permit.placed {
-		x.proxy.origins.leave(x.permit.ticket)
+	if x.permit.place.Taken {
+		x.proxy.origins.Release(&x.permit.place)
 	}
 	x.proxy.recent.remove(x)
 	if x.alarm.timer != nil {
@@ -154,23 +154,23 @@ func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
 }
 
 // answered takes the origin's answer while the client waits.
-func (x *exchange) answered(req *http.Request, a answer, now time.Duration) (*http.Response, error) {
-	if a.panicked != nil {
-		panic(a.panicked)
+func (x *exchange) answered(req *http.Request, a origins.Answer, now time.Duration) (*http.Response, error) {
+	if a.Panicked != nil {
+		panic(a.Panicked)
 	}
 	x.sign = signOf(a, x.upload)
 	x.judgeAnswer(now, a, x.sign)
 	x.outcome = x.sign.Outcome()
-	if a.err != nil && x.movable(req, a.err) {
+	if a.Err != nil && x.movable(req, a.Err) {
 		x.moved = true
-		return nil, a.err
+		return nil, a.Err
 	}
 	x.seen(x.sign)
-	if a.err != nil {
-		return nil, a.err
+	if a.Err != nil {
+		return nil, a.Err
 	}
-	x.send(a.resp, now)
-	return a.resp, nil
+	x.send(a.Resp, now)
+	return a.Resp, nil
 }
 
 // send begins the body of an answer. The limit's sample ends with the header. The
@@ -211,20 +211,16 @@ func (x *exchange) seen(sign loadsign.Sign) {
 	}
 }
 
-// judge reports what the origin of the exchange has done.
-func (x *exchange) judge(now time.Duration, sign loadsign.Sign, r balance.Result, after time.Duration) {
-	ticket := x.permit.ticket
+// place returns the place of the exchange at its origin, with what is known of its upload.
+func (x *exchange) place() origins.Place {
+	at := x.permit.place
 	if x.upload != nil {
-		ticket = ticket.Sent(time.Duration(x.upload.whole.Load()))
+		at = at.SentAt(time.Duration(x.upload.whole.Load()))
 	}
-	x.proxy.origins.judge(now, ticket, sign, r, after)
+	return at
 }
 
 // judgeAnswer reports the answer of the origin.
-func (x *exchange) judgeAnswer(now time.Duration, a answer, sign loadsign.Sign) {
-	r, after := resultOf(a, sign)
-	if x.upload != nil && x.upload.failed.Load() != 0 {
-		r = balance.Unknown // the client's fault
-	}
-	x.judge(now, sign, r, after)
+func (x *exchange) judgeAnswer(now time.Duration, a origins.Answer, sign loadsign.Sign) {
+	x.proxy.origins.JudgeAnswer(now, x.place(), a, sign, x.upload != nil && x.upload.failed.Load() != 0)
 }

@@ -56,7 +56,7 @@ type ExplainedRule struct {
 // Explain says what the proxy would do with a request. It assumes that the body is as long as the
 // Content-Length. The request takes no token and no unit, and does not go to the origin.
 func (p *Proxy) Explain(r *http.Request) Explanation {
-	r, _ = p.trust.identify(r)
+	r, _ = p.trust.Identify(r)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()

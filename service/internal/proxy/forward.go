@@ -7,14 +7,14 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
 )
 
 // forward serves a request. It does what httputil.ReverseProxy does, at about half of its
@@ -48,9 +48,9 @@ func (x *exchange) forward(w http.ResponseWriter, in *http.Request) error {
 	x.upload.answerBegins(w.Header())
 	announced := len(resp.Trailer)
 	if x.class.cache != nil {
-		w.Header()[statusField] = []string{resp.Status}
+		w.Header()[clients.StatusField] = []string{resp.Status}
 	} else {
-		x.client.passReason(resp.Status)
+		x.client.PassReason(resp.Status)
 	}
 	w.WriteHeader(resp.StatusCode)
 	err = copyBody(w, resp, x.upload.unended())
@@ -82,9 +82,9 @@ func (x *exchange) uploads(out, in *http.Request) {
 		body: in.Body, client: client, http1: in.ProtoMajor == 1, duplex: client.EnableFullDuplex() == nil,
 		limit: x.proxy.cfg.ClientTimeout, exchange: x,
 	}
-	x.upload.whole.Store(int64(balance.Never))
-	if x.permit.placed {
-		x.proxy.origins.sending(x.permit.ticket.Origin)
+	x.upload.whole.Store(int64(weir.Never))
+	if x.permit.place.Taken {
+		x.proxy.origins.NoteUpload(x.permit.place.Origin())
 	}
 	out.Body = x.upload
 	if len(in.Trailer) == 0 {
@@ -92,7 +92,7 @@ func (x *exchange) uploads(out, in *http.Request) {
 	}
 	out.Trailer = make(http.Header, len(in.Trailer))
 	for name := range in.Trailer {
-		if !hopByHop(name) && name != x.proxy.trust.header && !slices.Contains(forwardedHeaders[:], name) {
+		if !hopByHop(name) && !x.proxy.trust.ConcernsClient(name) {
 			out.Trailer[name] = nil // until the end of the body
 		}
 	}
@@ -126,10 +126,7 @@ func (x *exchange) outgoing(out, in *http.Request) {
 	if httpguts.HeaderValuesContainsToken(in.Header["Te"], "trailers") {
 		out.Header["Te"] = []string{"trailers"}
 	}
-	for _, name := range forwardedHeaders {
-		delete(out.Header, name)
-	}
-	x.proxy.trust.setForwarded(out, in, &x.client)
+	x.proxy.trust.SetForwarded(out, in, &x.client)
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = noAgent
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/classkey"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
@@ -23,7 +24,7 @@ type limiter struct {
 	name    string
 	fair    fairness
 	fixed   atomic.Bool // the limit is a number
-	origins *origins
+	origins *origins.Set
 
 	// Proxy.mu guards the fields below.
 	given limits // by the Config or the file of rules
@@ -57,7 +58,7 @@ type fairness struct {
 
 // newLimiter returns a limiter for some origins. An adaptive limit begins where that of old is, if old is not
 // nil and has the same algorithm.
-func newLimiter(name string, l limits, f fairness, old *limiter, to *origins, trace func(inflight.Event)) (*limiter, error) {
+func newLimiter(name string, l limits, f fairness, old *limiter, to *origins.Set, trace func(inflight.Event)) (*limiter, error) {
 	now := l
 	if old != nil && old.given == l {
 		now = old.now
@@ -65,10 +66,10 @@ func newLimiter(name string, l limits, f fairness, old *limiter, to *origins, tr
 	made := &limiter{name: name, fair: f, origins: to, given: l, now: now}
 	made.fixed.Store(now.limit.Fixed())
 	var err error
-	if made.whole, err = made.newPool(func(o *limiter) *pool { return o.whole }, old, trace); err != nil || len(to.list) == 1 {
+	if made.whole, err = made.newPool(func(o *limiter) *pool { return o.whole }, old, trace); err != nil || to.Count() == 1 {
 		return made, err
 	}
-	for i := range to.list {
+	for i := range to.Count() {
 		p, err := made.newPool(func(o *limiter) *pool { return o.at[i] }, old, trace)
 		if err != nil {
 			return nil, err

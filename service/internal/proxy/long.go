@@ -73,8 +73,8 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 func (x *exchange) enterLong() bool {
 	switch {
 	case x.proxy.long == nil:
-	case x.client.addr.IsValid():
-		x.entered = x.proxy.long.EnterFrom(x.client.addr, 1)
+	case x.client.Addr.IsValid():
+		x.entered = x.proxy.long.EnterFrom(x.client.Addr, 1)
 	default:
 		x.entered = x.proxy.long.Enter(connlimit.ClientOf(x.ctx), 1)
 	}
@@ -86,8 +86,8 @@ func (x *exchange) leaveLong() {
 		return
 	}
 	x.entered = false
-	if x.client.addr.IsValid() {
-		x.proxy.long.LeaveFrom(x.client.addr, 1)
+	if x.client.Addr.IsValid() {
+		x.proxy.long.LeaveFrom(x.client.Addr, 1)
 	} else {
 		x.proxy.long.Leave(connlimit.ClientOf(x.ctx), 1)
 	}
@@ -113,12 +113,12 @@ func (x *exchange) rejoin() {
 func (x *exchange) sent() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.ended || x.came || !x.permit.placed {
+	if x.ended || x.came || !x.permit.place.Taken {
 		return
 	}
 	now := x.proxy.now()
 	x.upload.whole.Store(int64(now))
-	x.proxy.origins.sent(now, x.permit.ticket.Origin)
+	x.proxy.origins.NoteSent(now, x.permit.place.Origin())
 }
 
 // checkWaitLocked is called when an exchange waits for an answer longer than ordinary work
@@ -130,7 +130,7 @@ func (x *exchange) checkWaitLocked(now time.Duration) {
 	case x.long != notLong: // it would use up the relief of another
 	case x.upload != nil && x.upload.waits.Load():
 		x.leaveLimitLocked(slowBody, x.upload.cut)
-	case x.proxy.origins.out(x.permit.ticket.Origin):
+	case x.proxy.origins.IsOut(x.permit.place.Origin()):
 		x.excuseLocked()
 		x.alarm.out = true
 		x.interrupt()

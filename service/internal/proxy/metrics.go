@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // seconds are histogram buckets from a refusal to a very slow origin.
@@ -110,7 +111,7 @@ func (p *Proxy) collect(s metric.Scrape) {
 		s.Send(signsFamily, float64(p.signs[sign].Load()), loadsign.Sign(sign).String())
 	}
 	for _, o := range st.Origins {
-		o.collect(s)
+		collectOrigin(s, &o)
 	}
 	s.SendDecisions(decisionsFamily, st.Stats)
 	s.Send(decisionsFamily, float64(p.all.spared.Load()), "reject", reasonPressure)
@@ -119,8 +120,8 @@ func (p *Proxy) collect(s metric.Scrape) {
 	s.SendHistogram(waitFamily, inflight.WaitBounds[:], st.Waits[:], st.Waited)
 }
 
-// collect sends the metrics of an origin. It leaves out the signs that it has not shown.
-func (o *OriginStats) collect(s metric.Scrape) {
+// collectOrigin sends the metrics of an origin. It leaves out the signs that it has not shown.
+func collectOrigin(s metric.Scrape, o *origins.Stats) {
 	s.Send(originInflight, float64(o.Inflight), o.URL)
 	s.Send(originRetried, float64(o.Retried), o.URL)
 	for _, state := range balance.States {

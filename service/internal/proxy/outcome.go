@@ -12,17 +12,18 @@ import (
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // signOf returns the sign of load of an answer, by the table of package loadsign.
-func signOf(a answer, u *upload) loadsign.Sign {
+func signOf(a origins.Answer, u *upload) loadsign.Sign {
 	switch {
-	case a.panicked != nil, u != nil && u.failed.Load() != 0:
+	case a.Panicked != nil, u != nil && u.failed.Load() != 0:
 		return loadsign.None // a bug, or the client's fault
-	case a.err != nil:
-		return loadsign.OfError(a.err)
+	case a.Err != nil:
+		return loadsign.OfError(a.Err)
 	}
-	return loadsign.OfStatus(a.resp.StatusCode)
+	return loadsign.OfStatus(a.Resp.StatusCode)
 }
 
 // errDeadline is the cause with which the context of a request ends at its deadline.
@@ -96,7 +97,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case loadsign.OfError(err) == loadsign.Unreachable:
 		answer = originUnknown
 	}
-	if held, ok := errors.AsType[heldError](err); ok {
+	if held, ok := errors.AsType[origins.PauseError](err); ok {
 		answer, retryAfter = originHeld, problem.RetryAfter(time.Duration(held))
 	}
 	if answer.Status >= 500 && answer != deadlineOver {

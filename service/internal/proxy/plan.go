@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/internal/pathshape"
 	"github.com/weir-go/weir/pressure"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -25,7 +26,7 @@ type plan struct {
 	total    *limiter            // of all classes; nil: none
 	fair     fairness
 
-	health      health
+	health      origins.Health
 	guard       *pressure.Guard // nil: none
 	maxPressure float64
 
@@ -55,7 +56,7 @@ func (p *Proxy) newPlan(rules *proxyrule.Rules, ruled bool) (next *plan, apply f
 	}}
 	b.fair.text, b.fair.weights = rules.Fairness()
 	b.routes, b.classOf = rules.ClassRoutes()
-	b.health = health{settings.Or(rules.HealthPath, p.cfg.HealthPath), settings.Or(rules.HealthInterval, p.cfg.HealthInterval)}
+	b.health = origins.Health{Path: settings.Or(rules.HealthPath, p.cfg.HealthPath), Interval: settings.Or(rules.HealthInterval, p.cfg.HealthInterval)}
 	if err := b.makeGuard(); err != nil {
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // A pool is a limit of requests in flight, of all origins or of one, and the account of the exchanges
@@ -57,7 +58,6 @@ func (p *pool) acquireNow(ctx context.Context) (weir.Permit, error) {
 
 var (
 	errNoPlace = errors.New("there is no place at the origin")
-	errNoOther = errors.New("there is no other origin")
 )
 
 // each reports whether each origin has a pool of its own in the limiter: if its limit is adaptive, and there are
@@ -96,7 +96,7 @@ func (l *limiter) sum() (sum inflight.State, used int) {
 	each := l.each()
 	add(l.whole, !each)
 	for i, p := range l.at {
-		add(p, each && !l.origins.out(i))
+		add(p, each && !l.origins.IsOut(i))
 	}
 	return sum, used
 }
@@ -134,15 +134,14 @@ func (l *limiter) refused() uint64 {
 type permits struct {
 	class, total     weir.Permit
 	classIn, totalIn *pool // of the units; totalIn is nil without a total
-	ticket           balance.Ticket
-	placed           bool // it has the ticket
+	place            origins.Place
 }
 
 // Move returns what ps held. It holds nothing then.
 func (ps *permits) Move() permits {
-	placed := ps.placed
-	ps.placed = false
-	return permits{ps.class.Move(), ps.total.Move(), ps.classIn, ps.totalIn, ps.ticket, placed}
+	at := ps.place
+	ps.place = origins.Place{}
+	return permits{ps.class.Move(), ps.total.Move(), ps.classIn, ps.totalIn, at}
 }
 
 // Release, Report and Use do what they do for a weir.Permit.
@@ -246,8 +245,8 @@ func (c *class) ask(ctx context.Context, avoid int, ps *permits) (err error) {
 		ps.Release(weir.Ignored)
 		err = nil
 	}
-	if err == nil && !ps.placed && len(c.origins.list) > 1 {
-		err = c.origins.place(ps, avoid)
+	if err == nil && !ps.place.Taken && c.origins.Count() > 1 {
+		err = c.origins.PlaceAnywhere(&ps.place, avoid)
 	}
 	if err != nil {
 		ps.Release(weir.Ignored)
@@ -264,26 +263,26 @@ func (c *class) spread(ctx context.Context, avoid int, u *units, how way, ps *pe
 	}
 	s := c.origins
 	for moves, last := 0, false; ; moves++ {
-		if found := s.placeAt(ctx, avoid, u, sizes, ps); found != errNoPlace || c.shadow {
+		if found := c.placeAt(ctx, avoid, u, sizes, ps); found != errNoPlace || c.shadow {
 			return found
 		}
 		if last {
 			return err
 		}
-		origin, ok := s.await(avoid, sizes)
+		origin, ok := s.ChooseQueue(avoid, sizes)
 		if !ok { // all are held since then
-			return s.place(ps, avoid)
+			return s.PlaceAnywhere(&ps.place, avoid)
 		}
 		err = u.take(ctx, ps, origin, how)
-		last = moves == maxMoves || !s.out(origin)
+		last = moves == maxMoves || !s.IsOut(origin)
 		switch {
 		case err == nil && last:
-			s.enter(ps, origin)
+			s.PlaceFromQueue(&ps.place, origin)
 			return nil
 		case err == nil:
 			u.release(ps)
 		}
-		s.giveUp(origin)
+		s.QuitQueue(origin)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -300,25 +299,25 @@ func (u *units) release(ps *permits) {
 
 // placeAt gives a request a place and its units at the better one of two random origins, or at any that has them
 // now. A request that tries an origin which is out goes there also without units.
-func (s *origins) placeAt(ctx context.Context, avoid int, u *units, sizes balance.Sizes, ps *permits) error {
-	random := rand.Uint64()
-	if err := s.choose(time.Since(s.epoch), random, avoid, sizes, ps); err != nil {
+func (c *class) placeAt(ctx context.Context, avoid int, u *units, sizes balance.Sizes, ps *permits) error {
+	s, random := c.origins, rand.Uint64()
+	if err := s.Choose(random, avoid, sizes, &ps.place); err != nil {
 		if avoid < 0 {
 			return nil // Proxy.begin finds the pause
 		}
 		return err
 	}
-	chosen := ps.ticket.Origin
-	if err := u.take(ctx, ps, chosen, (*pool).acquireNow); err == nil || ps.ticket.Trial() {
+	chosen := ps.place.Origin()
+	if err := u.take(ctx, ps, chosen, (*pool).acquireNow); err == nil || ps.place.IsTrial() {
 		return nil
 	}
-	s.withdraw(ps)
-	for i := range min(len(s.list), mostTries) {
-		i = (int(random>>1)%len(s.list) + i) % len(s.list)
+	s.Withdraw(&ps.place)
+	for i := range min(s.Count(), mostTries) {
+		i = (int(random>>1)%s.Count() + i) % s.Count()
 		if i == avoid || i == chosen || u.take(ctx, ps, i, (*pool).acquireNow) != nil {
 			continue
 		}
-		if s.placeIn(ps, i) {
+		if s.PlaceAt(&ps.place, i) {
 			return nil
 		}
 		u.release(ps)

@@ -45,6 +45,8 @@ import (
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -107,7 +109,7 @@ type Config struct {
 	MaxBody int64
 	// Trust says which proxies in front of this one are trusted. The RemoteAddr of their
 	// requests becomes the address of the client, with port 0.
-	Trust Trust
+	Trust clients.Trust
 	// LongLived bounds the exchanges that have left the limit. The addresses of
 	// clients share it: one may have as many as are free, so at most half. The other
 	// exchanges stay in flight, and end while the limit is reached. If zero,
@@ -141,8 +143,8 @@ type Config struct {
 type Proxy struct {
 	cfg     Config
 	epoch   time.Time // instants are durations since then
-	trust   trust
-	origins *origins
+	trust   clients.Trust
+	origins *origins.Set
 	given   proxyrule.Concurrency // of the Config, for what a file leaves out
 	metrics *metrics
 	log     *slog.Logger
@@ -169,8 +171,8 @@ type Proxy struct {
 	work        *workMeter
 
 	draining    atomic.Bool
-	abandoned   atomic.Int64 // exchanges that go on after the client has left, or its request went to another origin
-	connections *connections // of clients, accepted by Listener
+	abandoned   atomic.Int64         // exchanges that go on after the client has left, or its request went to another origin
+	connections *clients.Connections // of clients, accepted by Listener
 }
 
 // New returns a Proxy, or an error that names the first invalid field of the Config.
@@ -193,13 +195,15 @@ func New(cfg Config) (*Proxy, error) {
 		cfg.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	p := &Proxy{
-		cfg: cfg, epoch: time.Now(), trust: newTrust(cfg.Trust), given: cfg.concurrency(), connections: newConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
+		cfg: cfg, epoch: time.Now(), trust: cfg.Trust.Canonical(), given: cfg.concurrency(), connections: clients.NewConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
 		ruleCounts: map[string]ruleCounts{},
 	}
 	p.recent.now = p.now
 	p.reloads.log = logqueue.NewLatest(p.log)
 	var err error
-	if p.origins, err = newOrigins(cfg, p.epoch, p.log); err != nil {
+	if p.origins, err = origins.New(origins.Config{
+		URLs: cfg.Origins, TLS: cfg.OriginTLS, Transport: cfg.Transport, Dial: cfg.Dial, Epoch: p.epoch, Log: p.log,
+	}); err != nil {
 		return nil, err
 	}
 	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
@@ -230,10 +234,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	r, from := p.trust.identify(r)
+	r, from := p.trust.Identify(r)
 	if r.ProtoMajor == 2 {
-		stream := newStreamWriter(w, p.cfg.ClientTimeout)
-		defer stream.finish()
+		stream := clients.NewStreamWriter(w, p.cfg.ClientTimeout)
+		defer stream.Finish()
 		w = stream
 	}
 	pl := p.plan.Load()
@@ -256,11 +260,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //
 // It replaces http.Server's WriteTimeout, which bounds a whole response and so
 // cuts off long streams.
-func (p *Proxy) Listener(ln net.Listener) net.Listener { return p.connections.through(ln) }
+func (p *Proxy) Listener(ln net.Listener) net.Listener { return p.connections.Listener(ln) }
 
 // ConnContext is the ConnContext hook of an http.Server of Listener. It lets clients of HTTP/1 get the reason
 // phrases of the origin, which net/http replaces, and send the rest of a request that was answered early.
-func (p *Proxy) ConnContext(ctx context.Context, nc net.Conn) context.Context { return withConn(ctx, nc) }
+func (p *Proxy) ConnContext(ctx context.Context, nc net.Conn) context.Context {
+	return clients.ConnContext(ctx, nc)
+}
 
 // now returns the present instant. It costs half as much as time.Now.
 func (p *Proxy) now() time.Duration { return time.Since(p.epoch) }
@@ -274,11 +280,19 @@ func (p *Proxy) longLived() int {
 	return int(used)
 }
 
+// UseOriginTLS replaces Config.OriginTLS. Requests in flight keep their connections.
+func (p *Proxy) UseOriginTLS(cfg *tls.Config) { p.origins.UseTLS(cfg) }
+
+// CheckOrigins checks the health of the origins until ctx ends, if there is a path for that.
+func (p *Proxy) CheckOrigins(ctx context.Context) {
+	p.origins.CheckHealth(ctx, func() origins.Health { return p.plan.Load().health })
+}
+
 // Drain makes /-/ready answer 503, and returns how many connections of clients are open.
 // The proxy goes on serving requests.
 func (p *Proxy) Drain() (connections int) {
 	p.draining.Store(true)
-	return p.connections.opened()
+	return p.connections.Count()
 }
 
 // Draining reports whether Drain was called.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -26,8 +27,8 @@ type Report struct {
 	Pressure *PressureReport `json:"pressure,omitempty"` // none without a bound
 
 	// Former is the number of requests in flight of limits which a reload has removed.
-	Former  int            `json:"former"`
-	Origins []OriginReport `json:"origins"`
+	Former  int              `json:"former"`
+	Origins []origins.Report `json:"origins"`
 }
 
 // A FileReport describes the file of rules and its loads.
@@ -125,7 +126,7 @@ func (p *Proxy) Report() Report {
 		Classes: []ClassReport{}, Rules: []RuleReport{},
 	}
 	for i := range st.Origins {
-		r.Origins = append(r.Origins, st.Origins[i].report())
+		r.Origins = append(r.Origins, st.Origins[i].Report())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,19 +9,13 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outcome"
-	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 var (
 	errTimeout    = errors.New("the origin did not answer in time")
 	errClientGone = errors.New("the client left")
 )
-
-type answer struct {
-	resp     *http.Response
-	err      error
-	panicked any
-}
 
 // roundTrip sends the request to the origin. It returns when the client leaves, or the Timeout
 // is over. The request can outlive its client, and its end is an outcome for the limit. It
@@ -31,9 +25,9 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	if x.held != nil {
 		return nil, x.held
 	}
-	to := p.origins.list[x.permit.ticket.Origin]
+	to := p.origins.At(x.permit.place.Origin())
 	x.wake = make(chan struct{}, 1)
-	to.direct(req)
+	to.Direct(req)
 	x.takeIdle(req, to)
 	x.watchOrigin(x.admitted)
 	if !x.call() {
@@ -83,7 +77,7 @@ const (
 
 // await waits for an event. The channels gone and over may be nil. No event is lost: its
 // goroutine notes it in the exchange, and then fills the channel wake, which has room for one.
-func (x *exchange) await(gone <-chan struct{}, over <-chan time.Time) (answer, event) {
+func (x *exchange) await(gone <-chan struct{}, over <-chan time.Time) (origins.Answer, event) {
 	for {
 		if a, event, ok := x.happened(); ok {
 			return a, event
@@ -91,15 +85,15 @@ func (x *exchange) await(gone <-chan struct{}, over <-chan time.Time) (answer, e
 		select {
 		case <-x.wake:
 		case <-gone:
-			return answer{}, clientLeft
+			return origins.Answer{}, clientLeft
 		case <-over:
-			return answer{}, holdOver
+			return origins.Answer{}, holdOver
 		}
 	}
 }
 
 // happened returns the event that has woken await.
-func (x *exchange) happened() (a answer, e event, ok bool) {
+func (x *exchange) happened() (a origins.Answer, e event, ok bool) {
 	x.mu.Lock()
 	came, silent, out := x.came, x.alarm.silent, x.alarm.out
 	x.alarm.silent, x.alarm.out = false, false
@@ -109,7 +103,7 @@ func (x *exchange) happened() (a answer, e event, ok bool) {
 		return a, originAnswered, true
 	}
 	if silent {
-		x.judge(x.proxy.now(), loadsign.Silent, balance.Silent, 0)
+		x.proxy.origins.JudgeSilence(x.proxy.now(), x.place())
 		return a, originSilent, true
 	}
 	if out {
@@ -120,15 +114,15 @@ func (x *exchange) happened() (a answer, e event, ok bool) {
 
 // start sends the request on another goroutine, with a context that ends by release, and not
 // with the client's request.
-func (x *exchange) start(req *http.Request, to *originServer) {
+func (x *exchange) start(req *http.Request, to *origins.Origin) {
 	ctx := x.inform.watch(req.Context())
 	ctx, x.release = context.WithCancel(context.WithoutCancel(ctx))
 	req = req.WithContext(ctx)
-	go func() { x.hear(to.ask(req, &x.inform.connected)) }()
+	go func() { x.hear(to.Send(req, &x.inform.connected)) }()
 }
 
 // hear passes the answer to await.
-func (x *exchange) hear(a answer) {
+func (x *exchange) hear(a origins.Answer) {
 	x.mu.Lock()
 	x.answer, x.came, x.alarm.silence = a, true, never
 	x.mu.Unlock()
@@ -142,23 +136,37 @@ const maxMoves = 2
 // no connection; or it may be repeated, and the origin broke off, or is out because it answers nothing.
 func (x *exchange) movable(req *http.Request, failed error) bool {
 	s := x.proxy.origins
-	if x.moves == maxMoves || len(s.list) == 1 || x.ctx.Err() != nil {
+	if x.moves == maxMoves || s.Count() == 1 || x.ctx.Err() != nil {
 		return false
 	}
 	switch {
-	case unsent(failed):
+	case origins.IsUnsent(failed):
 		return rereadable(req) || x.upload.unread()
 	case !idempotent(req), !rereadable(req):
 		return false
 	case failed == errTimeout:
-		return s.out(x.permit.ticket.Origin)
+		return s.IsOut(x.permit.place.Origin())
 	}
-	return notSent(failed) || brokenOff(failed) && !errors.Is(failed, errStatus)
+	return origins.CanRepeat(failed)
+}
+
+// rereadable reports whether a request has no body, or one that can be read again.
+func rereadable(req *http.Request) bool {
+	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+}
+
+// idempotent reports whether the method of a request says that it may be repeated.
+func idempotent(req *http.Request) bool {
+	switch req.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
 }
 
 // elsewhere sends the request of an exchange that has failed to another origin.
 func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, failed error) {
-	p, was := x.proxy, x.permit.ticket.Origin
+	p, was := x.proxy, x.permit.place.Origin()
 	var ps permits
 	err := x.class.acquire(r.Context(), x.route, was, &ps)
 	if err == nil && r.GetBody != nil {
@@ -179,7 +187,7 @@ func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, failed erro
 		}
 		return
 	}
-	p.origins.list[was].retried.Add(1)
+	p.origins.CountRetried(was)
 	again := p.begin(w, r, x.request, &ps, p.now())
 	again.moves = x.moves + 1
 	if failed := again.serve(w, r); failed != nil {
@@ -239,12 +247,12 @@ func (x *exchange) abandon(late bool) {
 
 // discard closes an answer that has no client, and returns its sign. Late means that the
 // origin was judged already.
-func (x *exchange) discard(a answer, late bool) loadsign.Sign {
-	if a.panicked != nil {
-		x.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)
+func (x *exchange) discard(a origins.Answer, late bool) loadsign.Sign {
+	if a.Panicked != nil {
+		x.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.Panicked)
 	}
-	if a.resp != nil {
-		a.resp.Body.Close()
+	if a.Resp != nil {
+		a.Resp.Body.Close()
 	}
 	sign := signOf(a, x.upload)
 	if !late {

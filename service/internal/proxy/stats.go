@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -15,7 +16,7 @@ type Stats struct {
 	Abandoned      int   // requests whose client has left, or that went to another origin; part of Inflight, unless long-lived
 	LongLived      int   // exchanges that have left the limit
 	Connections    int   // of clients, accepted by Listener
-	Origins        []OriginStats
+	Origins        []origins.Stats
 }
 
 // Stats returns the state and the counts since New.
@@ -24,8 +25,8 @@ func (p *Proxy) Stats() Stats {
 	defer p.mu.Unlock()
 	s := Stats{
 		Stats: p.all.stats(), Mode: p.plan.Load().limiters[proxyrule.DefaultClass].now.limit,
-		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: p.connections.opened(),
-		Origins: p.origins.stats(),
+		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: p.connections.Count(),
+		Origins: p.origins.Stats(),
 	}
 	s.State = p.stateLocked()
 	for _, l := range p.plan.Load().limiters {

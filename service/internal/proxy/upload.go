@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/proxy/clients"
 )
 
 // MinBodyRate is the least average rate of a request's body after its
@@ -27,7 +29,7 @@ type upload struct {
 	waits    atomic.Bool   // for the client to send more
 	began    time.Time     // of the first Read
 	sent     int64
-	whole    atomic.Int64 // the instant of its end; balance.Never before that
+	whole    atomic.Int64 // the instant of its end; weir.Never before that
 	read     atomic.Bool  // Read was called
 	duplex   bool         // the client's protocol allows an answer before the end of the body
 	failed   atomic.Int32 // the HTTP status for a failure of the client; 0 without one
@@ -127,9 +129,9 @@ func (u *upload) answerBegins(h http.Header) {
 
 // answerEnds follows a whole answer. If the upload goes on, the connection of the client lingers, unless only its end
 // tells where the answer ends, as in HTTP/1.0.
-func (u *upload) answerEnds(from *client) {
+func (u *upload) answerEnds(from *clients.Client) {
 	if u.unended() {
-		from.linger()
+		from.Linger()
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/internal/pathshape"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
 )
 
 // A request is what is known of a client's request before it takes units.
 type request struct {
-	client client
+	client clients.Client
 	class  *class
 	route  string // empty if the limits of the class have requests of one route
 }
@@ -25,7 +26,7 @@ type visit struct {
 }
 
 // visit returns the visit of a request. Its end must follow.
-func (p *Proxy) visit(r *http.Request, from client) *visit {
+func (p *Proxy) visit(r *http.Request, from clients.Client) *visit {
 	for {
 		pl := p.plan.Load()
 		pl.deciding.Add(1)
@@ -69,14 +70,14 @@ func (v *visit) end() {
 
 // CountDenied counts a request that the caller has denied, and answered itself.
 func (p *Proxy) CountDenied(r *http.Request) {
-	v := p.visit(r, client{})
+	v := p.visit(r, clients.Client{})
 	defer v.end()
 	p.all.requests.Add(1)
 	v.class.counts.requests.Add(1)
 }
 
 // ruled serves a request by the file of rules.
-func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from client) {
+func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from clients.Client) {
 	v := p.visit(r, from)
 	defer v.end()
 	c, reader := v.class, v.plan.reader

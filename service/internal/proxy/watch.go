@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // The proxy computes its Status every statusInterval. A bad condition ends after calmFor
@@ -174,7 +175,7 @@ func (p *Proxy) updateLocked(now time.Time) {
 }
 
 // outOf names the origins that are out.
-func outOf(origins []OriginStats) (names []string) {
+func outOf(origins []origins.Stats) (names []string) {
 	for _, o := range origins {
 		switch o.State {
 		case balance.Ejected:

@@ -6,6 +6,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // A reading is the state at an instant.
@@ -155,12 +156,12 @@ func rulesOf(now, then []proxy.RuleReport, d time.Duration) []Rule {
 
 // An Origin is an origin with its recent answers, per second.
 type Origin struct {
-	proxy.OriginReport
+	origins.Report
 	PerSecond map[string]float64 `json:"answers_per_second"` // by sign of load
 }
 
-func originsOf(now, then []proxy.OriginReport, d time.Duration) []Origin {
-	was := map[string]proxy.OriginReport{}
+func originsOf(now, then []origins.Report, d time.Duration) []Origin {
+	was := map[string]origins.Report{}
 	for _, o := range then {
 		was[o.URL] = o
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -92,7 +93,7 @@ func TestBound(t *testing.T) {
 		name := fmt.Sprint(i)
 		then.Rules, now.Rules = append(then.Rules, proxy.RuleReport{Name: name}), append(now.Rules, proxy.RuleReport{Name: name, Denied: uint64(i % 250)})
 		then.Classes, now.Classes = append(then.Classes, class(name, 0, 0, 0)), append(now.Classes, class(name, uint64(i), 0, 0))
-		then.Origins, now.Origins = append(then.Origins, proxy.OriginReport{}), append(now.Origins, proxy.OriginReport{URL: name, State: "in", Inflight: i})
+		then.Origins, now.Origins = append(then.Origins, origins.Report{}), append(now.Origins, origins.Report{URL: name, State: "in", Inflight: i})
 	}
 	now.Origins[7].State = "ejected"
 	st := stateOf(at(5, now), at(0, then))

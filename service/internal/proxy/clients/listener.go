@@ -1,4 +1,6 @@
-package proxy
+// Package clients is the side of the proxy that faces its clients: their connections, whose writes are bounded, and
+// their addresses, which trusted proxies in front of this one report.
+package clients
 
 import (
 	"net"
@@ -7,28 +9,28 @@ import (
 	"time"
 )
 
-// connections are the connections of clients.
-type connections struct {
+// Connections are the connections of clients.
+type Connections struct {
 	timeout time.Duration // of each write; not positive: none
 	epoch   time.Time
 	open    atomic.Int64
 }
 
-// newConnections returns connections whose writes may take a time; if that is not positive, any.
-func newConnections(timeout time.Duration) *connections {
-	return &connections{timeout: timeout, epoch: time.Now()}
+// NewConnections returns connections whose writes may take a time; if that is not positive, any.
+func NewConnections(timeout time.Duration) *Connections {
+	return &Connections{timeout: timeout, epoch: time.Now()}
 }
 
-// opened returns the number of connections.
-func (s *connections) opened() int { return int(s.open.Load()) }
+// Count returns the number of connections.
+func (s *Connections) Count() int { return int(s.open.Load()) }
 
-// through returns a listener of connections that come through another one. It bounds the time of each write, and saves
+// Listener returns a listener of connections that come through another one. It bounds the time of each write, and saves
 // most of the deadlines that net/http sets for each request.
-func (s *connections) through(ln net.Listener) net.Listener { return listener{ln, s} }
+func (s *Connections) Listener(ln net.Listener) net.Listener { return listener{ln, s} }
 
 type listener struct {
 	net.Listener
-	connections *connections
+	connections *Connections
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -46,7 +48,7 @@ const timeoutSlack = 1. / 32
 
 type conn struct {
 	net.Conn
-	of      *connections
+	of      *Connections
 	once    sync.Once    // counts the first Close
 	until   atomic.Int64 // the instant of the deadline that Write has set; 0 if another one has replaced it
 	reads   readDeadline
@@ -128,8 +130,8 @@ const (
 	lingerSilence = 2 * time.Second
 )
 
-// linger lets the connection of a client linger when it is closed.
-func (c *client) linger() {
+// Linger lets the connection of a client linger when it is closed.
+func (c *Client) Linger() {
 	if c.conn != nil && c.lingers {
 		c.conn.lingers.Store(true)
 	}

@@ -1,4 +1,4 @@
-package proxy
+package clients
 
 import (
 	"bytes"
@@ -13,14 +13,14 @@ import (
 
 type connKey struct{}
 
-// withConn is the ConnContext hook of an http.Server of connections.
-func withConn(ctx context.Context, nc net.Conn) context.Context {
+// ConnContext is the ConnContext hook of an http.Server of connections.
+func ConnContext(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, nc)
 }
 
-// passReason passes the reason phrase of an answer to the client, before the header is written. The status is a code
+// PassReason passes the reason phrase of an answer to the client, before the header is written. The status is a code
 // and a phrase. That of net/http needs nothing.
-func (c *client) passReason(status string) {
+func (c *Client) PassReason(status string) {
 	code, phrase, _ := strings.Cut(status, " ")
 	if n, err := strconv.Atoi(code); err != nil || phrase == http.StatusText(n) && phrase != "" || !httpguts.ValidHeaderFieldValue(phrase) {
 		return
@@ -30,23 +30,25 @@ func (c *client) passReason(status string) {
 	}
 }
 
-// statusField is a header field for the status of an answer on its way through a cache. Its name is not valid, so that no
+// StatusField is a header field for the status of an answer on its way through a cache. Its name is not valid, so that no
 // answer of an origin has it, and no client gets it.
-const statusField = ":status"
+const StatusField = ":status"
 
-// A reasonWriter passes the reason phrase of an answer on from its statusField.
+// RestoreReason returns a writer that passes the reason phrase of an answer on from its StatusField.
+func (c *Client) RestoreReason(w http.ResponseWriter) http.ResponseWriter { return &reasonWriter{w, c} }
+
 type reasonWriter struct {
 	http.ResponseWriter
-	client *client
+	client *Client
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *reasonWriter) WriteHeader(code int) {
 	h := w.Header()
-	if status := h[statusField]; len(status) == 1 && strings.HasPrefix(status[0], strconv.Itoa(code)) {
-		w.client.passReason(status[0])
+	if status := h[StatusField]; len(status) == 1 && strings.HasPrefix(status[0], strconv.Itoa(code)) {
+		w.client.PassReason(status[0])
 	}
-	delete(h, statusField)
+	delete(h, StatusField)
 	w.ResponseWriter.WriteHeader(code)
 }
 

@@ -1,27 +1,27 @@
-package proxy
+package clients
 
 import (
 	"net/http"
 	"time"
 )
 
-// A streamWriter bounds the time of each write to a stream of HTTP/2. Its client may not read
+// A StreamWriter bounds the time of each write to a stream of HTTP/2. Its client may not read
 // the stream while the connection takes other bytes. For HTTP/1, Listener bounds the time.
-type streamWriter struct {
+type StreamWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration // not positive: none
 	timer   *time.Timer   // ends a write; nil before the first
 }
 
-func newStreamWriter(w http.ResponseWriter, timeout time.Duration) *streamWriter {
-	return &streamWriter{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
+func NewStreamWriter(w http.ResponseWriter, timeout time.Duration) *StreamWriter {
+	return &StreamWriter{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
 // cut resets the stream.
-func (w *streamWriter) cut() { _ = w.control.SetWriteDeadline(time.Now()) }
+func (w *StreamWriter) cut() { _ = w.control.SetWriteDeadline(time.Now()) }
 
-func (w *streamWriter) begin() {
+func (w *StreamWriter) begin() {
 	switch {
 	case w.timeout <= 0:
 	case w.timer == nil:
@@ -31,7 +31,7 @@ func (w *streamWriter) begin() {
 	}
 }
 
-func (w *streamWriter) end() {
+func (w *StreamWriter) end() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -40,7 +40,7 @@ func (w *streamWriter) end() {
 // WriteHeader implements http.ResponseWriter. If the client resets the stream, net/http returns from
 // it while another goroutine still reads the header of a 1xx answer, which callers change then. It
 // reads a copy if that header has a Content-Length, which it does not send.
-func (w *streamWriter) WriteHeader(code int) {
+func (w *StreamWriter) WriteHeader(code int) {
 	h := w.Header()
 	if code >= 200 || len(h["Content-Length"]) > 0 {
 		w.ResponseWriter.WriteHeader(code)
@@ -52,25 +52,25 @@ func (w *streamWriter) WriteHeader(code int) {
 }
 
 // Write implements http.ResponseWriter.
-func (w *streamWriter) Write(b []byte) (int, error) {
+func (w *StreamWriter) Write(b []byte) (int, error) {
 	w.begin()
 	defer w.end()
 	return w.ResponseWriter.Write(b)
 }
 
 // FlushError is for http.ResponseController.
-func (w *streamWriter) FlushError() error {
+func (w *StreamWriter) FlushError() error {
 	w.begin()
 	defer w.end()
 	return w.control.Flush()
 }
 
-// finish bounds the time for what net/http sends after the handler has returned.
-func (w *streamWriter) finish() {
+// Finish bounds the time for what net/http sends after the handler has returned.
+func (w *StreamWriter) Finish() {
 	if w.timeout > 0 {
 		_ = w.control.SetWriteDeadline(time.Now().Add(w.timeout))
 	}
 }
 
 // Unwrap is for http.ResponseController.
-func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *StreamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

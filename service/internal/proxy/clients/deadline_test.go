@@ -1,4 +1,4 @@
-package proxy
+package clients
 
 import (
 	"errors"
@@ -98,7 +98,7 @@ func TestReadAgain(t *testing.T) {
 func TestWriteDeadline(t *testing.T) {
 	const timeout = 32 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		s := &connections{timeout: timeout, epoch: time.Now().Add(-time.Hour)}
+		s := &Connections{timeout: timeout, epoch: time.Now().Add(-time.Hour)}
 		inner, peer := net.Pipe()
 		defer peer.Close()
 		c := &conn{Conn: inner, of: s}

@@ -1,4 +1,4 @@
-package proxy
+package origins
 
 import (
 	"context"
@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// A health says how the health of origins is checked.
-type health struct {
-	path     string // empty: it is not
-	interval time.Duration
+// A Health says how the health of origins is checked.
+type Health struct {
+	Path     string // empty: it is not
+	Interval time.Duration
 }
 
 // lookEvery is the longest time until a reload has an effect on health checks.
 const lookEvery = time.Second
 
-// CheckOrigins checks the health of the origins until ctx ends, if there is a path for that.
-func (p *Proxy) CheckOrigins(ctx context.Context) {
-	n := len(p.origins.list)
+// CheckHealth checks the health of the origins as how says until ctx ends.
+func (s *Set) CheckHealth(ctx context.Context, how func() Health) {
+	n := len(s.list)
 	for next, last := 0, time.Duration(0); ; {
-		h, now := p.plan.Load().health, p.now()
-		wait := last + h.interval/time.Duration(n) - now // so that each origin has its turn in every interval
+		h, now := how(), time.Since(s.epoch)
+		wait := last + h.Interval/time.Duration(n) - now // so that each origin has its turn in every interval
 		switch {
-		case h.path == "":
+		case h.Path == "":
 			wait = lookEvery
-			p.origins.unchecked(now) // also what a check finds that began before a reload
+			s.noteUnchecked(now) // also what a check finds that began before a reload
 		case wait <= 0:
-			go p.checkOrigin(ctx, next, h)
+			go s.checkOrigin(ctx, next, h)
 			next, last = (next+1)%n, now
 			continue
 		}
@@ -40,22 +40,22 @@ func (p *Proxy) CheckOrigins(ctx context.Context) {
 }
 
 // checkOrigin checks the health of an origin.
-func (p *Proxy) checkOrigin(ctx context.Context, origin int, h health) {
-	ctx, cancel := context.WithTimeout(ctx, h.interval)
+func (s *Set) checkOrigin(ctx context.Context, origin int, h Health) {
+	ctx, cancel := context.WithTimeout(ctx, h.Interval)
 	defer cancel()
-	well := p.origins.list[origin].well(ctx, h.path)
+	well := s.list[origin].isHealthy(ctx, h.Path)
 	if context.Cause(ctx) != context.Canceled { // the proxy stops
-		p.origins.checked(p.now(), origin, well)
+		s.noteCheck(time.Since(s.epoch), origin, well)
 	}
 }
 
-// well reports whether the origin answers a GET of a path with a status from 200 to 399.
-func (o *originServer) well(ctx context.Context, path string) bool {
+// isHealthy reports whether the origin answers a GET of a path with a status from 200 to 399.
+func (o *Origin) isHealthy(ctx context.Context, path string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return false
 	}
-	o.direct(req)
+	o.Direct(req)
 	req.Host = o.url.Host
 	req.Header.Set("User-Agent", "weir-health-check")
 	resp, err := o.transport.RoundTrip(req)

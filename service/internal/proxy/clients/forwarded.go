@@ -1,11 +1,13 @@
-package proxy
+package clients
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weir-go/weir/internal/caller"
@@ -22,45 +24,37 @@ type Trust struct {
 	Header string
 }
 
-// trust is a Trust that is ready for use.
-type trust struct {
-	proxies caller.Trusted
-	header  string
+// Canonical returns a Trust with a Header in its canonical form.
+func (t Trust) Canonical() Trust {
+	t.Header = cmp.Or(http.CanonicalHeaderKey(t.Header), "X-Forwarded-For")
+	return t
 }
 
-func newTrust(t Trust) trust {
-	header := http.CanonicalHeaderKey(t.Header)
-	if header == "" {
-		header = "X-Forwarded-For"
-	}
-	return trust{t.Proxies, header}
-}
-
-// A client says where a request comes from.
-type client struct {
+// A Client says where a request comes from.
+type Client struct {
 	conn    *conn       // nil over HTTP/2, or without withConn
 	lingers bool        // not of HTTP/1.0, where only the end of a connection may tell where the answer ends
 	proxy   caller.Peer // the trusted proxy through which it came; the zero Peer if the peer is none
-	addr    netip.Addr  // as that proxy reports it; invalid if it reports none
+	Addr    netip.Addr  // as that proxy reports it; invalid if it reports none
 }
 
 // trusted reports whether the request came through a trusted proxy.
-func (c *client) trusted() bool { return c.proxy != caller.Peer{} }
+func (c *Client) trusted() bool { return c.proxy != caller.Peer{} }
 
-// identify returns a request with the address of its client as its RemoteAddr, and where it comes from. The
+// Identify returns a request with the address of its client as its RemoteAddr, and where it comes from. The
 // RemoteAddr of a peer at a Unix socket is caller.UnixPeer.
-func (t *trust) identify(r *http.Request) (identified *http.Request, from client) {
+func (t *Trust) Identify(r *http.Request) (identified *http.Request, from Client) {
 	ctx := r.Context()
 	if r.ProtoMajor == 1 {
 		from.conn, _ = ctx.Value(connKey{}).(*conn)
 		from.lingers = r.ProtoMinor > 0
 	}
 	local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
-	if t.proxies.Empty() && !caller.IsUnix(local) {
+	if t.Proxies.Empty() && !caller.IsUnix(local) {
 		return r, from
 	}
 	peer := caller.PeerAt(r.RemoteAddr, local)
-	if !t.proxies.Contains(peer) {
+	if !t.Proxies.Contains(peer) {
 		if peer.Unix {
 			r = r.WithContext(ctx)
 			r.RemoteAddr = caller.UnixPeer
@@ -68,12 +62,12 @@ func (t *trust) identify(r *http.Request) (identified *http.Request, from client
 		return r, from
 	}
 	from.proxy = peer
-	if client := caller.Behind(peer, r.Header[t.header], t.header == "Forwarded", t.proxies); client != peer {
-		from.addr = client.Addr
+	if client := caller.Behind(peer, r.Header[t.Header], t.Header == "Forwarded", t.Proxies); client != peer {
+		from.Addr = client.Addr
 	}
 	r = r.WithContext(ctx)
-	if from.addr.IsValid() {
-		r.RemoteAddr = netip.AddrPortFrom(from.addr, 0).String()
+	if from.Addr.IsValid() {
+		r.RemoteAddr = netip.AddrPortFrom(from.Addr, 0).String()
 	} else if peer.Unix {
 		r.RemoteAddr = caller.UnixPeer
 	}
@@ -83,12 +77,19 @@ func (t *trust) identify(r *http.Request) (identified *http.Request, from client
 // forwardedHeaders are the headers by which proxies tell about their clients.
 var forwardedHeaders = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-Ip", "Forwarded"}
 
-// setForwarded tells the origin about the client: by the headers of a trusted proxy, to
-// which it appends the address of that proxy, or else by its own. The caller has removed the
-// headers of the client.
-func (t *trust) setForwarded(out, in *http.Request, from *client) {
+// ConcernsClient reports whether a header tells about clients.
+func (t *Trust) ConcernsClient(name string) bool {
+	return name == t.Header || slices.Contains(forwardedHeaders[:], name)
+}
+
+// SetForwarded tells the origin about the client: by the headers of a trusted proxy, to
+// which it appends the address of that proxy, or else by its own.
+func (t *Trust) SetForwarded(out, in *http.Request, from *Client) {
+	for _, name := range forwardedHeaders {
+		delete(out.Header, name)
+	}
 	client := addressOf(in.RemoteAddr)
-	if _, sent := in.Header["X-Real-Ip"]; client != "" && (sent || t.header == "X-Real-Ip") {
+	if _, sent := in.Header["X-Real-Ip"]; client != "" && (sent || t.Header == "X-Real-Ip") {
 		out.Header["X-Real-Ip"] = []string{client}
 	}
 	if !from.trusted() {
@@ -96,8 +97,8 @@ func (t *trust) setForwarded(out, in *http.Request, from *client) {
 		if _, sent := in.Header["X-Forwarded-Port"]; sent {
 			out.Header["X-Forwarded-Port"] = []string{portOf(in.Host, scheme(in))}
 		}
-		if client != "" && !slices.Contains(forwardedHeaders[:], t.header) {
-			out.Header[t.header] = out.Header["X-Forwarded-For"]
+		if client != "" && !slices.Contains(forwardedHeaders[:], t.Header) {
+			out.Header[t.Header] = out.Header["X-Forwarded-For"]
 		}
 		return
 	}
@@ -147,8 +148,10 @@ func setOwn(out, in *http.Request, addresses string) {
 
 // portOf returns the port in a Host, or that of the protocol.
 func portOf(host, scheme string) string {
-	if i := strings.LastIndexByte(host, ':') + 1; i > strings.LastIndexByte(host, ']') && i < len(host) && isPort(host[i:]) {
-		return host[i:]
+	if i := strings.LastIndexByte(host, ':') + 1; i > strings.LastIndexByte(host, ']') && i < len(host) {
+		if n, err := strconv.ParseUint(host[i:], 10, 16); err == nil && n > 0 {
+			return host[i:]
+		}
 	}
 	if scheme == "https" {
 		return "443"
@@ -156,9 +159,9 @@ func portOf(host, scheme string) string {
 	return "80"
 }
 
-// resource returns what a request names, with the host and the protocol that a trusted proxy reports, because the
+// Resource returns what a request names, with the host and the protocol that a trusted proxy reports, because the
 // answer of the origin can depend on them.
-func (c *client) resource(r *http.Request) string {
+func (c *Client) Resource(r *http.Request) string {
 	var hosts, protocols, forwarded []string
 	if c.trusted() {
 		hosts, protocols = r.Header["X-Forwarded-Host"], r.Header["X-Forwarded-Proto"]
