@@ -121,7 +121,7 @@ func (x *exchange) ringLocked(now time.Duration) {
 // checkLocked checks an exchange that lasts longer than ordinary work, and sets the
 // instant of the next check.
 func (x *exchange) checkLocked(now time.Duration) {
-	a, usual := &x.alarm, x.permit.classIn.usually()
+	a, usual := &x.alarm, x.permit.UsualDuration()
 	due := a.since + usual
 	if a.kind == notLong && !a.checked {
 		due += usual

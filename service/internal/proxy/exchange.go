@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/service/internal/http1client"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
@@ -42,7 +43,7 @@ type exchange struct {
 	beside int64  // exchanges that held a unit when this one began, itself included
 
 	mu          sync.Mutex // guards the fields below
-	permit      permits
+	permit      limits.Units
 	began       time.Duration // when it took the units
 	long        longLived     // why it holds no unit; notLong if it holds one
 	entered     bool          // it has a place of Config.LongLived
@@ -59,19 +60,16 @@ type exchange struct {
 }
 
 // begin moves the permits into a new exchange.
-func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, q request, ps *permits, now time.Duration) *exchange {
+func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, q request, ps *limits.Units, now time.Duration) *exchange {
 	p.serving.Add(1)
 	p.work.begin(now)
-	if ps.classIn == nil {
-		ps.classIn = q.class.limiter.whole
-	}
 	x := &exchange{
 		proxy: p, request: q, writer: w, ctx: r.Context(), began: now, admitted: now,
 		method: r.Method, path: r.URL.Path,
-		served: ps.classIn.served.Load(), beside: ps.classIn.holding.Add(1),
+		served: ps.ServedCount(), beside: ps.CountHolder(1),
 	}
-	if !ps.place.Taken {
-		x.held = p.origins.Choose(rand.Uint64(), -1, nil, &ps.place)
+	if !ps.Place.Taken {
+		x.held = p.origins.Choose(rand.Uint64(), -1, nil, &ps.Place)
 	}
 	x.permit = ps.Move()
 	return x
@@ -104,8 +102,8 @@ func (x *exchange) end(o weir.Outcome) {
 		return
 	}
 	x.ended = true
-	if x.permit.place.Taken {
-		x.proxy.origins.Release(&x.permit.place)
+	if x.permit.Place.Taken {
+		x.proxy.origins.Release(&x.permit.Place)
 	}
 	x.proxy.recent.remove(x)
 	if x.alarm.timer != nil {
@@ -115,22 +113,16 @@ func (x *exchange) end(o weir.Outcome) {
 		x.stopHeeding()
 	}
 	if x.long == notLong {
-		x.permit.classIn.holding.Add(-1)
+		x.permit.CountHolder(-1)
 		x.proxy.work.end(x.began, x.proxy.now())
 	} else {
 		x.leaveLong()
 	}
 	o = x.judgedLocked(o)
 	if !x.moved {
-		x.count(o, x.wastedLocked())
+		x.class.Counts.CountOutcome(o, x.wastedLocked())
 	}
 	x.permit.Release(o)
-}
-
-// count counts the outcome of the request.
-func (x *exchange) count(o weir.Outcome, wasted bool) {
-	x.proxy.all.ended(o, wasted)
-	x.class.counts.ended(o, wasted)
 }
 
 // wastedLocked reports whether the client does not get the answer, because it has left, or the
@@ -204,16 +196,13 @@ func (x *exchange) cutAnswer() {
 func (x *exchange) seen(sign loadsign.Sign) {
 	x.proxy.signs[sign].Add(1)
 	if sign == loadsign.Served {
-		x.permit.classIn.served.Add(1)
-		if total := x.permit.totalIn; total != nil {
-			total.served.Add(1)
-		}
+		x.permit.CountServed()
 	}
 }
 
 // place returns the place of the exchange at its origin, with what is known of its upload.
 func (x *exchange) place() origins.Place {
-	at := x.permit.place
+	at := x.permit.Place
 	if x.upload != nil {
 		at = at.SentAt(time.Duration(x.upload.whole.Load()))
 	}

@@ -83,8 +83,8 @@ func (x *exchange) uploads(out, in *http.Request) {
 		limit: x.proxy.cfg.ClientTimeout, exchange: x,
 	}
 	x.upload.whole.Store(int64(weir.Never))
-	if x.permit.place.Taken {
-		x.proxy.origins.NoteUpload(x.permit.place.Origin())
+	if x.permit.Place.Taken {
+		x.proxy.origins.NoteUpload(x.permit.Place.Origin())
 	}
 	out.Body = x.upload
 	if len(in.Trailer) == 0 {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/weir-go/weir/internal/longlived"
@@ -54,7 +53,7 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 			x.full = true
 			p.longFull.Add(1)
 		}
-		if p.long == nil || cut == nil || !x.permit.reached() {
+		if p.long == nil || cut == nil || !x.permit.AreUsedUp() {
 			return true
 		}
 		p.metrics.longEnded.WithLabelValues(why.String()).Inc()
@@ -62,7 +61,7 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 		return false
 	}
 	x.long = why
-	x.permit.classIn.holding.Add(-1)
+	x.permit.CountHolder(-1)
 	p.work.end(x.began, p.now())
 	p.metrics.longLived.WithLabelValues(why.String()).Inc()
 	x.permit.Use(0)
@@ -103,7 +102,7 @@ func (x *exchange) rejoin() {
 	}
 	x.long, x.slow = notLong, true
 	x.leaveLong()
-	x.permit.classIn.holding.Add(1)
+	x.permit.CountHolder(1)
 	x.began = x.proxy.now()
 	x.proxy.work.begin(x.began)
 	x.permit.Use(1)
@@ -113,12 +112,12 @@ func (x *exchange) rejoin() {
 func (x *exchange) sent() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.ended || x.came || !x.permit.place.Taken {
+	if x.ended || x.came || !x.permit.Place.Taken {
 		return
 	}
 	now := x.proxy.now()
 	x.upload.whole.Store(int64(now))
-	x.proxy.origins.NoteSent(now, x.permit.place.Origin())
+	x.proxy.origins.NoteSent(now, x.permit.Place.Origin())
 }
 
 // checkWaitLocked is called when an exchange waits for an answer longer than ordinary work
@@ -130,11 +129,11 @@ func (x *exchange) checkWaitLocked(now time.Duration) {
 	case x.long != notLong: // it would use up the relief of another
 	case x.upload != nil && x.upload.waits.Load():
 		x.leaveLimitLocked(slowBody, x.upload.cut)
-	case x.proxy.origins.IsOut(x.permit.place.Origin()):
+	case x.proxy.origins.IsOut(x.permit.Place.Origin()):
 		x.excuseLocked()
 		x.alarm.out = true
 		x.interrupt()
-	case x.overtaken() || x.permit.relieves(now):
+	case x.overtaken() || x.permit.Relieve(now):
 		x.leaveLimitLocked(stuck, nil)
 	}
 }
@@ -151,46 +150,13 @@ func (x *exchange) excuseLocked() {
 	x.leaveLimitLocked(stuck, nil)
 }
 
-// A relief lets single exchanges leave an adaptive limit that exchanges without an answer hold as
-// a whole. If the origin serves other requests then, these overtake all that are stuck. If it
-// serves none, the whole origin hangs, and each further exchange leaves after twice the time.
-type relief struct {
-	mu       sync.Mutex    // guards the fields below
-	at       time.Duration // of the last one, or when the pool was last seen to serve
-	wait     time.Duration // until the next one; 0 before the first call
-	served   uint64        // by the pool until at
-	rejected uint64        // by the pool until at
-}
-
-// relieve reports whether one exchange that waits longer than ordinary work takes is to leave
-// the limit, because the pool serves no request although others arrive.
-func (l *pool) relieve(now time.Duration) bool {
-	if l.fixed.Load() {
-		return false
-	}
-	r, st, usual := &l.relief, l.State(), l.usually()
-	served, rejected := l.served.Load(), l.rejected.Load()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.wait == 0, served != r.served:
-		r.at, r.wait, r.served, r.rejected = now, usual, served, rejected
-		return false
-	case st.Inflight < st.Limit, st.Waiting == 0 && rejected == r.rejected:
-		return false
-	case st.Inflight > st.Limit: // it makes room for no other
-		return true
-	case now-r.at < r.wait:
-		return false
-	}
-	r.at, r.wait, r.rejected = now, 2*r.wait, rejected
-	return true
-}
+// stuckEvery is the least time between two logged exchanges that are stuck.
+const stuckEvery = time.Minute
 
 // warnStuck tells the operator now and then about an exchange that has left the limit as stuck.
 func (x *exchange) warnStuck(now time.Duration) {
 	p := x.proxy
-	if next := p.stuckLog.Load(); now >= time.Duration(next) && p.stuckLog.CompareAndSwap(next, int64(now+remindEvery)) {
+	if next := p.stuckLog.Load(); now >= time.Duration(next) && p.stuckLog.CompareAndSwap(next, int64(now+stuckEvery)) {
 		p.log.Warn("a request without an answer does not count as in flight any more: others are answered, or wait for its place",
 			"class", x.class.name, "request", x.method+" "+x.path, "since", (now - x.admitted).Round(time.Millisecond))
 	}
@@ -200,7 +166,7 @@ func (x *exchange) warnStuck(now time.Duration) {
 // many requests as were in flight then, and 20 more: at least half of them began after
 // it.
 func (x *exchange) overtaken() bool {
-	return x.permit.classIn.served.Load()-x.served >= uint64(2*x.beside+20)
+	return x.permit.ServedCount()-x.served >= uint64(2*x.beside+20)
 }
 
 // watchBodyLocked lets the exchange leave the limit while the body of its answer goes on: a

@@ -9,7 +9,9 @@ import (
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 )
 
 // seconds are histogram buckets from a refusal to a very slow origin.
@@ -100,12 +102,12 @@ func (p *Proxy) collect(s metric.Scrape) {
 	s.Send(longFullFamily, float64(p.longFull.Load()))
 	s.Send(connectionFamily, float64(st.Connections))
 	current := p.Status().Condition
-	for _, c := range conditions {
+	for _, c := range condition.All() {
 		v := 0.0
-		if c.Condition == current {
+		if c == current {
 			v = 1
 		}
-		s.Send(conditionFamily, v, string(c.Condition))
+		s.Send(conditionFamily, v, string(c))
 	}
 	for sign := range p.signs {
 		s.Send(signsFamily, float64(p.signs[sign].Load()), loadsign.Sign(sign).String())
@@ -114,7 +116,7 @@ func (p *Proxy) collect(s metric.Scrape) {
 		collectOrigin(s, &o)
 	}
 	s.SendDecisions(decisionsFamily, st.Stats)
-	s.Send(decisionsFamily, float64(p.all.spared.Load()), "reject", reasonPressure)
+	s.Send(decisionsFamily, float64(p.all.Stats().Refused[tally.Pressure]), "reject", tally.Pressure)
 	s.SendOutcomes(outcomesFamily, st.Stats)
 	s.Send(wastedFamily, float64(st.Wasted))
 	s.SendHistogram(waitFamily, inflight.WaitBounds[:], st.Waits[:], st.Waited)

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 )
 
 // signOf returns the sign of load of an answer, by the table of package loadsign.
@@ -49,7 +50,7 @@ var (
 // limitReasons are the reasons of answers to requests that a limit or the guard has rejected.
 var limitReasons = map[string]bool{
 	weir.OverLimit.String(): true, weir.QueueFull.String(): true, weir.Overdue.String(): true, weir.TooLate.String(): true,
-	reasonPressure: true,
+	tally.Pressure: true,
 }
 
 // reject answers a request that the limiter has rejected, or that has left
@@ -65,9 +66,6 @@ func reject(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// A failure is the error of a request without an answer.
-type failure struct{ error }
-
 // fail answers an admitted request that the origin did not answer.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, failed := x.proxy, int32(0)
@@ -82,8 +80,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer = clientSlow
 	case failed == http.StatusRequestEntityTooLarge:
 		answer = bodyTooLarge
-		p.all.tooLarge.Add(1)
-		x.class.counts.tooLarge.Add(1)
+		x.class.Counts.CountTooLarge()
 	case failed != 0:
 		answer = clientBroken
 	case errors.Is(err, errClientGone) && context.Cause(r.Context()) == errDeadline:
@@ -101,7 +98,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer, retryAfter = originHeld, problem.RetryAfter(time.Duration(held))
 	}
 	if answer.Status >= 500 && answer != deadlineOver {
-		p.lastFailure.Store(&failure{err})
+		p.watch.NoteFailure(err)
 		p.log.Debug("the origin failed", "reason", answer.Reason, "error", err)
 		p.metrics.originErrors.WithLabelValues(answer.Reason).Inc()
 	}

@@ -46,7 +46,10 @@ import (
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxy/clients"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -150,10 +153,10 @@ type Proxy struct {
 	log     *slog.Logger
 
 	plan atomic.Pointer[plan]
-	all  counts // of all classes
+	all  *tally.Counts // of all classes
 
 	mu            sync.Mutex            // guards the fields below, the settings of limiters, and changes of plan
-	retired       []*limiter            // of earlier plans, with requests
+	retired       []*limits.Limiter     // of earlier plans, with requests
 	decidingPlans []*plan               // earlier ones with requests about which their rules still decide
 	ruleCounts    map[string]ruleCounts // of earlier plans
 	reloads       reloads
@@ -165,10 +168,9 @@ type Proxy struct {
 	bodies   atomic.Int64     // bytes of bodies that are received first
 	signs    [loadsign.Count]atomic.Uint64
 
-	lastFailure atomic.Pointer[failure] // to get an answer of an origin
-	watch       watch
-	recent      recent
-	work        *workMeter
+	watch  *condition.Watcher
+	recent recent
+	work   *workMeter
 
 	draining    atomic.Bool
 	abandoned   atomic.Int64         // exchanges that go on after the client has left, or its request went to another origin
@@ -195,10 +197,11 @@ func New(cfg Config) (*Proxy, error) {
 		cfg.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	p := &Proxy{
-		cfg: cfg, epoch: time.Now(), trust: cfg.Trust.Canonical(), given: cfg.concurrency(), connections: clients.NewConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
+		cfg: cfg, epoch: time.Now(), trust: cfg.Trust.Canonical(), given: cfg.concurrency(), connections: clients.NewConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(), all: tally.New(nil),
 		ruleCounts: map[string]ruleCounts{},
 	}
 	p.recent.now = p.now
+	p.watch = condition.New(p.snapshot, p.log)
 	p.reloads.log = logqueue.NewLatest(p.log)
 	var err error
 	if p.origins, err = origins.New(origins.Config{
@@ -245,8 +248,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.ruled(w, r, from)
 		return
 	}
-	p.all.requests.Add(1)
-	pl.other.counts.requests.Add(1)
+	pl.other.Counts.CountRequest()
 	if !pl.other.bound(w, r) {
 		p.refuseBody(w, r, pl.other)
 		return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/longlived"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
 )
 
 // firing returns when the alarm fires.
@@ -75,13 +76,13 @@ func TestRecentAfterEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := p.plan.Load().other
-		var ps permits
-		if err := c.acquire(t.Context(), "", -1, &ps); err != nil {
+		var ps limits.Units
+		if err := c.Acquire(t.Context(), "", -1, &ps); err != nil {
 			t.Fatal(err)
 		}
 		x := &exchange{proxy: p, request: request{class: c}, ctx: t.Context(), permit: ps.Move()}
 		p.work.begin(p.now())
-		c.limiter.whole.holding.Add(1)
+		ps.CountHolder(1)
 		x.watchOrigin(p.now())
 		if p.recent.first != x {
 			t.Error("the exchange is not in the list")

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
@@ -25,7 +26,7 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	if x.held != nil {
 		return nil, x.held
 	}
-	to := p.origins.At(x.permit.place.Origin())
+	to := p.origins.At(x.permit.Place.Origin())
 	x.wake = make(chan struct{}, 1)
 	to.Direct(req)
 	x.takeIdle(req, to)
@@ -129,14 +130,11 @@ func (x *exchange) hear(a origins.Answer) {
 	x.wakeUp()
 }
 
-// maxMoves bounds how often a request goes to another origin.
-const maxMoves = 2
-
 // movable reports whether a request without an answer may be sent to another origin: nothing was sent, because there is
 // no connection; or it may be repeated, and the origin broke off, or is out because it answers nothing.
 func (x *exchange) movable(req *http.Request, failed error) bool {
 	s := x.proxy.origins
-	if x.moves == maxMoves || s.Count() == 1 || x.ctx.Err() != nil {
+	if x.moves == origins.MaxMoves || s.Count() == 1 || x.ctx.Err() != nil {
 		return false
 	}
 	switch {
@@ -145,7 +143,7 @@ func (x *exchange) movable(req *http.Request, failed error) bool {
 	case !idempotent(req), !rereadable(req):
 		return false
 	case failed == errTimeout:
-		return s.IsOut(x.permit.place.Origin())
+		return s.IsOut(x.permit.Place.Origin())
 	}
 	return origins.CanRepeat(failed)
 }
@@ -166,19 +164,19 @@ func idempotent(req *http.Request) bool {
 
 // elsewhere sends the request of an exchange that has failed to another origin.
 func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, failed error) {
-	p, was := x.proxy, x.permit.place.Origin()
-	var ps permits
-	err := x.class.acquire(r.Context(), x.route, was, &ps)
+	p, was := x.proxy, x.permit.Place.Origin()
+	var ps limits.Units
+	err := x.class.Acquire(r.Context(), x.route, was, &ps)
 	if err == nil && r.GetBody != nil {
 		r.Body, err = r.GetBody()
 	}
 	if err != nil {
 		ps.Release(weir.Ignored)
 		if r.Context().Err() != nil {
-			x.count(weir.Ignored, true)
+			x.class.Counts.CountOutcome(weir.Ignored, true)
 			failed = errClientGone
 		} else {
-			x.count(weir.Dropped, false)
+			x.class.Counts.CountOutcome(weir.Dropped, false)
 			x.seen(x.sign)
 		}
 		x.fail(w, r, failed)

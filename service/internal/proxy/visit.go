@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/internal/pathshape"
 	"github.com/weir-go/weir/service/internal/proxy/clients"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
 )
 
 // A request is what is known of a client's request before it takes units.
@@ -63,8 +64,7 @@ func (c *class) route(r *http.Request, pattern string) string {
 func (v *visit) end() {
 	if !v.decided {
 		v.plan.deciding.Add(-1)
-		v.proxy.all.denied.Add(1)
-		v.class.counts.denied.Add(1)
+		v.class.Counts.CountDenied()
 	}
 }
 
@@ -72,8 +72,7 @@ func (v *visit) end() {
 func (p *Proxy) CountDenied(r *http.Request) {
 	v := p.visit(r, clients.Client{})
 	defer v.end()
-	p.all.requests.Add(1)
-	v.class.counts.requests.Add(1)
+	v.class.Counts.CountRequest()
 }
 
 // ruled serves a request by the file of rules.
@@ -81,14 +80,13 @@ func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from clients.Clien
 	v := p.visit(r, from)
 	defer v.end()
 	c, reader := v.class, v.plan.reader
-	p.all.requests.Add(1)
-	c.counts.requests.Add(1)
+	c.Counts.CountRequest()
 	ctx := r.Context()
 	class := weir.Class{Priority: reader.Priority(r, c.priority), Tenant: reader.Tenant(r)}
 	if class != (weir.Class{}) {
 		ctx = weir.WithClass(ctx, class)
 	}
-	if !c.shadow {
+	if !c.Shadow {
 		wait, ok := reader.Deadline(r)
 		if c.deadline > 0 && (!ok || c.deadline < wait) {
 			wait, ok = c.deadline, true
@@ -116,8 +114,7 @@ func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from clients.Clien
 
 // refuseBody answers a request with a body that is too large.
 func (p *Proxy) refuseBody(w http.ResponseWriter, r *http.Request, c *class) {
-	p.all.tooLarge.Add(1)
-	c.counts.tooLarge.Add(1)
+	c.Counts.CountTooLarge()
 	if r.ProtoMajor == 1 { // the body is still on the connection
 		w.Header().Set("Connection", "close")
 	}
@@ -155,16 +152,15 @@ func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, q request) {
 		return
 	}
 	arrived := p.now()
-	var ps permits
-	if err := c.acquire(r.Context(), q.route, -1, &ps); err != nil {
+	var ps limits.Units
+	if err := c.Acquire(r.Context(), q.route, -1, &ps); err != nil {
 		p.refuse(w, r, c, err)
 		return
 	}
 	now := p.now()
 	x := p.begin(w, r, q, &ps, now)
 	waited := now - arrived
-	p.all.admit(waited)
-	c.counts.admit(waited)
+	c.Counts.CountAdmitted(waited)
 	if failed := x.serve(w, r); failed != nil {
 		x.elsewhere(w, r, failed)
 	}
@@ -181,8 +177,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) (failed error) 
 
 // refuse answers a request that got no units, and gives back the tokens of its rules.
 func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, c *class, err error) {
-	p.all.reject(err)
-	c.counts.reject(err)
+	c.Counts.CountRejected(err)
 	httplimit.Use(w, 0)
 	reject(w, r, err)
 }

@@ -26,6 +26,9 @@ import (
 // maxOrigins bounds the number of origins, and so the values of the label origin.
 const maxOrigins = 1000
 
+// MaxMoves bounds how often a request goes to another origin.
+const MaxMoves = 2
+
 // A Set has the servers that requests go to. It is the shell of a balance.Set.
 type Set struct {
 	list  []*Origin

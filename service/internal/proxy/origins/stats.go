@@ -1,6 +1,7 @@
 package origins
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weir-go/weir/internal/loadsign"
@@ -43,6 +44,19 @@ func (s *Set) Stats() []Stats {
 		}
 	}
 	return stats
+}
+
+// Out names the origins that are out, each with the cause.
+func Out(of []Stats) (names []string) {
+	for _, o := range of {
+		switch o.State {
+		case balance.Ejected:
+			names = append(names, fmt.Sprintf("%s (%s)", o.URL, o.Cause))
+		case balance.Held:
+			names = append(names, o.URL+" (held)")
+		}
+	}
+	return names
 }
 
 // A Report describes an origin. Counts are since the start.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
 )
 
 // maxRows bounds the classes, rules and origins of a State. A file has at most 100 classes
@@ -41,7 +42,7 @@ type State struct {
 	AllOrigins int     `json:"all_origins"`
 
 	Pressure *proxy.PressureReport `json:"pressure,omitempty"`    // none without a bound
-	Limits   *proxy.LimitReport    `json:"total_limit,omitempty"` // of all classes together; none without one
+	Limits   *limits.Report        `json:"total_limit,omitempty"` // of all classes together; none without one
 	History  []Sample              `json:"history,omitempty"`     // the oldest first
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
@@ -74,8 +76,8 @@ func TestWastedAndWaits(t *testing.T) {
 
 // The limits of classes are summed up, within that of all classes together.
 func TestTotal(t *testing.T) {
-	limit := func(now, exchanges, waiting int) *proxy.LimitReport {
-		return &proxy.LimitReport{Limit: proxyrule.FixedLimit(now), LimitNow: now, Exchanges: exchanges, Waiting: waiting}
+	limit := func(now, exchanges, waiting int) *limits.Report {
+		return &limits.Report{Limit: proxyrule.FixedLimit(now), LimitNow: now, Exchanges: exchanges, Waiting: waiting}
 	}
 	r := proxy.Report{Former: 1, Total: limit(9, 0, 2), Classes: []proxy.ClassReport{
 		{Name: "a", Limit: limit(5, 4, 1)}, {Name: "b"}, {Name: "default", Limit: limit(10, 7, 0)},
@@ -111,21 +113,21 @@ func TestWords(t *testing.T) {
 		report       proxy.Report
 		level, words string
 	}{
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no requests yet"}}, "healthy", "Healthy: no requests yet."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no sign", Origins: 3, Out: []string{"http://a (silence)", "http://b (check)"}}}, "degraded",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Well, Message: "no requests yet"}}, "healthy", "Healthy: no requests yet."},
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Well, Message: "no sign", Origins: 3, Out: []string{"http://a (silence)", "http://b (check)"}}}, "degraded",
 			"Degraded: no sign; 2 of 3 origins are out: http://a (silence), http://b (check)."},
-		{proxy.Report{Status: proxy.Status{Condition: proxy.Well, Message: "no sign"}}, "draining", "Draining: clients are asked to leave; no sign."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Silent, Message: "the origin does not answer all requests in time"}}, "failing",
+		{proxy.Report{Status: condition.Status{Condition: condition.Well, Message: "no sign"}}, "draining", "Draining: clients are asked to leave; no sign."},
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Silent, Message: "the origin does not answer all requests in time"}}, "failing",
 			"Failing: the origin does not answer all requests in time."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed}, Classes: []proxy.ClassReport{class("default", 10_000, 0, 5_000)}}, "shedding",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.LimitUsed}, Classes: []proxy.ClassReport{class("default", 10_000, 0, 5_000)}}, "shedding",
 			"Shedding: the limit is used up; 1,000 of 2,000 requests per second are rejected."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed, Rejecting: []string{"heavy"}}, Classes: []proxy.ClassReport{class("heavy", 10_000, 0, 5_000)}}, "shedding",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.LimitUsed, Rejecting: []string{"heavy"}}, Classes: []proxy.ClassReport{class("heavy", 10_000, 0, 5_000)}}, "shedding",
 			"Shedding: the limit of class heavy is used up; 1,000 of 2,000 requests per second are rejected."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed}}, "shedding", "Shedding: the limit was used up a moment ago."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Pressed}, Classes: []proxy.ClassReport{{Name: "default", Requests: 10_000, Rejected: map[string]uint64{"pressure": 5_000}}}}, "shedding",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.LimitUsed}}, "shedding", "Shedding: the limit was used up a moment ago."},
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Pressed}, Classes: []proxy.ClassReport{{Name: "default", Requests: 10_000, Rejected: map[string]uint64{"pressure": 5_000}}}}, "shedding",
 			"Shedding: work waits for the processor, and 1,000 of 2,000 requests per second are rejected."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Pressed}}, "shedding", "Shedding: work waited for the processor a moment ago."},
-		{proxy.Report{Mode: "shadow", Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no sign"}, Rules: denied, Classes: []proxy.ClassReport{class("default", 100, 36, 0)}}, "healthy",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Pressed}}, "shedding", "Shedding: work waited for the processor a moment ago."},
+		{proxy.Report{Mode: "shadow", Status: condition.Status{Ready: true, Condition: condition.Well, Message: "no sign"}, Rules: denied, Classes: []proxy.ClassReport{class("default", 100, 36, 0)}}, "healthy",
 			"Healthy: no sign; rules deny 7.2 per second (b, c, a, 1 more); shadow mode: the proxy rejects none."},
 	} {
 		tt.report.Status.OutSince = time.UnixMilli(4711)

@@ -1,20 +1,17 @@
-package proxy
+package condition
 
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
-	"github.com/weir-go/weir/service/internal/balance"
-	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // The proxy computes its Status every statusInterval. A bad condition ends after calmFor
@@ -47,10 +44,14 @@ type Status struct {
 	LongLived int       `json:"long_lived"`
 }
 
-// A watch keeps the Status.
-type watch struct {
+// A Watcher keeps the Status. It is safe for concurrent use.
+type Watcher struct {
+	counts  func() Snapshot // since the start
+	log     *slog.Logger
+	failure atomic.Pointer[failure] // the last one to get an answer of an origin
+
 	mu       sync.Mutex // guards the fields below
-	was      snapshot
+	was      Snapshot
 	at       time.Time // of was
 	now      Status
 	badAt    time.Time // last time of a bad condition
@@ -60,87 +61,85 @@ type watch struct {
 	changed  time.Time // when logged changed
 }
 
-// A snapshot holds the state, and the counts since New or of a period.
-type snapshot struct {
-	Stats
-	rejected uint64              // by limits
-	limits   map[*limiter]uint64 // requests that each limit has rejected; nil if there is only one
-	spared   uint64              // rejected by the guard
-	signs    [loadsign.Count]uint64
+// A failure is the error of a request without an answer.
+type failure struct{ error }
+
+// New returns a watcher of counts.
+func New(counts func() Snapshot, log *slog.Logger) *Watcher {
+	return &Watcher{counts: counts, log: log}
 }
 
-// snapshot returns the counts since New.
-func (p *Proxy) snapshot() snapshot {
-	s := snapshot{Stats: p.Stats()}
-	for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate} {
-		s.rejected += s.Rejected[why]
-	}
-	if limiters := p.plan.Load().limiters; len(limiters) > 1 {
-		s.limits = make(map[*limiter]uint64, len(limiters))
-		for _, l := range limiters {
-			s.limits[l] = l.refused()
-		}
-	}
-	s.spared = p.all.spared.Load()
-	for i := range p.signs {
-		s.signs[i] = p.signs[i].Load()
-	}
-	return s
+// NoteFailure keeps the error of a request without an answer for the log.
+func (w *Watcher) NoteFailure(err error) { w.failure.Store(&failure{err}) }
+
+// A Snapshot holds the state, and the counts since the start or of a period.
+type Snapshot struct {
+	Limit, Inflight, Waiting, LongLived int
+
+	Admitted uint64
+	Rejected uint64           // by limits
+	Limits   map[Limit]uint64 // requests that each limit has rejected; nil if there is only one
+	Spared   uint64           // rejected by the guard
+	Signs    [loadsign.Count]uint64
+	Out      []string // origins that are out, each with the cause
+	Origins  int      // of all
+}
+
+// A Limit names a limit. Another limit of the same name, after a reload, has another id.
+type Limit struct {
+	Name string
+	ID   any
 }
 
 // since subtracts the counts of an earlier snapshot.
-func (s snapshot) since(was *snapshot) snapshot {
-	for i := range s.signs {
-		s.signs[i] -= was.signs[i]
+func (s Snapshot) since(was *Snapshot) Snapshot {
+	for i := range s.Signs {
+		s.Signs[i] -= was.Signs[i]
 	}
 	s.Admitted -= was.Admitted
-	s.rejected -= was.rejected
-	s.spared -= was.spared
-	limits := make(map[*limiter]uint64, len(s.limits))
-	for l, n := range s.limits {
-		limits[l] = n - was.limits[l]
+	s.Rejected -= was.Rejected
+	s.Spared -= was.Spared
+	limits := make(map[Limit]uint64, len(s.Limits))
+	for l, n := range s.Limits {
+		limits[l] = n - was.Limits[l]
 	}
-	s.limits = limits
+	s.Limits = limits
 	return s
 }
 
 // rejecting returns the names of the limits that have rejected requests, the most frequent first.
-func (s *snapshot) rejecting() (names []string) {
-	limits := slices.Collect(maps.Keys(s.limits))
-	slices.SortFunc(limits, func(a, b *limiter) int {
-		return cmp.Or(cmp.Compare(s.limits[b], s.limits[a]), cmp.Compare(a.name, b.name))
+func (s *Snapshot) rejecting() (names []string) {
+	limits := slices.Collect(maps.Keys(s.Limits))
+	slices.SortFunc(limits, func(a, b Limit) int {
+		return cmp.Or(cmp.Compare(s.Limits[b], s.Limits[a]), cmp.Compare(a.Name, b.Name))
 	})
 	for _, l := range limits {
-		if s.limits[l] > 0 {
-			names = append(names, l.name)
+		if s.Limits[l] > 0 {
+			names = append(names, l.Name)
 		}
 	}
 	return names
 }
 
 // Status returns the current Status, at most statusInterval old.
-func (p *Proxy) Status() Status {
-	w := &p.watch
+func (w *Watcher) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.updateLocked(time.Now())
-	s := w.now
-	s.Ready = !p.draining.Load()
-	return s
+	w.updateLocked(time.Now())
+	return w.now
 }
 
-func (p *Proxy) updateLocked(now time.Time) {
-	w := &p.watch
+func (w *Watcher) updateLocked(now time.Time) {
 	if w.now.Condition == "" {
 		w.now = Status{Condition: Well, Message: "no requests yet", Since: now}
 		w.logged, w.loggedAt, w.changed = Well, now.Add(-logEvery), now
 	} else if now.Sub(w.at) < statusInterval {
 		return
 	}
-	all := p.snapshot()
+	all := w.counts()
 	lately := all.since(&w.was)
 	w.was, w.at = all, now
-	w.now.Out, w.now.Origins = outOf(all.Origins), len(all.Origins)
+	w.now.Out, w.now.Origins = all.Out, all.Origins
 	switch {
 	case w.now.Out == nil:
 		w.now.OutSince = time.Time{}
@@ -171,25 +170,11 @@ func (p *Proxy) updateLocked(now time.Time) {
 		w.now.Rejecting = lately.rejecting()
 	}
 	w.now.Share, w.now.Message = share, lately.message(c, share, w.now.Rejecting)
-	p.logLocked(now, lately.rejected+lately.spared)
-}
-
-// outOf names the origins that are out.
-func outOf(origins []origins.Stats) (names []string) {
-	for _, o := range origins {
-		switch o.State {
-		case balance.Ejected:
-			names = append(names, fmt.Sprintf("%s (%s)", o.URL, o.Cause))
-		case balance.Held:
-			names = append(names, o.URL+" (held)")
-		}
-	}
-	return names
+	w.logLocked(now, lately.Rejected+lately.Spared)
 }
 
 // logLocked logs the condition if it has changed, or if a reminder is due.
-func (p *Proxy) logLocked(now time.Time, rejected uint64) {
-	w := &p.watch
+func (w *Watcher) logLocked(now time.Time, rejected uint64) {
 	quiet := now.Sub(w.loggedAt)
 	if w.now.Condition.originFails() && !w.logged.originFails() {
 		quiet = remindEvery // log at once
@@ -206,11 +191,11 @@ func (p *Proxy) logLocked(now time.Time, rejected uint64) {
 	if names := w.now.Rejecting; len(names) > 0 {
 		args = append(args, "rejecting", strings.Join(names, ", "))
 	}
-	if failed := p.lastFailure.Load(); failed != nil && w.now.Condition.originFails() {
+	if failed := w.failure.Load(); failed != nil && w.now.Condition.originFails() {
 		args = append(args, "last_error", failed.Error())
 	}
 	if w.now.Condition == Well {
-		p.lastFailure.Store(nil)
+		w.failure.Store(nil)
 		level = slog.LevelInfo
 		args = append(args, "was", string(w.logged), "for", now.Sub(w.changed).Round(statusInterval))
 	}
@@ -218,15 +203,15 @@ func (p *Proxy) logLocked(now time.Time, rejected uint64) {
 		w.changed = now
 	}
 	w.logged, w.loggedAt = w.now.Condition, now
-	p.log.Log(context.Background(), level, w.now.Message, args...)
+	w.log.Log(context.Background(), level, w.now.Message, args...)
 }
 
-// Watch logs changes of the condition until ctx ends.
-func (p *Proxy) Watch(ctx context.Context) {
+// Run logs changes of the condition until ctx ends.
+func (w *Watcher) Run(ctx context.Context) {
 	tick := time.NewTicker(statusInterval)
 	defer tick.Stop()
 	for {
-		p.Status()
+		w.Status()
 		select {
 		case <-ctx.Done():
 			return

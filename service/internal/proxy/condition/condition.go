@@ -1,4 +1,6 @@
-package proxy
+// Package condition says in one word, and in a sentence, how the origins and the limits of the proxy are. It follows from
+// counts of the last second.
+package condition
 
 import (
 	"fmt"
@@ -44,6 +46,14 @@ var conditions = []struct {
 	{Silent, loadsign.Silent, "the origin does not answer QUANTITY requests in time"},
 }
 
+// All returns all conditions.
+func All() (all []Condition) {
+	for _, c := range conditions {
+		all = append(all, c.Condition)
+	}
+	return all
+}
+
 // A condition needs a least share and number of signs among the answers, or a
 // least share of rejections among the requests.
 const (
@@ -54,32 +64,32 @@ const (
 
 // condition returns the condition of a period, and the share of the answers with
 // its sign, or of the rejected requests. Without requests, ok is false.
-func (s *snapshot) condition() (c Condition, share float64, ok bool) {
-	all, asked := s.answers(), s.Admitted+s.rejected+s.spared
+func (s *Snapshot) condition() (c Condition, share float64, ok bool) {
+	all, asked := s.answers(), s.Admitted+s.Rejected+s.Spared
 	if all == 0 && asked == 0 {
 		return Well, 0, false
 	}
 	most, worst := uint64(0), Well
 	for _, bad := range conditions {
-		if n := s.signs[bad.sign]; bad.sign != loadsign.None && n > most {
+		if n := s.Signs[bad.sign]; bad.sign != loadsign.None && n > most {
 			most, worst = n, bad.Condition
 		}
 	}
 	if share = part(most, all); most > 0 && share >= signShare && (most >= signLeast || most == all) {
 		return worst, share, true
 	}
-	if share = part(s.spared, asked); share >= rejectShare && s.spared >= signLeast && s.spared >= s.rejected {
+	if share = part(s.Spared, asked); share >= rejectShare && s.Spared >= signLeast && s.Spared >= s.Rejected {
 		return Pressed, share, true
 	}
-	if share = part(s.rejected, asked); share >= rejectShare && s.rejected >= signLeast {
+	if share = part(s.Rejected, asked); share >= rejectShare && s.Rejected >= signLeast {
 		return LimitUsed, share, true
 	}
 	return Well, 0, true
 }
 
 // answers returns the number of requests that were answered, or failed.
-func (s *snapshot) answers() (n uint64) {
-	for _, k := range s.signs {
+func (s *Snapshot) answers() (n uint64) {
+	for _, k := range s.Signs {
 		n += k
 	}
 	return n
@@ -121,7 +131,7 @@ func OutOf(out []string, origins int) string {
 const maxNames = 3 // in a sentence
 
 // message returns the sentence for a condition.
-func (s *snapshot) message(c Condition, share float64, rejecting []string) (sentence string) {
+func (s *Snapshot) message(c Condition, share float64, rejecting []string) (sentence string) {
 	quantity := fmt.Sprintf("%.0f %% of", 100*share)
 	if share > 0.995 {
 		quantity = "all"
@@ -134,7 +144,7 @@ func (s *snapshot) message(c Condition, share float64, rejecting []string) (sent
 	switch {
 	case c == LimitUsed && s.answers() == 0:
 		sentence += ", and the origin has answered nothing meanwhile"
-	case c.originFails() && s.rejected == 0 && s.Waiting == 0 && s.Inflight < s.Limit:
+	case c.originFails() && s.Rejected == 0 && s.Waiting == 0 && s.Inflight < s.Limit:
 		sentence += ", although the limit is not used up"
 	}
 	return sentence
