@@ -55,10 +55,11 @@ func (p *Proxy) Settings() Settings {
 	defer p.mu.Unlock()
 	pl := p.plan.Load()
 	l := pl.limiters[proxyrule.DefaultClass]
+	forwards := p.forwarder.Stats()
 	st, set := l.State(), l.Settings()
 	s := Settings{
 		Limit: set.Limit, Queue: set.Queue, MaxWait: set.MaxWait, LimitNow: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting,
-		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Draining: p.draining.Load(),
+		Abandoned: forwards.Abandoned, LongLived: forwards.LongLived, Draining: p.draining.Load(),
 	}
 	for name, l := range pl.limiters {
 		if name != proxyrule.DefaultClass {

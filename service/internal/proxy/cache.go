@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/httpcache"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -30,7 +32,7 @@ func (b *builder) cache(rule *proxyrule.Cache, before *class) (*cached, error) {
 	}
 	c, err := httpcache.New(httpcache.Config{
 		Key: func(r *http.Request) (key string, ok bool) {
-			return visitOf(r).client.Resource(r), true
+			return visitOf(r).Client.Resource(r), true
 		},
 		Bytes: int64(rule.Memory), MaxBody: int64(rule.MaxBody), DefaultTTL: rule.TTL, IgnoreCookies: rule.IgnoreCookies, Vary: vary,
 		Refresh: cache.Refresh{Stale: rule.Stale, StaleIfError: rule.StaleIfError, StaleIfRejected: rule.StaleIfRejected},
@@ -39,7 +41,8 @@ func (b *builder) cache(rule *proxyrule.Cache, before *class) (*cached, error) {
 		return nil, err
 	}
 	fill := func(w http.ResponseWriter, r *http.Request) {
-		b.proxy.limited(w, r, visitOf(r).request)
+		v := visitOf(r)
+		b.proxy.limited(w, r, v.class, v.Request)
 	}
 	return &cached{identity, c, c.Handler(http.HandlerFunc(fill))}, nil
 }
@@ -54,7 +57,7 @@ func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*vi
 // also if another request for the same resource was rejected in its place.
 func (c *cached) serve(w http.ResponseWriter, r *http.Request, v *visit) {
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
-	c.handler.ServeHTTP(v.client.RestoreReason(w), r)
+	c.handler.ServeHTTP(v.Client.RestoreReason(w), r)
 	if limitReasons[w.Header().Get(ReasonHeader)] {
 		httplimit.Use(w, 0)
 	}
@@ -67,4 +70,10 @@ func (c *cached) report() *CacheReport {
 		Hits: s.Lookups[cache.Hit], Stale: s.Lookups[cache.Stale], Filled: s.Lookups[cache.Filled], Coalesced: s.Lookups[cache.Coalesced],
 		Failed: s.Lookups[cache.Failed], Passed: s.Passed, Rejected: s.Rejected, Entries: s.Entries, Bytes: s.Bytes,
 	}
+}
+
+// limitReasons are the reasons of answers to requests that a limit or the guard has rejected.
+var limitReasons = map[string]bool{
+	weir.OverLimit.String(): true, weir.QueueFull.String(): true, weir.Overdue.String(): true, weir.TooLate.String(): true,
+	tally.Pressure: true,
 }

@@ -1,14 +1,13 @@
 package proxy
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/pressure"
-	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/tally"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
@@ -16,14 +15,12 @@ import (
 // A class is a set of routes with the same limits. A reload makes new
 // classes, with the limiters, the counts and the caches of the ones before.
 type class struct {
-	name  string
-	rule  *proxyrule.Class // nil: none in the file
-	own   bool             // the limiter is not shared from the class default
-	mixed bool             // the limiter, or the total, has requests of several routes
-	limits.Gate
-	timeout  time.Duration // negative: none
-	deadline time.Duration // 0: none
-	maxBody  int64         // bytes; negative: no bound
+	forward.Class
+	rule     *proxyrule.Class // nil: none in the file
+	own      bool             // the limiter is not shared from the class default
+	mixed    bool             // the limiter, or the total, has requests of several routes
+	deadline time.Duration    // 0: none
+	maxBody  int64            // bytes; negative: no bound
 	priority weir.Priority
 	guard    *pressure.Guard // nil: none
 	cache    *cached         // nil: none
@@ -63,10 +60,4 @@ func (b *measuredBody) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// tooLarge reports whether an error says that a body is beyond its bound.
-func tooLarge(err error) bool {
-	_, ok := errors.AsType[*http.MaxBytesError](err)
-	return ok
 }

@@ -78,12 +78,12 @@ func flag(on bool) float64 {
 // collect sends the metrics of a class.
 func (c *class) collect(s metric.Scrape) {
 	st := c.Counts.Stats()
-	s.Send(classRequests, float64(st.Requests), c.name)
-	s.SendOutcomes(classOutcomes, st.Stats, c.name)
-	s.Send(classWasted, float64(st.Wasted), c.name)
-	s.SendHistogram(classWait, inflight.WaitBounds[:], st.Waits[:], st.Waited, c.name)
+	s.Send(classRequests, float64(st.Requests), c.Name)
+	s.SendOutcomes(classOutcomes, st.Stats, c.Name)
+	s.Send(classWasted, float64(st.Wasted), c.Name)
+	s.SendHistogram(classWait, inflight.WaitBounds[:], st.Waits[:], st.Waited, c.Name)
 	decided := func(decision, reason string, count uint64) {
-		s.Send(classDecisions, float64(count), c.name, decision, reason)
+		s.Send(classDecisions, float64(count), c.Name, decision, reason)
 	}
 	decided("admit", "", st.Admitted)
 	decided("cancel", "", st.Cancelled)
@@ -100,7 +100,7 @@ func (c *class) collect(s metric.Scrape) {
 	r := c.cache.report()
 	for result, count := range map[string]uint64{"hit": r.Hits, "stale": r.Stale, "filled": r.Filled, "coalesced": r.Coalesced,
 		"failed": r.Failed, "passed": r.Passed, "rejected": r.Rejected} {
-		s.Send(cacheRequests, float64(count), c.name, result)
+		s.Send(cacheRequests, float64(count), c.Name, result)
 	}
-	s.Send(cacheBytes, float64(r.Bytes), c.name)
+	s.Send(cacheBytes, float64(r.Bytes), c.Name)
 }

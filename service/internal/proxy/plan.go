@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/pathshape"
 	"github.com/weir-go/weir/pressure"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxy/tally"
@@ -130,11 +131,11 @@ func (b *builder) limiter(name string, l proxyrule.Concurrency) (*limits.Limiter
 func (b *builder) addClass(name string, rule *proxyrule.Class, of *limits.Limiter) (err error) {
 	cfg := &b.proxy.cfg
 	c := &class{
-		name: name, rule: rule, own: of.Name == name, guard: b.guard, maxBody: cmp.Or(cfg.MaxBody, -1),
+		rule: rule, own: of.Name == name, guard: b.guard, maxBody: cmp.Or(cfg.MaxBody, -1),
 		mixed:    b.total != nil || of.Name == proxyrule.DefaultClass || len(rule.Routes) != 1 || pathshape.Several(rule.Routes[0]),
-		priority: weir.Priority(rule.Priority), timeout: cfg.Timeout,
+		priority: weir.Priority(rule.Priority),
 	}
-	c.Gate = limits.Gate{Limiter: of, Total: b.total, Origins: b.proxy.origins, Shadow: b.shadow || rule.Mode == proxyrule.Shadow, Counts: tally.New(b.proxy.all)}
+	c.Class = forward.Class{Name: name, Timeout: cfg.Timeout, Gate: limits.Gate{Limiter: of, Total: b.total, Origins: b.proxy.origins, Shadow: b.shadow || rule.Mode == proxyrule.Shadow, Counts: tally.New(b.proxy.all)}}
 	b.classes = append(b.classes, c)
 	var before *class
 	if b.old != nil {
@@ -150,9 +151,10 @@ func (b *builder) addClass(name string, rule *proxyrule.Class, of *limits.Limite
 		return nil
 	}
 	if c.deadline = rule.Deadline; rule.Timeout != nil {
-		c.timeout = settings.OrNone(*rule.Timeout)
+		c.Timeout = settings.OrNone(*rule.Timeout)
 	}
 	if rule.Cache != nil {
+		c.Cached = true
 		c.cache, err = b.cache(rule.Cache, before)
 	}
 	return err
@@ -161,7 +163,7 @@ func (b *builder) addClass(name string, rule *proxyrule.Class, of *limits.Limite
 // class returns the class of a name, or nil.
 func (pl *plan) class(name string) *class {
 	for _, c := range pl.classes {
-		if c.name == name {
+		if c.Name == name {
 			return c
 		}
 	}

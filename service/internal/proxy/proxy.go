@@ -41,12 +41,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/limit"
-	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxy/clients"
 	"github.com/weir-go/weir/service/internal/proxy/condition"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxy/tally"
@@ -61,6 +61,10 @@ const (
 	// DefaultHealthInterval is the time between two health checks of an origin.
 	DefaultHealthInterval = 5 * time.Second
 )
+
+// ReasonHeader is a header of the proxy's own answers, which says why the origin did
+// not answer.
+const ReasonHeader = problem.ReasonHeader
 
 // Config configures a Proxy. Only Origins is required.
 type Config struct {
@@ -161,19 +165,11 @@ type Proxy struct {
 	ruleCounts    map[string]ruleCounts // of earlier plans
 	reloads       reloads
 
-	long     *connlimit.Limit // places of exchanges without a unit; nil: none
-	longFull atomic.Uint64    // exchanges that found no place
-	stuckLog atomic.Int64     // the instant from which a stuck one is logged again
-	serving  atomic.Int64     // exchanges with a running handler
-	bodies   atomic.Int64     // bytes of bodies that are received first
-	signs    [loadsign.Count]atomic.Uint64
+	forwarder *forward.Forwarder
 
-	watch  *condition.Watcher
-	recent recent
-	work   *workMeter
+	watch *condition.Watcher
 
 	draining    atomic.Bool
-	abandoned   atomic.Int64         // exchanges that go on after the client has left, or its request went to another origin
 	connections *clients.Connections // of clients, accepted by Listener
 }
 
@@ -197,10 +193,9 @@ func New(cfg Config) (*Proxy, error) {
 		cfg.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	p := &Proxy{
-		cfg: cfg, epoch: time.Now(), trust: cfg.Trust.Canonical(), given: cfg.concurrency(), connections: clients.NewConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(), all: tally.New(nil),
+		cfg: cfg, epoch: time.Now(), trust: cfg.Trust.Canonical(), given: cfg.concurrency(), connections: clients.NewConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), all: tally.New(nil),
 		ruleCounts: map[string]ruleCounts{},
 	}
-	p.recent.now = p.now
 	p.watch = condition.New(p.snapshot, p.log)
 	p.reloads.log = logqueue.NewLatest(p.log)
 	var err error
@@ -209,9 +204,10 @@ func New(cfg Config) (*Proxy, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
-		p.long = connlimit.NewLimit(connlimit.LongLived, int64(n))
-	}
+	p.forwarder = forward.New(forward.Config{
+		Origins: p.origins, Trust: p.trust, AbandonedHold: cfg.AbandonedHold, ClientTimeout: cfg.ClientTimeout,
+		LongLived: cmp.Or(cfg.LongLived, forward.DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: p,
+	})
 	if _, err := p.load(); err != nil {
 		return nil, err
 	}
@@ -250,10 +246,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	pl.other.Counts.CountRequest()
 	if !pl.other.bound(w, r) {
-		p.refuseBody(w, r, pl.other)
+		forward.RefuseTooLarge(w, r, pl.other.Counts)
 		return
 	}
-	p.limited(w, r, request{from, pl.other, pl.other.route(r, "")})
+	p.limited(w, r, pl.other, forward.Request{Client: from, Class: &pl.other.Class, Route: pl.other.route(r, "")})
 }
 
 // Listener bounds the time of each write by Config.ClientTimeout, and a 32nd of it, so that a
@@ -270,17 +266,8 @@ func (p *Proxy) ConnContext(ctx context.Context, nc net.Conn) context.Context {
 	return clients.ConnContext(ctx, nc)
 }
 
-// now returns the present instant. It costs half as much as time.Now.
-func (p *Proxy) now() time.Duration { return time.Since(p.epoch) }
-
-// longLived returns the number of exchanges that have left the limit.
-func (p *Proxy) longLived() int {
-	if p.long == nil {
-		return 0
-	}
-	_, used, _ := p.long.Count()
-	return int(used)
-}
+// Work returns the counts of exchanges until now.
+func (p *Proxy) Work() forward.Work { return p.forwarder.Work() }
 
 // UseOriginTLS replaces Config.OriginTLS. Requests in flight keep their connections.
 func (p *Proxy) UseOriginTLS(cfg *tls.Config) { p.origins.UseTLS(cfg) }
@@ -305,4 +292,4 @@ func (p *Proxy) Shadow() bool { return p.plan.Load().shadow }
 
 // Idle reports whether no request waits, and no exchange is in progress, long-lived
 // ones included.
-func (p *Proxy) Idle() bool { return p.serving.Load() == 0 && p.Stats().Waiting == 0 }
+func (p *Proxy) Idle() bool { return p.forwarder.Stats().Serving == 0 && p.Stats().Waiting == 0 }

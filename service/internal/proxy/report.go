@@ -174,7 +174,7 @@ func (p *Proxy) fileReportLocked(pl *plan) *FileReport {
 func (c *class) report() ClassReport {
 	n := c.Counts.Stats()
 	r := ClassReport{
-		Name: c.name, Routes: c.rule.Routes, Mode: modeOf(c.Shadow), Own: c.own, Timeout: settings.Duration(max(c.timeout, 0)),
+		Name: c.Name, Routes: c.rule.Routes, Mode: modeOf(c.Shadow), Own: c.own, Timeout: settings.Duration(max(c.Timeout, 0)),
 		Deadline: settings.Duration(c.deadline), MaxBody: max(c.maxBody, 0), Priority: proxyrule.Level(c.priority).String(),
 		Requests: n.Requests, Denied: n.Denied, Admitted: n.Admitted, Cancelled: n.Cancelled,
 		Rejected: n.Refused, WouldReject: n.WouldRefuse, Outcomes: map[string]uint64{}, Wasted: n.Wasted, Waits: n.Waits,

@@ -25,9 +25,10 @@ type Stats struct {
 func (p *Proxy) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	forwards := p.forwarder.Stats()
 	s := Stats{
 		Stats: p.all.Stats().Stats, Mode: p.plan.Load().limiters[proxyrule.DefaultClass].Settings().Limit,
-		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: p.connections.Count(),
+		Abandoned: forwards.Abandoned, LongLived: forwards.LongLived, Connections: p.connections.Count(),
 		Origins: p.origins.Stats(),
 	}
 	s.State = p.stateLocked()
@@ -71,7 +72,7 @@ func (p *Proxy) snapshot() condition.Snapshot {
 	st := p.Stats()
 	s := condition.Snapshot{
 		Limit: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting, LongLived: st.LongLived,
-		Admitted: st.Admitted, Spared: p.all.Stats().Refused[tally.Pressure], Out: origins.Out(st.Origins), Origins: len(st.Origins),
+		Admitted: st.Admitted, Signs: p.forwarder.Stats().Signs, Spared: p.all.Stats().Refused[tally.Pressure], Out: origins.Out(st.Origins), Origins: len(st.Origins),
 	}
 	for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate} {
 		s.Rejected += st.Rejected[why]
@@ -81,9 +82,6 @@ func (p *Proxy) snapshot() condition.Snapshot {
 		for _, l := range limiters {
 			s.Limits[condition.Limit{Name: l.Name, ID: l}] = l.CountRejected()
 		}
-	}
-	for i := range p.signs {
-		s.Signs[i] = p.signs[i].Load()
 	}
 	return s
 }

@@ -5,22 +5,15 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/internal/pathshape"
 	"github.com/weir-go/weir/service/internal/proxy/clients"
-	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 )
-
-// A request is what is known of a client's request before it takes units.
-type request struct {
-	client clients.Client
-	class  *class
-	route  string // empty if the limits of the class have requests of one route
-}
 
 // A visit is a request on its way through a plan.
 type visit struct {
-	request
+	forward.Request
+	class   *class
 	proxy   *Proxy
 	plan    *plan
 	decided bool // the rules have admitted the request
@@ -33,7 +26,7 @@ func (p *Proxy) visit(r *http.Request, from clients.Client) *visit {
 		pl.deciding.Add(1)
 		if p.plan.Load() == pl { // otherwise, its counts may have been collected already
 			c, pattern := pl.classify(r)
-			return &visit{request: request{from, c, c.route(r, pattern)}, proxy: p, plan: pl}
+			return &visit{Request: forward.Request{Client: from, Class: &c.Class, Route: c.route(r, pattern)}, class: c, proxy: p, plan: pl}
 		}
 		pl.deciding.Add(-1)
 	}
@@ -93,13 +86,13 @@ func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from clients.Clien
 		}
 		if ok {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, wait, errDeadline)
+			ctx, cancel = context.WithTimeoutCause(ctx, wait, forward.ErrDeadline)
 			defer cancel()
 		}
 	}
 	if !c.bound(w, r) {
 		v.decide()
-		p.refuseBody(w, r, c)
+		forward.RefuseTooLarge(w, r, c.Counts)
 		return
 	}
 	if ctx != r.Context() {
@@ -112,15 +105,6 @@ func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from clients.Clien
 	}
 }
 
-// refuseBody answers a request with a body that is too large.
-func (p *Proxy) refuseBody(w http.ResponseWriter, r *http.Request, c *class) {
-	c.Counts.CountTooLarge()
-	if r.ProtoMajor == 1 { // the body is still on the connection
-		w.Header().Set("Connection", "close")
-	}
-	bodyTooLarge.Write(w, r, nil)
-}
-
 // ServeHTTP serves a request that the rules have admitted.
 func (v *visit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.decide()
@@ -128,7 +112,7 @@ func (v *visit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		v.class.cache.serve(w, r, v)
 		return
 	}
-	v.proxy.limited(w, r, v.request)
+	v.proxy.limited(w, r, v.class, v.Request)
 }
 
 // decide ends the part of the visit that the plan counts.
@@ -138,46 +122,8 @@ func (v *visit) decide() {
 }
 
 // limited sends a request to the origin within the limit of its class, or refuses it.
-func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, q request) {
-	c := q.class
-	if !p.spare(w, r, c) {
-		return
+func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *class, q forward.Request) {
+	if p.spare(w, r, c) {
+		p.forwarder.Forward(w, r, q)
 	}
-	size, err := p.receive(w, r)
-	if size > 0 {
-		defer p.bodies.Add(-size)
-	}
-	if err != nil {
-		notReceived(w, r, err)
-		return
-	}
-	arrived := p.now()
-	var ps limits.Units
-	if err := c.Acquire(r.Context(), q.route, -1, &ps); err != nil {
-		p.refuse(w, r, c, err)
-		return
-	}
-	now := p.now()
-	x := p.begin(w, r, q, &ps, now)
-	waited := now - arrived
-	c.Counts.CountAdmitted(waited)
-	if failed := x.serve(w, r); failed != nil {
-		x.elsewhere(w, r, failed)
-	}
-}
-
-// serve forwards the request of an exchange, and ends the exchange. An error means that the request is to be sent to another
-// origin.
-func (x *exchange) serve(w http.ResponseWriter, r *http.Request) (failed error) {
-	defer x.finish()
-	failed = x.forward(w, r)
-	x.whole = failed == nil
-	return failed
-}
-
-// refuse answers a request that got no units, and gives back the tokens of its rules.
-func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, c *class, err error) {
-	c.Counts.CountRejected(err)
-	httplimit.Use(w, 0)
-	reject(w, r, err)
 }

@@ -6,13 +6,14 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // A reading is the state at an instant.
 type reading struct {
 	report proxy.Report
-	work   proxy.Work
+	work   forward.Work
 }
 
 // counts has the requests of a class, or of all classes, by outcome.

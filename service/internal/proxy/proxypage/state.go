@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
 )
 
@@ -116,7 +117,7 @@ func stateOf(now, then reading) State {
 	return st
 }
 
-func lawOf(w proxy.WorkPeriod) Law {
+func lawOf(w forward.WorkPeriod) Law {
 	l := Law{Inflight: w.Inflight}
 	if w.Ended == 0 {
 		return l

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxy/condition"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
@@ -16,7 +17,7 @@ import (
 
 // at is a reading some seconds after the start.
 func at(seconds int, r proxy.Report) reading {
-	return reading{report: r, work: proxy.Work{At: time.Unix(1_000_000+int64(seconds), 0)}}
+	return reading{report: r, work: forward.Work{At: time.Unix(1_000_000+int64(seconds), 0)}}
 }
 
 func class(name string, requests, denied, full uint64) proxy.ClassReport {

@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"io"
@@ -34,22 +34,22 @@ func (x *exchange) watchOrigin(now time.Duration) {
 	defer x.mu.Unlock()
 	x.alarm.since, x.alarm.check = now, now+longlived.Least
 	x.alarm.silence, x.alarm.fires = x.silenceFrom(now), x.alarm.check
-	x.proxy.recent.add(x, now) // calls ring then
+	x.forwarder.recent.add(x, now) // calls ring then
 	x.armLocked(now)
 	if x.calling == nil {
 		return
 	}
-	if _, ok := x.ctx.Deadline(); ok || x.proxy.cfg.AbandonedHold == 0 {
+	if _, ok := x.ctx.Deadline(); ok || x.forwarder.cfg.AbandonedHold == 0 {
 		x.heedLocked()
 	}
 }
 
 // silenceFrom returns when the Timeout is over, if the origin has to answer from now on.
 func (x *exchange) silenceFrom(now time.Duration) time.Duration {
-	if x.class.timeout < 0 {
+	if x.Class.Timeout < 0 {
 		return never
 	}
-	return now + min(x.class.timeout, never-now)
+	return now + min(x.Class.Timeout, never-now)
 }
 
 // armLocked lets the timer fire at the next instant. It may fire earlier.
@@ -81,14 +81,14 @@ func (x *exchange) resume() {
 	if x.ended || x.came {
 		return
 	}
-	now := x.proxy.now()
+	now := x.forwarder.now()
 	x.alarm.silence = x.silenceFrom(now)
 	x.armLocked(now)
 }
 
 // ring is called when the timer fires, and by recent.
 func (x *exchange) ring() {
-	now := x.proxy.now()
+	now := x.forwarder.now()
 	x.mu.Lock()
 	was := x.long
 	x.ringLocked(now)

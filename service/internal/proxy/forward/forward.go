@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"context"
@@ -47,10 +47,10 @@ func (x *exchange) forward(w http.ResponseWriter, in *http.Request) error {
 	answerHeader(w.Header(), resp)
 	x.upload.answerBegins(w.Header())
 	announced := len(resp.Trailer)
-	if x.class.cache != nil {
+	if x.Class.Cached {
 		w.Header()[clients.StatusField] = []string{resp.Status}
 	} else {
-		x.client.PassReason(resp.Status)
+		x.Client.PassReason(resp.Status)
 	}
 	w.WriteHeader(resp.StatusCode)
 	err = copyBody(w, resp, x.upload.unended())
@@ -59,14 +59,14 @@ func (x *exchange) forward(w http.ResponseWriter, in *http.Request) error {
 	}
 	_ = resp.Body.Close()
 	if err != nil {
-		x.proxy.log.Debug("the answer broke off", "error", err)
+		x.forwarder.cfg.Log.Debug("the answer broke off", "error", err)
 		if in.Context().Value(http.ServerContextKey) != nil { // a server recovers it
 			panic(http.ErrAbortHandler)
 		}
 		return nil
 	}
 	answerTrailer(w, resp.Trailer, announced)
-	x.upload.answerEnds(&x.client)
+	x.upload.answerEnds(&x.Client)
 	return nil
 }
 
@@ -80,11 +80,11 @@ func (x *exchange) uploads(out, in *http.Request) {
 	client := http.NewResponseController(x.writer)
 	x.upload = &upload{
 		body: in.Body, client: client, http1: in.ProtoMajor == 1, duplex: client.EnableFullDuplex() == nil,
-		limit: x.proxy.cfg.ClientTimeout, exchange: x,
+		limit: x.forwarder.cfg.ClientTimeout, exchange: x,
 	}
 	x.upload.whole.Store(int64(weir.Never))
 	if x.permit.Place.Taken {
-		x.proxy.origins.NoteUpload(x.permit.Place.Origin())
+		x.forwarder.cfg.Origins.NoteUpload(x.permit.Place.Origin())
 	}
 	out.Body = x.upload
 	if len(in.Trailer) == 0 {
@@ -92,7 +92,7 @@ func (x *exchange) uploads(out, in *http.Request) {
 	}
 	out.Trailer = make(http.Header, len(in.Trailer))
 	for name := range in.Trailer {
-		if !hopByHop(name) && !x.proxy.trust.ConcernsClient(name) {
+		if !hopByHop(name) && !x.forwarder.cfg.Trust.ConcernsClient(name) {
 			out.Trailer[name] = nil // until the end of the body
 		}
 	}
@@ -126,7 +126,7 @@ func (x *exchange) outgoing(out, in *http.Request) {
 	if httpguts.HeaderValuesContainsToken(in.Header["Te"], "trailers") {
 		out.Header["Te"] = []string{"trailers"}
 	}
-	x.proxy.trust.SetForwarded(out, in, &x.client)
+	x.forwarder.cfg.Trust.SetForwarded(out, in, &x.Client)
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = noAgent
 	}

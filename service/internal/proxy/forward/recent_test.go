@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"math/rand/v2"
@@ -7,8 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
+	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
 // firing returns when the alarm fires.
@@ -22,7 +26,7 @@ func (x *exchange) firing() time.Duration {
 func TestRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
-		p := &Proxy{epoch: time.Now()}
+		p := &Forwarder{cfg: Config{Epoch: time.Now()}}
 		l := &p.recent
 		l.now = p.now
 		type member struct {
@@ -37,7 +41,7 @@ func TestRecent(t *testing.T) {
 				l.remove(model[i].exchange) // has no effect
 				model = slices.Delete(model, i, i+1)
 			} else if n > 0 {
-				x := &exchange{proxy: p, ended: true}
+				x := &exchange{forwarder: p, ended: true}
 				l.add(x, p.now())
 				model = append(model, member{x, p.now() + longlived.Least})
 			}
@@ -71,18 +75,23 @@ func TestRecent(t *testing.T) {
 // An exchange that has ended is not in the list any more.
 func TestRecentAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := New(Config{Origins: []string{"http://origin.test"}})
+		set, err := origins.New(origins.Config{URLs: []string{"http://origin.test"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := p.plan.Load().other
+		l, err := limits.New("", limits.Settings{Limit: proxyrule.FixedLimit(1)}, limits.Fairness{}, nil, set, func(inflight.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &Class{Gate: limits.Gate{Limiter: l, Origins: set, Counts: tally.New(nil)}}
+		p := New(Config{Origins: set, Epoch: time.Now()})
 		var ps limits.Units
 		if err := c.Acquire(t.Context(), "", -1, &ps); err != nil {
 			t.Fatal(err)
 		}
-		x := &exchange{proxy: p, request: request{class: c}, ctx: t.Context(), permit: ps.Move()}
+		x := &exchange{forwarder: p, Request: Request{Class: c}, ctx: t.Context(), permit: ps.Move()}
 		p.work.begin(p.now())
-		ps.CountHolder(1)
+		x.permit.CountHolder(1)
 		x.watchOrigin(p.now())
 		if p.recent.first != x {
 			t.Error("the exchange is not in the list")

@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"errors"
@@ -98,8 +98,8 @@ func (u *upload) Close() error {
 	u.closed.Store(true)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if x := u.exchange; x != nil && u.unended() && !u.detached && u.giveUp == nil && x.class.timeout > 0 {
-		u.giveUp = time.AfterFunc(x.class.timeout, x.release)
+	if x := u.exchange; x != nil && u.unended() && !u.detached && u.giveUp == nil && x.Class.Timeout > 0 {
+		u.giveUp = time.AfterFunc(x.Class.Timeout, x.release)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 // An exchange is one admitted request and its permit. The fields above the mutex
 // belong to the goroutine that serves the request.
 type exchange struct {
-	proxy *Proxy
-	request
+	forwarder *Forwarder
+	Request
 	writer    http.ResponseWriter
 	ctx       context.Context // of the client's request
 	outcome   weir.Outcome
@@ -56,20 +56,20 @@ type exchange struct {
 	ended       bool // the permit is released
 	excused     bool // it has left the limit because its origin is out
 
-	links recentLinks // Proxy.recent guards it
+	links recentLinks // Forwarder.recent guards it
 }
 
 // begin moves the permits into a new exchange.
-func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, q request, ps *limits.Units, now time.Duration) *exchange {
+func (p *Forwarder) begin(w http.ResponseWriter, r *http.Request, q Request, ps *limits.Units, now time.Duration) *exchange {
 	p.serving.Add(1)
 	p.work.begin(now)
 	x := &exchange{
-		proxy: p, request: q, writer: w, ctx: r.Context(), began: now, admitted: now,
+		forwarder: p, Request: q, writer: w, ctx: r.Context(), began: now, admitted: now,
 		method: r.Method, path: r.URL.Path,
 		served: ps.ServedCount(), beside: ps.CountHolder(1),
 	}
 	if !ps.Place.Taken {
-		x.held = p.origins.Choose(rand.Uint64(), -1, nil, &ps.Place)
+		x.held = p.cfg.Origins.Choose(rand.Uint64(), -1, nil, &ps.Place)
 	}
 	x.permit = ps.Move()
 	return x
@@ -77,7 +77,7 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, q request, ps *lim
 
 // finish ends the exchange when its handler returns or panics.
 func (x *exchange) finish() {
-	x.proxy.serving.Add(-1)
+	x.forwarder.serving.Add(-1)
 	if x.upload != nil && !x.moved {
 		x.upload.detach()
 	}
@@ -103,9 +103,9 @@ func (x *exchange) end(o weir.Outcome) {
 	}
 	x.ended = true
 	if x.permit.Place.Taken {
-		x.proxy.origins.Release(&x.permit.Place)
+		x.forwarder.cfg.Origins.Release(&x.permit.Place)
 	}
-	x.proxy.recent.remove(x)
+	x.forwarder.recent.remove(x)
 	if x.alarm.timer != nil {
 		x.alarm.timer.Stop()
 	}
@@ -114,13 +114,13 @@ func (x *exchange) end(o weir.Outcome) {
 	}
 	if x.long == notLong {
 		x.permit.CountHolder(-1)
-		x.proxy.work.end(x.began, x.proxy.now())
+		x.forwarder.work.end(x.began, x.forwarder.now())
 	} else {
 		x.leaveLong()
 	}
 	o = x.judgedLocked(o)
 	if !x.moved {
-		x.class.Counts.CountOutcome(o, x.wastedLocked())
+		x.Class.Counts.CountOutcome(o, x.wastedLocked())
 	}
 	x.permit.Release(o)
 }
@@ -194,7 +194,7 @@ func (x *exchange) cutAnswer() {
 
 // seen counts a sign of load.
 func (x *exchange) seen(sign loadsign.Sign) {
-	x.proxy.signs[sign].Add(1)
+	x.forwarder.signs[sign].Add(1)
 	if sign == loadsign.Served {
 		x.permit.CountServed()
 	}
@@ -211,5 +211,5 @@ func (x *exchange) place() origins.Place {
 
 // judgeAnswer reports the answer of the origin.
 func (x *exchange) judgeAnswer(now time.Duration, a origins.Answer, sign loadsign.Sign) {
-	x.proxy.origins.JudgeAnswer(now, x.place(), a, sign, x.upload != nil && x.upload.failed.Load() != 0)
+	x.forwarder.cfg.Origins.JudgeAnswer(now, x.place(), a, sign, x.upload != nil && x.upload.failed.Load() != 0)
 }

@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"context"
@@ -22,11 +22,11 @@ var (
 // is over. The request can outlive its client, and its end is an outcome for the limit. It
 // changes the URL of the request. If it has set moved, the request can be sent to another origin.
 func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
-	p := x.proxy
+	p := x.forwarder
 	if x.held != nil {
 		return nil, x.held
 	}
-	to := p.origins.At(x.permit.Place.Origin())
+	to := p.cfg.Origins.At(x.permit.Place.Origin())
 	x.wake = make(chan struct{}, 1)
 	to.Direct(req)
 	x.takeIdle(req, to)
@@ -38,7 +38,7 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 		switch a, event := x.await(x.ctx.Done(), nil); event {
 		case originAnswered:
 			now := p.now()
-			p.metrics.origin.Observe((now - x.admitted).Seconds())
+			p.cfg.Observer.OriginAnswered(now - x.admitted)
 			return x.answered(req, a, now)
 		case clientLeft:
 			if x.upload != nil {
@@ -104,7 +104,7 @@ func (x *exchange) happened() (a origins.Answer, e event, ok bool) {
 		return a, originAnswered, true
 	}
 	if silent {
-		x.proxy.origins.JudgeSilence(x.proxy.now(), x.place())
+		x.forwarder.cfg.Origins.JudgeSilence(x.forwarder.now(), x.place())
 		return a, originSilent, true
 	}
 	if out {
@@ -133,7 +133,7 @@ func (x *exchange) hear(a origins.Answer) {
 // movable reports whether a request without an answer may be sent to another origin: nothing was sent, because there is
 // no connection; or it may be repeated, and the origin broke off, or is out because it answers nothing.
 func (x *exchange) movable(req *http.Request, failed error) bool {
-	s := x.proxy.origins
+	s := x.forwarder.cfg.Origins
 	if x.moves == origins.MaxMoves || s.Count() == 1 || x.ctx.Err() != nil {
 		return false
 	}
@@ -164,19 +164,19 @@ func idempotent(req *http.Request) bool {
 
 // elsewhere sends the request of an exchange that has failed to another origin.
 func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, failed error) {
-	p, was := x.proxy, x.permit.Place.Origin()
+	p, was := x.forwarder, x.permit.Place.Origin()
 	var ps limits.Units
-	err := x.class.Acquire(r.Context(), x.route, was, &ps)
+	err := x.Class.Acquire(r.Context(), x.Route, was, &ps)
 	if err == nil && r.GetBody != nil {
 		r.Body, err = r.GetBody()
 	}
 	if err != nil {
 		ps.Release(weir.Ignored)
 		if r.Context().Err() != nil {
-			x.class.Counts.CountOutcome(weir.Ignored, true)
+			x.Class.Counts.CountOutcome(weir.Ignored, true)
 			failed = errClientGone
 		} else {
-			x.class.Counts.CountOutcome(weir.Dropped, false)
+			x.Class.Counts.CountOutcome(weir.Dropped, false)
 			x.seen(x.sign)
 		}
 		x.fail(w, r, failed)
@@ -185,10 +185,10 @@ func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, failed erro
 		}
 		return
 	}
-	p.origins.CountRetried(was)
-	again := p.begin(w, r, x.request, &ps, p.now())
+	p.cfg.Origins.CountRetried(was)
+	again := p.begin(w, r, x.Request, &ps, p.now())
 	again.moves = x.moves + 1
-	if failed := again.serve(w, r); failed != nil {
+	if failed := again.run(w, r); failed != nil {
 		again.elsewhere(w, r, failed)
 	}
 }
@@ -199,9 +199,9 @@ func (x *exchange) elsewhere(w http.ResponseWriter, r *http.Request, failed erro
 // all, is a sign of overload.
 func (x *exchange) abandon(late bool) {
 	x.abandoned = true
-	x.proxy.abandoned.Add(1)
+	x.forwarder.abandoned.Add(1)
 	go func() {
-		over := time.NewTimer(x.proxy.cfg.AbandonedHold)
+		over := time.NewTimer(x.forwarder.cfg.AbandonedHold)
 		defer over.Stop()
 		a, event := x.await(nil, over.C)
 		for event == originSilent || event == originOut {
@@ -232,7 +232,7 @@ func (x *exchange) abandon(late bool) {
 			o = weir.Dropped
 		}
 		x.release()
-		x.proxy.abandoned.Add(-1)
+		x.forwarder.abandoned.Add(-1)
 		x.end(o)
 		if event == holdOver {
 			for event != originAnswered { // comes soon after the cancellation
@@ -247,14 +247,14 @@ func (x *exchange) abandon(late bool) {
 // origin was judged already.
 func (x *exchange) discard(a origins.Answer, late bool) loadsign.Sign {
 	if a.Panicked != nil {
-		x.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.Panicked)
+		x.forwarder.cfg.Log.Error("the transport panicked on an abandoned request", "panic", a.Panicked)
 	}
 	if a.Resp != nil {
 		a.Resp.Body.Close()
 	}
 	sign := signOf(a, x.upload)
 	if !late {
-		x.judgeAnswer(x.proxy.now(), a, sign)
+		x.judgeAnswer(x.forwarder.now(), a, sign)
 	}
 	return sign
 }

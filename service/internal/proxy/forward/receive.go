@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ const (
 // receive reads the body of a request if its length is known and small, and sets
 // GetBody, for a retry on another connection. It returns the number of bytes that it
 // has added to p.bodies; the caller subtracts them in the end.
-func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) (size int64, err error) {
+func (p *Forwarder) receive(w http.ResponseWriter, r *http.Request) (size int64, err error) {
 	if r.Body == nil || r.ContentLength <= 0 || r.ContentLength > bodyFirst || len(r.Header["Expect"]) > 0 {
 		return 0, nil // with Expect, the origin decides whether it wants the body
 	}

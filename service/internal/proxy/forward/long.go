@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"io"
@@ -24,9 +24,9 @@ const (
 	stuck              // there is no answer, and not for lack of capacity, as far as is known
 )
 
-var longLivedNames = [...]string{"", "upgrade", "stream", "download", "upload", "stuck"}
+var LongLivedNames = [...]string{"", "upgrade", "stream", "download", "upload", "stuck"}
 
-func (k longLived) String() string { return longLivedNames[k] }
+func (k longLived) String() string { return LongLivedNames[k] }
 
 // kindOf returns the kind of an answer that goes on.
 func kindOf(resp *http.Response) longLived {
@@ -44,7 +44,7 @@ func kindOf(resp *http.Response) longLived {
 // is reached, because its client could otherwise hold the unit for as long as it likes.
 // It reports whether the exchange goes on within the limit.
 func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
-	p := x.proxy
+	p := x.forwarder
 	switch {
 	case x.ended || x.long != notLong:
 		return false
@@ -56,14 +56,14 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 		if p.long == nil || cut == nil || !x.permit.AreUsedUp() {
 			return true
 		}
-		p.metrics.longEnded.WithLabelValues(why.String()).Inc()
+		p.cfg.Observer.ForwardEnded(why.String())
 		cut()
 		return false
 	}
 	x.long = why
 	x.permit.CountHolder(-1)
 	p.work.end(x.began, p.now())
-	p.metrics.longLived.WithLabelValues(why.String()).Inc()
+	p.cfg.Observer.LimitLeft(why.String())
 	x.permit.Use(0)
 	return false
 }
@@ -71,11 +71,11 @@ func (x *exchange) leaveLimitLocked(why longLived, cut func()) (stays bool) {
 // enterLong takes a place of Config.LongLived for the client of the exchange, if there is one.
 func (x *exchange) enterLong() bool {
 	switch {
-	case x.proxy.long == nil:
-	case x.client.Addr.IsValid():
-		x.entered = x.proxy.long.EnterFrom(x.client.Addr, 1)
+	case x.forwarder.long == nil:
+	case x.Client.Addr.IsValid():
+		x.entered = x.forwarder.long.EnterFrom(x.Client.Addr, 1)
 	default:
-		x.entered = x.proxy.long.Enter(connlimit.ClientOf(x.ctx), 1)
+		x.entered = x.forwarder.long.Enter(connlimit.ClientOf(x.ctx), 1)
 	}
 	return x.entered
 }
@@ -85,10 +85,10 @@ func (x *exchange) leaveLong() {
 		return
 	}
 	x.entered = false
-	if x.client.Addr.IsValid() {
-		x.proxy.long.LeaveFrom(x.client.Addr, 1)
+	if x.Client.Addr.IsValid() {
+		x.forwarder.long.LeaveFrom(x.Client.Addr, 1)
 	} else {
-		x.proxy.long.Leave(connlimit.ClientOf(x.ctx), 1)
+		x.forwarder.long.Leave(connlimit.ClientOf(x.ctx), 1)
 	}
 }
 
@@ -103,8 +103,8 @@ func (x *exchange) rejoin() {
 	x.long, x.slow = notLong, true
 	x.leaveLong()
 	x.permit.CountHolder(1)
-	x.began = x.proxy.now()
-	x.proxy.work.begin(x.began)
+	x.began = x.forwarder.now()
+	x.forwarder.work.begin(x.began)
 	x.permit.Use(1)
 }
 
@@ -115,9 +115,9 @@ func (x *exchange) sent() {
 	if x.ended || x.came || !x.permit.Place.Taken {
 		return
 	}
-	now := x.proxy.now()
+	now := x.forwarder.now()
 	x.upload.whole.Store(int64(now))
-	x.proxy.origins.NoteSent(now, x.permit.Place.Origin())
+	x.forwarder.cfg.Origins.NoteSent(now, x.permit.Place.Origin())
 }
 
 // checkWaitLocked is called when an exchange waits for an answer longer than ordinary work
@@ -129,7 +129,7 @@ func (x *exchange) checkWaitLocked(now time.Duration) {
 	case x.long != notLong: // it would use up the relief of another
 	case x.upload != nil && x.upload.waits.Load():
 		x.leaveLimitLocked(slowBody, x.upload.cut)
-	case x.proxy.origins.IsOut(x.permit.Place.Origin()):
+	case x.forwarder.cfg.Origins.IsOut(x.permit.Place.Origin()):
 		x.excuseLocked()
 		x.alarm.out = true
 		x.interrupt()
@@ -155,10 +155,10 @@ const stuckEvery = time.Minute
 
 // warnStuck tells the operator now and then about an exchange that has left the limit as stuck.
 func (x *exchange) warnStuck(now time.Duration) {
-	p := x.proxy
+	p := x.forwarder
 	if next := p.stuckLog.Load(); now >= time.Duration(next) && p.stuckLog.CompareAndSwap(next, int64(now+stuckEvery)) {
-		p.log.Warn("a request without an answer does not count as in flight any more: others are answered, or wait for its place",
-			"class", x.class.name, "request", x.method+" "+x.path, "since", (now - x.admitted).Round(time.Millisecond))
+		p.cfg.Log.Warn("a request without an answer does not count as in flight any more: others are answered, or wait for its place",
+			"class", x.Class.Name, "request", x.method+" "+x.path, "since", (now - x.admitted).Round(time.Millisecond))
 	}
 }
 

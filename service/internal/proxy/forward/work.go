@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"sync"
@@ -30,7 +30,7 @@ type workMeter struct {
 	inflight int
 	ended    uint64
 	busy     time.Duration           // until at
-	at       time.Duration           // since Proxy.epoch, as all instants
+	at       time.Duration           // since Forwarder.epoch, as all instants
 	times    *hdrhistogram.Histogram // in microseconds
 }
 
@@ -67,12 +67,12 @@ func (m *workMeter) end(began, now time.Duration) {
 }
 
 // Work returns the counts until now.
-func (p *Proxy) Work() Work {
+func (p *Forwarder) Work() Work {
 	m := p.work
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceLocked(p.now())
-	return Work{At: p.epoch.Add(m.at), Inflight: m.inflight, Ended: m.ended, Busy: m.busy, times: m.times.Export()}
+	return Work{At: p.cfg.Epoch.Add(m.at), Inflight: m.inflight, Ended: m.ended, Busy: m.busy, times: m.times.Export()}
 }
 
 // A WorkPeriod describes the work between two instants.

@@ -1,4 +1,4 @@
-package proxy
+package forward
 
 import (
 	"context"
@@ -27,12 +27,8 @@ func signOf(a origins.Answer, u *upload) loadsign.Sign {
 	return loadsign.OfStatus(a.Resp.StatusCode)
 }
 
-// errDeadline is the cause with which the context of a request ends at its deadline.
-var errDeadline = errors.New("the deadline of the request is over")
-
-// ReasonHeader is a header of the proxy's own answers, which says why the origin did
-// not answer.
-const ReasonHeader = problem.ReasonHeader
+// ErrDeadline is the cause with which the context of a request ends at its deadline.
+var ErrDeadline = errors.New("the deadline of the request is over")
 
 var (
 	originLate    = problem.New(http.StatusGatewayTimeout, problem.Blank, "origin_timeout", "the origin did not answer in time")
@@ -47,19 +43,13 @@ var (
 	clientGone    = problem.New(499, problem.Blank, "client_gone", "the client left before the origin answered")
 )
 
-// limitReasons are the reasons of answers to requests that a limit or the guard has rejected.
-var limitReasons = map[string]bool{
-	weir.OverLimit.String(): true, weir.QueueFull.String(): true, weir.Overdue.String(): true, weir.TooLate.String(): true,
-	tally.Pressure: true,
-}
-
 // reject answers a request that the limiter has rejected, or that has left
 // the queue.
 func reject(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, weir.ErrRejected):
 		httplimit.Reject(w, r, err)
-	case context.Cause(r.Context()) == errDeadline:
+	case context.Cause(r.Context()) == ErrDeadline:
 		deadlineOver.Write(w, r, nil)
 	default:
 		clientGone.Write(w, r, nil)
@@ -68,7 +58,7 @@ func reject(w http.ResponseWriter, r *http.Request, err error) {
 
 // fail answers an admitted request that the origin did not answer.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
-	p, failed := x.proxy, int32(0)
+	p, failed := x.forwarder, int32(0)
 	if x.upload != nil {
 		failed = x.upload.failed.Load()
 	}
@@ -80,10 +70,10 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer = clientSlow
 	case failed == http.StatusRequestEntityTooLarge:
 		answer = bodyTooLarge
-		x.class.Counts.CountTooLarge()
+		x.Class.Counts.CountTooLarge()
 	case failed != 0:
 		answer = clientBroken
-	case errors.Is(err, errClientGone) && context.Cause(r.Context()) == errDeadline:
+	case errors.Is(err, errClientGone) && context.Cause(r.Context()) == ErrDeadline:
 		answer = deadlineOver
 	case errors.Is(err, errClientGone):
 		answer = clientGone
@@ -98,11 +88,25 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer, retryAfter = originHeld, problem.RetryAfter(time.Duration(held))
 	}
 	if answer.Status >= 500 && answer != deadlineOver {
-		p.watch.NoteFailure(err)
-		p.log.Debug("the origin failed", "reason", answer.Reason, "error", err)
-		p.metrics.originErrors.WithLabelValues(answer.Reason).Inc()
+		p.cfg.Log.Debug("the origin failed", "reason", answer.Reason, "error", err)
+		p.cfg.Observer.OriginFailed(answer.Reason, err)
 	}
 	x.upload.answerBegins(w.Header())
 	answer.Write(w, r, retryAfter)
-	x.upload.answerEnds(&x.client)
+	x.upload.answerEnds(&x.Client)
+}
+
+// RefuseTooLarge answers a request with a body that is too large.
+func RefuseTooLarge(w http.ResponseWriter, r *http.Request, c *tally.Counts) {
+	c.CountTooLarge()
+	if r.ProtoMajor == 1 { // the body is still on the connection
+		w.Header().Set("Connection", "close")
+	}
+	bodyTooLarge.Write(w, r, nil)
+}
+
+// tooLarge reports whether an error says that a body is beyond its bound.
+func tooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
 }
