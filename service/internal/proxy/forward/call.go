@@ -10,7 +10,7 @@ import (
 
 // takeIdle takes an idle connection to the origin for a brief request, if there is one.
 func (x *exchange) takeIdle(req *http.Request, to *origins.Origin) {
-	if call := to.Start(req, x.inform.pass); call != nil {
+	if call := to.Start(req, x.inform.Pass); call != nil {
 		x.calling, x.release = call, call.Abort
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/http1client"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/relay"
 )
 
 // An exchange is one admitted request and its permit. The fields above the mutex
@@ -24,7 +25,7 @@ type exchange struct {
 	ctx       context.Context // of the client's request
 	outcome   weir.Outcome
 	upload    *upload           // the request's body, unless it was received first
-	inform    *informer         // passes 1xx answers on
+	inform    *relay.Informer   // passes 1xx answers on
 	calling   *http1client.Call // of a brief request on an idle connection
 	release   func()            // cancels the request to the origin; nil before it is sent
 	wake      chan struct{}     // lets await look at what has happened

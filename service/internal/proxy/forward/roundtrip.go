@@ -116,10 +116,10 @@ func (x *exchange) happened() (a origins.Answer, e event, ok bool) {
 // start sends the request on another goroutine, with a context that ends by release, and not
 // with the client's request.
 func (x *exchange) start(req *http.Request, to *origins.Origin) {
-	ctx := x.inform.watch(req.Context())
+	ctx := x.inform.Trace(req.Context())
 	ctx, x.release = context.WithCancel(context.WithoutCancel(ctx))
 	req = req.WithContext(ctx)
-	go func() { x.hear(to.Send(req, &x.inform.connected)) }()
+	go func() { x.hear(to.Send(req, &x.inform.Connected)) }()
 }
 
 // hear passes the answer to await.

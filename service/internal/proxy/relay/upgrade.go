@@ -1,4 +1,4 @@
-package forward
+package relay
 
 import (
 	"bytes"
@@ -12,9 +12,19 @@ import (
 )
 
 var (
-	errUpgrade  = errors.New("the origin switched to another protocol without being asked")
+	// ErrUpgrade says that an answer switches to a protocol for which the client has not asked.
+	ErrUpgrade = errors.New("the origin switched to another protocol without being asked")
+	// errProtocol says that a client asks for a protocol that must not be passed on.
 	errProtocol = errors.New("the client asked for a protocol whose name is no ASCII")
 )
+
+// CheckUpgrade returns an error if the protocol for which a client asks must not be passed on.
+func CheckUpgrade(asked http.Header) error {
+	if strings.ContainsFunc(upgradeOf(asked), func(r rune) bool { return r < ' ' || r > '~' }) {
+		return errProtocol
+	}
+	return nil
+}
 
 // upgradeOf returns the protocol to which a header asks to switch, or switches; "" if there is none.
 func upgradeOf(h http.Header) string {
@@ -24,13 +34,13 @@ func upgradeOf(h http.Header) string {
 	return h.Get("Upgrade")
 }
 
-// switchProtocols passes on an answer that switches to the protocol that the client has asked for, and then
-// what both sides send. It returns an error if it has answered nothing.
-func (x *exchange) switchProtocols(w http.ResponseWriter, asked *http.Request, resp *http.Response) error {
+// SwitchProtocols passes on an answer that switches to the protocol that the client has asked for, and then
+// what both sides send, until ctx ends. It returns an error if it has answered nothing.
+func SwitchProtocols(ctx context.Context, w http.ResponseWriter, asked *http.Request, resp *http.Response) error {
 	origin, ok := resp.Body.(io.ReadWriteCloser)
 	to := upgradeOf(asked.Header)
-	if !ok || to == "" || !strings.EqualFold(to, upgradeOf(resp.Header)) || x.upload.unended() {
-		return errUpgrade
+	if !ok || to == "" || !strings.EqualFold(to, upgradeOf(resp.Header)) {
+		return ErrUpgrade
 	}
 	client, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -38,7 +48,7 @@ func (x *exchange) switchProtocols(w http.ResponseWriter, asked *http.Request, r
 	}
 	defer client.Close()
 	defer origin.Close()
-	defer context.AfterFunc(x.ctx, func() { _ = origin.Close() })()
+	defer context.AfterFunc(ctx, func() { _ = origin.Close() })()
 	h := w.Header()
 	for name, values := range resp.Header {
 		h[name] = append(h[name], values...)
@@ -49,8 +59,8 @@ func (x *exchange) switchProtocols(w http.ResponseWriter, asked *http.Request, r
 	}
 	behind, _ := buffered.Reader.Peek(buffered.Reader.Buffered()) // the request
 	ends := make(chan error, 2)
-	go func() { ends <- relay(origin, io.MultiReader(bytes.NewReader(behind), client)) }()
-	go func() { ends <- relay(client, origin) }()
+	go func() { ends <- pump(origin, io.MultiReader(bytes.NewReader(behind), client)) }()
+	go func() { ends <- pump(client, origin) }()
 	if <-ends == nil {
 		<-ends
 	}
@@ -60,8 +70,8 @@ func (x *exchange) switchProtocols(w http.ResponseWriter, asked *http.Request, r
 // errWhole says that a connection cannot end in one direction only.
 var errWhole = errors.New("the connection ends in both directions")
 
-// relay passes on what comes from one side, and its end.
-func relay(to io.Writer, from io.Reader) error {
+// pump passes on what comes from one side, and its end.
+func pump(to io.Writer, from io.Reader) error {
 	if _, err := io.Copy(to, from); err != nil {
 		return err
 	}
