@@ -28,6 +28,7 @@ import (
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
 	"github.com/weir-go/weir/service/internal/proxyheader"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/server/token"
@@ -208,7 +209,7 @@ func parseTrust(texts []string) (caller.Trusted, error) {
 // configure sets the fields of a proxy's configuration.
 func (w *wire) configure(cfg *proxy.Config) {
 	cfg.OriginTLS, cfg.MaxBody = w.origins.Client(w.OriginServerName), int64(w.MaxBody)
-	cfg.Trust = proxy.Trust{Proxies: w.trusted, Header: w.TrustHeader}
+	cfg.Trust = clients.Trust{Proxies: w.trusted, Header: w.TrustHeader}
 }
 
 // scheme returns the scheme of the URL of a listener with or without TLS.

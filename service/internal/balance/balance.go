@@ -36,6 +36,8 @@ package balance
 import (
 	"math"
 	"time"
+
+	"github.com/weir-go/weir"
 )
 
 const (
@@ -56,9 +58,6 @@ const (
 	probeEvery = time.Second // while an origin is held
 	// MaxHold bounds how long an origin is held after the last answer with Retry-After.
 	MaxHold = 30 * time.Second
-
-	// Never is an instant that does not come.
-	Never = time.Duration(math.MaxInt64)
 )
 
 // A Result is the end of a request, as far as it concerns the choice of origins.
@@ -110,13 +109,13 @@ type Ticket struct {
 	Origin int
 	trial  bool // the origin is out, and this request tries it
 	at     time.Duration
-	whole  time.Duration // when the origin had all of the request; Never before that
+	whole  time.Duration // when the origin had all of the request; weir.Never before that
 }
 
 // Trial reports whether the request tries an origin that is out.
 func (t Ticket) Trial() bool { return t.trial }
 
-// Sent returns the Ticket of a request that the origin has had as a whole since an instant, or has not yet, if that is Never.
+// Sent returns the Ticket of a request that the origin has had as a whole since an instant, or has not yet, if that is weir.Never.
 func (t Ticket) Sent(whole time.Duration) Ticket {
 	t.whole = whole
 	return t
@@ -525,7 +524,7 @@ func (s *Set) Checked(now time.Duration, i int, well bool) {
 	default:
 		if o.checked++; o.checked >= checkRow {
 			s.leave(o, Ejected)
-			o.cause, o.trial = Check, Never
+			o.cause, o.trial = Check, weir.Never
 		}
 	}
 }
@@ -577,7 +576,7 @@ func (s *Set) Origin(now time.Duration, i int) Origin {
 	switch {
 	case state == Held:
 		until = o.hold
-	case state == Ejected && o.trial < Never:
+	case state == Ejected && o.trial < weir.Never:
 		until = o.trial
 	}
 	return Origin{o.inflight, state, o.cause, until}

@@ -55,17 +55,19 @@ func (p *Proxy) Settings() Settings {
 	defer p.mu.Unlock()
 	pl := p.plan.Load()
 	l := pl.limiters[proxyrule.DefaultClass]
-	st := l.State()
+	forwards := p.forwarder.Stats()
+	st, set := l.State(), l.Settings()
 	s := Settings{
-		Limit: l.now.limit, Queue: l.now.queue, MaxWait: l.now.maxWait, LimitNow: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting,
-		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Draining: p.draining.Load(),
+		Limit: set.Limit, Queue: set.Queue, MaxWait: set.MaxWait, LimitNow: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting,
+		Abandoned: forwards.Abandoned, LongLived: forwards.LongLived, Draining: p.draining.Load(),
 	}
 	for name, l := range pl.limiters {
 		if name != proxyrule.DefaultClass {
 			if s.Classes == nil {
 				s.Classes = map[string]ClassSettings{}
 			}
-			s.Classes[name] = ClassSettings{l.now.limit, l.now.queue, l.now.maxWait}
+			set := l.Settings()
+			s.Classes[name] = ClassSettings{set.Limit, set.Queue, set.MaxWait}
 		}
 	}
 	return s
@@ -87,20 +89,20 @@ func (p *Proxy) Set(c Change) error {
 	case c.Limit == nil && c.Queue == nil && c.MaxWait == nil:
 		return errors.New("nothing to set: give limit, queue or max_wait")
 	}
-	to := l.now
-	to.limit, to.queue, to.maxWait = settings.Or(c.Limit, to.limit), settings.Or(c.Queue, to.queue), settings.Or(c.MaxWait, to.maxWait)
+	to := l.Settings()
+	to.Limit, to.Queue, to.MaxWait = settings.Or(c.Limit, to.Limit), settings.Or(c.Queue, to.Queue), settings.Or(c.MaxWait, to.MaxWait)
 	switch {
-	case to.queue < 0:
-		return fmt.Errorf("queue = %d: must be >= 0", to.queue)
-	case to.maxWait < 0:
-		return fmt.Errorf("max_wait = %v: must be >= 0", time.Duration(to.maxWait))
+	case to.Queue < 0:
+		return fmt.Errorf("queue = %d: must be >= 0", to.Queue)
+	case to.MaxWait < 0:
+		return fmt.Errorf("max_wait = %v: must be >= 0", time.Duration(to.MaxWait))
 	}
-	apply, err := l.change(to, c.Limit == nil)
+	apply, err := l.Change(to, c.Limit == nil)
 	if err != nil {
 		return err
 	}
 	apply()
-	p.log.Info("settings changed", "class", name, "limit", to.limit, "queue", to.queue, "max_wait", time.Duration(to.maxWait))
+	p.log.Info("settings changed", "class", name, "limit", to.Limit, "queue", to.Queue, "max_wait", time.Duration(to.MaxWait))
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
 )
 
 // The cache of a class answers in front of its limit, and asks the origin once for requests
@@ -117,7 +118,7 @@ func TestCacheBehindTrustedProxies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		p := withRules(t, `classes: [{name: x, routes: /x, cache: {ttl: 1h}}]`, proxy.Config{
-			Trust: proxy.Trust{Proxies: caller.Trust([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, false)},
+			Trust: clients.Trust{Proxies: caller.Trust([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, false)},
 			Transport: origin(func(r *http.Request) (*http.Response, error) {
 				asked++
 				return answers(200, 0)(r)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -21,9 +22,9 @@ type Explanation struct {
 	Status  int     `json:"status,omitempty"` // of the proxy's own answer; 0 if the request is forwarded
 	Words   string  `json:"words"`            // the verdict as a sentence
 
-	LimitOf string       `json:"limit_of"` // the class that has the limit of the request
-	State   *LimitReport `json:"state"`    // of that limit
-	Total   *LimitReport `json:"total,omitempty"`
+	LimitOf string         `json:"limit_of"` // the class that has the limit of the request
+	State   *limits.Report `json:"state"`    // of that limit
+	Total   *limits.Report `json:"total,omitempty"`
 
 	Pressure *PressureReport `json:"pressure,omitempty"`
 }
@@ -56,19 +57,19 @@ type ExplainedRule struct {
 // Explain says what the proxy would do with a request. It assumes that the body is as long as the
 // Content-Length. The request takes no token and no unit, and does not go to the origin.
 func (p *Proxy) Explain(r *http.Request) Explanation {
-	r = p.trust.identify(r)
+	r, _ = p.trust.Identify(r)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()
 	c, _ := pl.classify(r)
 	x := Explanation{
-		Explanation: pl.rules.Explain(r), LimitOf: c.limiter.name, State: c.limiter.report(), Pressure: pl.pressure(), Rules: []ExplainedRule{},
+		Explanation: pl.rules.Explain(r), LimitOf: c.Limiter.Name, State: c.Limiter.Report(), Pressure: pl.pressure(), Rules: []ExplainedRule{},
 	}
 	if pl.shadow {
 		x.Mode = proxyrule.Shadow
 	}
 	if pl.total != nil {
-		x.Total = pl.total.report()
+		x.Total = pl.total.Report()
 	}
 	for i, static := range x.Explanation.Rules {
 		if pl.shadow {
@@ -176,9 +177,9 @@ func (j *judge) rates() (stopped bool) {
 func (j *judge) limits() (stopped bool) {
 	for _, of := range []struct {
 		name string
-		*LimitReport
+		*limits.Report
 	}{{j.LimitOf, j.State}, {proxyrule.TotalName, j.Total}} {
-		switch l := of.LimitReport; {
+		switch l := of.Report; {
 		case l == nil, l.Inflight < l.LimitNow && l.Waiting == 0:
 		case l.Waiting < l.Queue && j.Mode != proxyrule.Shadow:
 			j.waits = append(j.waits, fmt.Sprintf("in the queue of the limit %s, %d in front of it, %s", of.name, l.Waiting, atMost(l.MaxWait)))

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
 )
 
 // What the origin learns about the client, and by which address the proxy knows it.
@@ -62,7 +63,7 @@ func TestForwarded(t *testing.T) {
 			var got string
 			header, trustsUnix := strings.CutPrefix(tt.header, "trusted")
 			p := newProxy(t, proxy.Config{
-				Trust: proxy.Trust{Proxies: caller.Trust(trusted, trustsUnix), Header: strings.TrimSpace(header)},
+				Trust: clients.Trust{Proxies: caller.Trust(trusted, trustsUnix), Header: strings.TrimSpace(header)},
 				Transport: origin(func(r *http.Request) (*http.Response, error) {
 					var all []string
 					for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "Forwarded", "X-Real-Ip"} {
@@ -110,7 +111,7 @@ func TestForwardedPort(t *testing.T) {
 func TestRulesOfUnixSockets(t *testing.T) {
 	for unix, want := range map[bool]int{true: 200, false: 429} {
 		p := withRules(t, "rules: [{name: a, by: address, rate: 1/h}]", proxy.Config{
-			Trust: proxy.Trust{Proxies: caller.Trust(nil, unix)}, Transport: answers(200, 0),
+			Trust: clients.Trust{Proxies: caller.Trust(nil, unix)}, Transport: answers(200, 0),
 		})
 		for i, client := range []string{"192.0.2.7", "192.0.2.8"} {
 			r := testrig.Request("GET", "http://shop.example/", "X-Forwarded-For: "+client)
@@ -131,7 +132,7 @@ func TestLongLivedBehindAProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProxy(t, proxy.Config{
 			Transport: origin(ample), Limit: proxy.FixedLimit(20), LongLived: 10,
-			Trust: proxy.Trust{Proxies: caller.Trust([]netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}, false)},
+			Trust: clients.Trust{Proxies: caller.Trust([]netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}, false)},
 		})
 		stream := func(client string) {
 			r := httptest.NewRequestWithContext(t.Context(), "GET", "http://shop.example/events", nil)

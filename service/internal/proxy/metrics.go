@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -9,6 +11,10 @@ import (
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 )
 
 // seconds are histogram buckets from a refusal to a very slow origin.
@@ -45,11 +51,23 @@ func newMetrics() *metrics {
 	for c := limit.Grown; c <= limit.Drain; c++ { // so that a rate has the first change
 		m.limitChanges.WithLabelValues(c.String())
 	}
-	for _, why := range longLivedNames[1:] {
+	for _, why := range forward.LongLivedNames[1:] {
 		m.longLived.WithLabelValues(why)
 	}
 	return m
 }
+
+// OriginAnswered, OriginFailed, LimitLeft and ForwardEnded make a Proxy the observer of its forwards.
+func (p *Proxy) OriginAnswered(after time.Duration) { p.metrics.origin.Observe(after.Seconds()) }
+
+func (p *Proxy) OriginFailed(reason string, err error) {
+	p.watch.NoteFailure(err)
+	p.metrics.originErrors.WithLabelValues(reason).Inc()
+}
+
+func (p *Proxy) LimitLeft(why string) { p.metrics.longLived.WithLabelValues(why).Inc() }
+
+func (p *Proxy) ForwardEnded(why string) { p.metrics.longEnded.WithLabelValues(why).Inc() }
 
 // The metrics that a scrape reads from Stats.
 var (
@@ -92,35 +110,35 @@ func (p *Proxy) collect(s metric.Scrape) {
 	s.Send(waitingFamily, float64(st.Waiting))
 	s.Send(abandonedFamily, float64(st.Abandoned))
 	s.Send(longFamily, float64(st.LongLived))
-	if p.long != nil {
-		places, _, _ := p.long.Count()
-		s.Send(longMaxFamily, float64(places))
+	forwards := p.forwarder.Stats()
+	if forwards.LongMax > 0 {
+		s.Send(longMaxFamily, float64(forwards.LongMax))
 	}
-	s.Send(longFullFamily, float64(p.longFull.Load()))
+	s.Send(longFullFamily, float64(forwards.LongFull))
 	s.Send(connectionFamily, float64(st.Connections))
 	current := p.Status().Condition
-	for _, c := range conditions {
+	for _, c := range condition.All() {
 		v := 0.0
-		if c.Condition == current {
+		if c == current {
 			v = 1
 		}
-		s.Send(conditionFamily, v, string(c.Condition))
+		s.Send(conditionFamily, v, string(c))
 	}
-	for sign := range p.signs {
-		s.Send(signsFamily, float64(p.signs[sign].Load()), loadsign.Sign(sign).String())
+	for sign, n := range forwards.Signs {
+		s.Send(signsFamily, float64(n), loadsign.Sign(sign).String())
 	}
 	for _, o := range st.Origins {
-		o.collect(s)
+		collectOrigin(s, &o)
 	}
 	s.SendDecisions(decisionsFamily, st.Stats)
-	s.Send(decisionsFamily, float64(p.all.spared.Load()), "reject", reasonPressure)
+	s.Send(decisionsFamily, float64(p.all.Stats().Refused[tally.Pressure]), "reject", tally.Pressure)
 	s.SendOutcomes(outcomesFamily, st.Stats)
 	s.Send(wastedFamily, float64(st.Wasted))
 	s.SendHistogram(waitFamily, inflight.WaitBounds[:], st.Waits[:], st.Waited)
 }
 
-// collect sends the metrics of an origin. It leaves out the signs that it has not shown.
-func (o *OriginStats) collect(s metric.Scrape) {
+// collectOrigin sends the metrics of an origin. It leaves out the signs that it has not shown.
+func collectOrigin(s metric.Scrape, o *origins.Stats) {
 	s.Send(originInflight, float64(o.Inflight), o.URL)
 	s.Send(originRetried, float64(o.Retried), o.URL)
 	for _, state := range balance.States {

@@ -1,12 +1,10 @@
 package proxy
 
 import (
-	"sync/atomic"
-	"time"
-
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 )
 
 // The metrics of classes, rules, caches and the file of rules. Their labels come from the
@@ -44,12 +42,12 @@ func (p *Proxy) collectRules(s metric.Scrape) {
 	pl := p.plan.Load()
 	s.Send(shadowFamily, flag(pl.shadow))
 	for name, l := range pl.limiters {
-		st, used := l.sum()
-		s.Send(classPatience, l.most(func(p *pool) time.Duration { return p.Stats().Patience }).Seconds(), name)
+		st := l.State()
+		s.Send(classPatience, l.Patience().Seconds(), name)
 		s.Send(classLimit, float64(st.Limit), name)
-		s.Send(classBound, float64(l.queue()), name, "queue")
-		if !l.fixed.Load() {
-			s.Send(classBound, float64(used*max(l.now.auto.Min, 1)), name, "min_limit")
+		s.Send(classBound, float64(l.Queue()), name, "queue")
+		if n, adaptive := l.MinLimit(); adaptive {
+			s.Send(classBound, float64(n), name, "min_limit")
 		}
 		s.Send(classInflight, float64(st.Inflight), name)
 		s.Send(classWaiting, float64(st.Waiting), name)
@@ -79,36 +77,30 @@ func flag(on bool) float64 {
 
 // collect sends the metrics of a class.
 func (c *class) collect(s metric.Scrape) {
-	n := c.counts
-	st := n.stats()
-	s.Send(classRequests, float64(n.requests.Load()), c.name)
-	s.SendOutcomes(classOutcomes, st, c.name)
-	s.Send(classWasted, float64(st.Wasted), c.name)
-	s.SendHistogram(classWait, inflight.WaitBounds[:], st.Waits[:], st.Waited, c.name)
+	st := c.Counts.Stats()
+	s.Send(classRequests, float64(st.Requests), c.Name)
+	s.SendOutcomes(classOutcomes, st.Stats, c.Name)
+	s.Send(classWasted, float64(st.Wasted), c.Name)
+	s.SendHistogram(classWait, inflight.WaitBounds[:], st.Waits[:], st.Waited, c.Name)
 	decided := func(decision, reason string, count uint64) {
-		s.Send(classDecisions, float64(count), c.name, decision, reason)
+		s.Send(classDecisions, float64(count), c.Name, decision, reason)
 	}
-	each := func(decision string, of *[reasons]atomic.Uint64) {
-		for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate} {
-			decided(decision, why.String(), of[why].Load())
-		}
+	decided("admit", "", st.Admitted)
+	decided("cancel", "", st.Cancelled)
+	decided("deny", "rule", st.Denied)
+	for _, why := range []string{weir.OverLimit.String(), weir.QueueFull.String(), weir.Overdue.String(), weir.TooLate.String(), tally.TooLarge, tally.Pressure} {
+		decided("reject", why, st.Refused[why])
 	}
-	decided("admit", "", n.admitted.Load())
-	decided("cancel", "", n.cancelled.Load())
-	decided("deny", "rule", n.denied.Load())
-	decided("reject", "too_large", n.tooLarge.Load())
-	decided("reject", reasonPressure, n.spared.Load())
-	each("reject", &n.rejected)
-	decided("would_reject", weir.OverLimit.String(), n.wouldReject[weir.OverLimit].Load())
-	decided("would_reject", "too_large", n.wouldRefuse.Load())
-	decided("would_reject", reasonPressure, n.wouldSpare.Load())
+	for _, why := range []string{weir.OverLimit.String(), tally.TooLarge, tally.Pressure} {
+		decided("would_reject", why, st.WouldRefuse[why])
+	}
 	if c.cache == nil {
 		return
 	}
 	r := c.cache.report()
 	for result, count := range map[string]uint64{"hit": r.Hits, "stale": r.Stale, "filled": r.Filled, "coalesced": r.Coalesced,
 		"failed": r.Failed, "passed": r.Passed, "rejected": r.Rejected} {
-		s.Send(cacheRequests, float64(count), c.name, result)
+		s.Send(cacheRequests, float64(count), c.Name, result)
 	}
-	s.Send(cacheBytes, float64(r.Bytes), c.name)
+	s.Send(cacheBytes, float64(r.Bytes), c.Name)
 }

@@ -3,13 +3,17 @@ package proxy
 import (
 	"cmp"
 	"maps"
-	"net/http"
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/pathshape"
 	"github.com/weir-go/weir/pressure"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -17,16 +21,16 @@ import (
 // A plan is the result of a file of rules. It does not change: a reload replaces it, and
 // passes on the limiters, counts, buckets and caches that the new file still has.
 type plan struct {
-	rules    *proxyrule.Rules    // empty without a file
-	ruled    bool                // there is a file
-	shadow   bool                // of everything
-	classes  []*class            // in the order of the file; other is the last one
-	other    *class              // the class default
-	limiters map[string]*limiter // by name
-	total    *limiter            // of all classes; nil: none
-	fair     fairness
+	rules    *proxyrule.Rules           // empty without a file
+	ruled    bool                       // there is a file
+	shadow   bool                       // of everything
+	classes  []*class                   // in the order of the file; other is the last one
+	other    *class                     // the class default
+	limiters map[string]*limits.Limiter // by name
+	total    *limits.Limiter            // of all classes; nil: none
+	fair     limits.Fairness
 
-	health      health
+	health      origins.Health
 	guard       *pressure.Guard // nil: none
 	maxPressure float64
 
@@ -35,7 +39,6 @@ type plan struct {
 	reader  *proxyrule.Reader
 	buckets map[string]*proxyrule.Buckets // by rule
 	rates   *httplimit.Middleware         // nil without rules
-	handler http.Handler                  // serves requests with a visit
 
 	deciding atomic.Int64 // requests about which the rules decide
 }
@@ -53,11 +56,11 @@ type builder struct {
 func (p *Proxy) newPlan(rules *proxyrule.Rules, ruled bool) (next *plan, apply func(), err error) {
 	b := &builder{proxy: p, old: p.plan.Load(), plan: &plan{
 		rules: rules, ruled: ruled, shadow: p.cfg.Shadow || rules.Mode == proxyrule.Shadow, reader: rules.Reader(),
-		limiters: map[string]*limiter{}, buckets: map[string]*proxyrule.Buckets{},
+		limiters: map[string]*limits.Limiter{}, buckets: map[string]*proxyrule.Buckets{},
 	}}
-	b.fair.text, b.fair.weights = rules.Fairness()
+	b.fair = limits.NewFairness(rules.Fairness())
 	b.routes, b.classOf = rules.ClassRoutes()
-	b.health = health{settings.Or(rules.HealthPath, p.cfg.HealthPath), settings.Or(rules.HealthInterval, p.cfg.HealthInterval)}
+	b.health = origins.Health{Path: settings.Or(rules.HealthPath, p.cfg.HealthPath), Interval: settings.Or(rules.HealthInterval, p.cfg.HealthInterval)}
 	if err := b.makeGuard(); err != nil {
 		return nil, nil, err
 	}
@@ -104,53 +107,54 @@ func (b *builder) makeClasses() (err error) {
 
 // limiter returns the limiter of a name: the present one, if there is one and tenants
 // share it as before. What a file leaves out comes from the Config.
-func (b *builder) limiter(name string, l proxyrule.Concurrency) (*limiter, error) {
+func (b *builder) limiter(name string, l proxyrule.Concurrency) (*limits.Limiter, error) {
 	p := b.proxy
 	l = l.Over(p.given)
-	to := limits{*l.Limit, l.Config(), settings.Duration(*l.SlowStart), *l.Queue, settings.Duration(*l.MaxWait)}
-	var old *limiter
+	to := limits.Settings{Limit: *l.Limit, Auto: l.Config(), SlowStart: settings.Duration(*l.SlowStart), Queue: *l.Queue, MaxWait: settings.Duration(*l.MaxWait)}
+	var old *limits.Limiter
 	if b.old != nil {
 		old = b.old.limiters[name]
 	}
-	if old == nil || old.fair.text != b.fair.text {
-		made, err := newLimiter(name, to, b.fair, old, p.origins, p.limitChanged(name))
+	if old == nil || !old.SharedBy(b.fair) {
+		made, err := limits.New(name, to, b.fair, old, p.origins, p.limitChanged(name))
 		b.limiters[name] = made
 		return made, err
 	}
 	b.limiters[name] = old
-	if to == old.given { // what Set has changed stays
-		return old, nil
+	apply, err := old.Configure(to)
+	if apply != nil {
+		b.changes = append(b.changes, apply)
 	}
-	apply, err := old.change(to, true)
-	b.changes = append(b.changes, func() { apply(); old.given = to })
 	return old, err
 }
 
-func (b *builder) addClass(name string, rule *proxyrule.Class, of *limiter) (err error) {
+func (b *builder) addClass(name string, rule *proxyrule.Class, of *limits.Limiter) (err error) {
 	cfg := &b.proxy.cfg
 	c := &class{
-		name: name, rule: rule, own: of.name == name, limiter: of, origins: b.proxy.origins, total: b.total, guard: b.guard, counts: new(counts), maxBody: cmp.Or(cfg.MaxBody, -1),
-		mixed:  b.total != nil || of.name == proxyrule.DefaultClass || len(rule.Routes) != 1 || pathshape.Several(rule.Routes[0]),
-		shadow: b.shadow || rule.Mode == proxyrule.Shadow, priority: weir.Priority(rule.Priority), timeout: cfg.Timeout,
+		rule: rule, own: of.Name == name, guard: b.guard, maxBody: cmp.Or(cfg.MaxBody, -1),
+		mixed:    b.total != nil || of.Name == proxyrule.DefaultClass || len(rule.Routes) != 1 || pathshape.Several(rule.Routes[0]),
+		priority: weir.Priority(rule.Priority),
 	}
+	c.Class = forward.Class{Name: name, Timeout: cfg.Timeout, Gate: limits.Gate{Limiter: of, Total: b.total, Origins: b.proxy.origins, Shadow: b.shadow || rule.Mode == proxyrule.Shadow, Counts: tally.New(b.proxy.all)}}
 	b.classes = append(b.classes, c)
 	var before *class
 	if b.old != nil {
 		before = b.old.class(name)
 	}
 	if before != nil {
-		c.counts = before.counts
+		c.Counts = before.Counts
 	}
 	if rule.MaxBody != nil {
 		c.maxBody = cmp.Or(int64(*rule.MaxBody), -1)
 	}
-	if c.shadow {
+	if c.Shadow {
 		return nil
 	}
 	if c.deadline = rule.Deadline; rule.Timeout != nil {
-		c.timeout = settings.OrNone(*rule.Timeout)
+		c.Timeout = settings.OrNone(*rule.Timeout)
 	}
 	if rule.Cache != nil {
+		c.Cached = true
 		c.cache, err = b.cache(rule.Cache, before)
 	}
 	return err
@@ -159,7 +163,7 @@ func (b *builder) addClass(name string, rule *proxyrule.Class, of *limiter) (err
 // class returns the class of a name, or nil.
 func (pl *plan) class(name string) *class {
 	for _, c := range pl.classes {
-		if c.name == name {
+		if c.Name == name {
 			return c
 		}
 	}
@@ -173,9 +177,8 @@ var fieldsOf = map[proxyrule.Fields]httplimit.Fields{
 	proxyrule.FieldsNone: httplimit.FieldsNone, proxyrule.FieldsNext: httplimit.FieldsDraftNext,
 }
 
-// makeRates makes the handler that asks the rules.
+// makeRates makes what asks the rules.
 func (b *builder) makeRates() error {
-	b.handler = http.HandlerFunc(b.proxy.decided)
 	if len(b.rules.Rules) == 0 {
 		return nil
 	}
@@ -194,9 +197,7 @@ func (b *builder) makeRates() error {
 		cfg.Rules = append(cfg.Rules, rule.Rule(buckets))
 	}
 	var err error
-	if b.rates, err = httplimit.New(cfg); err == nil {
-		b.handler = b.rates.Handler(b.handler)
-	}
+	b.rates, err = httplimit.New(cfg)
 	return err
 }
 
@@ -271,4 +272,13 @@ func (p *Proxy) ruleTotals() map[string]ruleCounts {
 	}
 	p.addRuleCounts(all, p.plan.Load())
 	return all
+}
+
+// limitChanged returns the function that counts and logs the changes of a limiter.
+func (p *Proxy) limitChanged(class string) func(inflight.Event) {
+	return func(e inflight.Event) {
+		p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
+		p.log.Debug("limit changed", "class", class, "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
+			"inflight", e.State.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
+	}
 }

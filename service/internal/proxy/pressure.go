@@ -10,13 +10,11 @@ import (
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/pressure"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
-// reasonPressure is the reason of answers to requests that the guard rejects.
-const reasonPressure = "pressure"
-
-var underPressure = problem.New(http.StatusServiceUnavailable, problem.ReducedCapacity, reasonPressure,
+var underPressure = problem.New(http.StatusServiceUnavailable, problem.ReducedCapacity, tally.Pressure,
 	"work waits for the processor, and a part of the requests is rejected, the least important ones first")
 
 // makeGuard makes the guard of the plan: the present one, if there is one.
@@ -45,12 +43,11 @@ func (p *Proxy) spare(w http.ResponseWriter, r *http.Request, c *class) (pass bo
 	switch {
 	case err == nil:
 		return true
-	case c.shadow:
-		c.counts.wouldSpare.Add(1)
+	case c.Shadow:
+		c.Counts.CountWouldSpare()
 		return true
 	}
-	p.all.spared.Add(1)
-	c.counts.spared.Add(1)
+	c.Counts.CountSpared()
 	httplimit.Use(w, 0)
 	underPressure.Write(w, r, problem.RetryAfter(admission.Rejection(err).RetryAfter))
 	return false

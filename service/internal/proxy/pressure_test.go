@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/internal/pressuretest"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
 )
 
 // press sends requests of all classes for a time in which work waits for the processor, and
@@ -64,7 +65,7 @@ func TestPressure(t *testing.T) {
 		if c := r.Pressure; c == nil || c.Max != 0.4 || c.Now < 0.9 || c.Shed == 0 || c.File != k.Path || c.Error != "" {
 			t.Errorf("%+v", c)
 		}
-		if r.Condition != proxy.Pressed || !strings.Contains(r.Message, "requests are rejected: work waits for the processor") {
+		if r.Condition != condition.Pressed || !strings.Contains(r.Message, "requests are rejected: work waits for the processor") {
 			t.Errorf("%s: %s", r.Condition, r.Message)
 		}
 		text := fetch(p.Admin(), "/metrics").Body.String()

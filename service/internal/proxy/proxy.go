@@ -41,10 +41,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/limit"
-	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -56,6 +61,10 @@ const (
 	// DefaultHealthInterval is the time between two health checks of an origin.
 	DefaultHealthInterval = 5 * time.Second
 )
+
+// ReasonHeader is a header of the proxy's own answers, which says why the origin did
+// not answer.
+const ReasonHeader = problem.ReasonHeader
 
 // Config configures a Proxy. Only Origins is required.
 type Config struct {
@@ -107,7 +116,7 @@ type Config struct {
 	MaxBody int64
 	// Trust says which proxies in front of this one are trusted. The RemoteAddr of their
 	// requests becomes the address of the client, with port 0.
-	Trust Trust
+	Trust clients.Trust
 	// LongLived bounds the exchanges that have left the limit. The addresses of
 	// clients share it: one may have as many as are free, so at most half. The other
 	// exchanges stay in flight, and end while the limit is reached. If zero,
@@ -141,36 +150,27 @@ type Config struct {
 type Proxy struct {
 	cfg     Config
 	epoch   time.Time // instants are durations since then
-	trust   trust
-	origins *origins
+	trust   clients.Trust
+	origins *origins.Set
 	given   proxyrule.Concurrency // of the Config, for what a file leaves out
 	metrics *metrics
 	log     *slog.Logger
 
 	plan atomic.Pointer[plan]
-	all  counts // of all classes
+	all  *tally.Counts // of all classes
 
 	mu            sync.Mutex            // guards the fields below, the settings of limiters, and changes of plan
-	retired       []*limiter            // of earlier plans, with requests
+	retired       []*limits.Limiter     // of earlier plans, with requests
 	decidingPlans []*plan               // earlier ones with requests about which their rules still decide
 	ruleCounts    map[string]ruleCounts // of earlier plans
 	reloads       reloads
 
-	long     *connlimit.Limit // places of exchanges without a unit; nil: none
-	longFull atomic.Uint64    // exchanges that found no place
-	stuckLog atomic.Int64     // the instant from which a stuck one is logged again
-	serving  atomic.Int64     // exchanges with a running handler
-	bodies   atomic.Int64     // bytes of bodies that are received first
-	signs    [loadsign.Count]atomic.Uint64
+	forwarder *forward.Forwarder
 
-	lastFailure atomic.Pointer[failure] // to get an answer of an origin
-	watch       watch
-	recent      recent
-	work        *workMeter
+	watch *condition.Watcher
 
 	draining    atomic.Bool
-	abandoned   atomic.Int64 // exchanges that go on after the client has left, or its request went to another origin
-	connections atomic.Int64 // of clients, accepted by Listener
+	connections *clients.Connections // of clients, accepted by Listener
 }
 
 // New returns a Proxy, or an error that names the first invalid field of the Config.
@@ -193,18 +193,21 @@ func New(cfg Config) (*Proxy, error) {
 		cfg.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	p := &Proxy{
-		cfg: cfg, epoch: time.Now(), trust: newTrust(cfg.Trust), given: cfg.concurrency(), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), work: newWorkMeter(),
+		cfg: cfg, epoch: time.Now(), trust: cfg.Trust.Canonical(), given: cfg.concurrency(), connections: clients.NewConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), all: tally.New(nil),
 		ruleCounts: map[string]ruleCounts{},
 	}
-	p.recent.now = p.now
+	p.watch = condition.New(p.snapshot, p.log)
 	p.reloads.log = logqueue.NewLatest(p.log)
 	var err error
-	if p.origins, err = newOrigins(cfg, p.epoch, p.log); err != nil {
+	if p.origins, err = origins.New(origins.Config{
+		URLs: cfg.Origins, TLS: cfg.OriginTLS, Transport: cfg.Transport, Dial: cfg.Dial, Epoch: p.epoch, Log: p.log,
+	}); err != nil {
 		return nil, err
 	}
-	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
-		p.long = connlimit.NewLimit(connlimit.LongLived, int64(n))
-	}
+	p.forwarder = forward.New(forward.Config{
+		Origins: p.origins, Trust: p.trust, AbandonedHold: cfg.AbandonedHold, ClientTimeout: cfg.ClientTimeout,
+		LongLived: cmp.Or(cfg.LongLived, forward.DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: p,
+	})
 	if _, err := p.load(); err != nil {
 		return nil, err
 	}
@@ -230,43 +233,55 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	r = p.trust.identify(r)
+	r, from := p.trust.Identify(r)
 	if r.ProtoMajor == 2 {
-		stream := newStreamWriter(w, p.cfg.ClientTimeout)
-		defer stream.finish()
+		stream := clients.NewStreamWriter(w, p.cfg.ClientTimeout)
+		defer stream.Finish()
 		w = stream
 	}
 	pl := p.plan.Load()
 	if pl.ruled || len(pl.classes) > 1 {
-		p.ruled(w, r)
+		p.ruled(w, r, from)
 		return
 	}
-	p.all.requests.Add(1)
-	pl.other.counts.requests.Add(1)
+	pl.other.Counts.CountRequest()
 	if !pl.other.bound(w, r) {
-		p.refuseBody(w, r, pl.other)
+		forward.RefuseTooLarge(w, r, pl.other.Counts)
 		return
 	}
-	p.limited(w, r, pl.other, pl.other.route(r, ""))
+	p.limited(w, r, pl.other, forward.Request{Client: from, Class: &pl.other.Class, Route: pl.other.route(r, "")})
 }
 
-// now returns the present instant. It costs half as much as time.Now.
-func (p *Proxy) now() time.Duration { return time.Since(p.epoch) }
+// Listener bounds the time of each write by Config.ClientTimeout, and a 32nd of it, so that a
+// client that does not read does not hold a permit. It also saves most of the deadlines that
+// net/http sets for each request.
+//
+// It replaces http.Server's WriteTimeout, which bounds a whole response and so
+// cuts off long streams.
+func (p *Proxy) Listener(ln net.Listener) net.Listener { return p.connections.Listener(ln) }
 
-// longLived returns the number of exchanges that have left the limit.
-func (p *Proxy) longLived() int {
-	if p.long == nil {
-		return 0
-	}
-	_, used, _ := p.long.Count()
-	return int(used)
+// ConnContext is the ConnContext hook of an http.Server of Listener. It lets clients of HTTP/1 get the reason
+// phrases of the origin, which net/http replaces, and send the rest of a request that was answered early.
+func (p *Proxy) ConnContext(ctx context.Context, nc net.Conn) context.Context {
+	return clients.ConnContext(ctx, nc)
+}
+
+// Work returns the counts of exchanges until now.
+func (p *Proxy) Work() forward.Work { return p.forwarder.Work() }
+
+// UseOriginTLS replaces Config.OriginTLS. Requests in flight keep their connections.
+func (p *Proxy) UseOriginTLS(cfg *tls.Config) { p.origins.UseTLS(cfg) }
+
+// CheckOrigins checks the health of the origins until ctx ends, if there is a path for that.
+func (p *Proxy) CheckOrigins(ctx context.Context) {
+	p.origins.CheckHealth(ctx, func() origins.Health { return p.plan.Load().health })
 }
 
 // Drain makes /-/ready answer 503, and returns how many connections of clients are open.
 // The proxy goes on serving requests.
 func (p *Proxy) Drain() (connections int) {
 	p.draining.Store(true)
-	return int(p.connections.Load())
+	return p.connections.Count()
 }
 
 // Draining reports whether Drain was called.
@@ -277,4 +292,4 @@ func (p *Proxy) Shadow() bool { return p.plan.Load().shadow }
 
 // Idle reports whether no request waits, and no exchange is in progress, long-lived
 // ones included.
-func (p *Proxy) Idle() bool { return p.serving.Load() == 0 && p.Stats().Waiting == 0 }
+func (p *Proxy) Idle() bool { return p.forwarder.Stats().Serving == 0 && p.Stats().Waiting == 0 }

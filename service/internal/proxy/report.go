@@ -3,8 +3,10 @@ package proxy
 import (
 	"time"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -13,21 +15,21 @@ import (
 // each rule. Counts are since the start. Counts of a class or a rule survive a reload if
 // it keeps its name.
 type Report struct {
-	Status
+	condition.Status
 	Mode        string `json:"mode"` // enforce or shadow
 	Abandoned   int    `json:"abandoned"`
 	Connections int    `json:"connections"`
 
-	File    *FileReport   `json:"file,omitempty"` // of rules; none without one
-	Classes []ClassReport `json:"classes"`        // the class default is the last one
-	Rules   []RuleReport  `json:"rules"`          // in the order of the file
-	Total   *LimitReport  `json:"total,omitempty"`
+	File    *FileReport    `json:"file,omitempty"` // of rules; none without one
+	Classes []ClassReport  `json:"classes"`        // the class default is the last one
+	Rules   []RuleReport   `json:"rules"`          // in the order of the file
+	Total   *limits.Report `json:"total,omitempty"`
 
 	Pressure *PressureReport `json:"pressure,omitempty"` // none without a bound
 
 	// Former is the number of requests in flight of limits which a reload has removed.
-	Former  int            `json:"former"`
-	Origins []OriginReport `json:"origins"`
+	Former  int              `json:"former"`
+	Origins []origins.Report `json:"origins"`
 }
 
 // A FileReport describes the file of rules and its loads.
@@ -42,21 +44,6 @@ type FileReport struct {
 	Failures uint64     `json:"failures"`
 }
 
-// A LimitReport describes a limit on requests in flight, and its queue.
-type LimitReport struct {
-	Limit    Limit `json:"limit"` // as set
-	LimitNow int   `json:"limit_now"`
-	Inflight int   `json:"inflight"` // units, at most LimitNow unless that has fallen
-	// Exchanges is the number of requests in flight. It is more than Inflight in shadow mode,
-	// and less if requests with a unit wait for that of the total.
-	Exchanges int               `json:"exchanges"`
-	Waiting   int               `json:"waiting"`
-	Queue     int               `json:"queue"`                // 0: none waits
-	MaxWait   settings.Duration `json:"max_wait"`             // 0: as long as the client waits
-	SlowStart settings.Duration `json:"slow_start,omitempty"` // idle time; 0: none
-	UsualMS   float64           `json:"usual_ms"`             // upper bound of the duration of ordinary work; 0: not known
-}
-
 // A ClassReport describes a class of routes. A class without a limit shares that of the
 // class default; its counts are its own.
 type ClassReport struct {
@@ -64,7 +51,7 @@ type ClassReport struct {
 	Routes   []string          `json:"routes,omitempty"`
 	Mode     string            `json:"mode"`            // enforce or shadow
 	Own      bool              `json:"own"`             // it has a limit; otherwise it shares the limit of the class default
-	Limit    *LimitReport      `json:"limit,omitempty"` // nil if not Own
+	Limit    *limits.Report    `json:"limit,omitempty"` // nil if not Own
 	Timeout  settings.Duration `json:"timeout"`         // 0: none
 	Deadline settings.Duration `json:"deadline"`        // 0: none
 	MaxBody  int64             `json:"max_body"`        // bytes; 0: no bound
@@ -125,7 +112,7 @@ func (p *Proxy) Report() Report {
 		Classes: []ClassReport{}, Rules: []RuleReport{},
 	}
 	for i := range st.Origins {
-		r.Origins = append(r.Origins, st.Origins[i].report())
+		r.Origins = append(r.Origins, st.Origins[i].Report())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,11 +125,11 @@ func (p *Proxy) Report() Report {
 		r.Classes = append(r.Classes, c.report())
 	}
 	if pl.total != nil {
-		r.Total = pl.total.report()
+		r.Total = pl.total.Report()
 	}
 	for _, l := range p.retired {
-		if l.name != proxyrule.TotalName {
-			r.Former += l.exchanges()
+		if l.Name != proxyrule.TotalName {
+			r.Former += l.CountForwards()
 		}
 	}
 	for i := range pl.rules.Rules {
@@ -185,35 +172,21 @@ func (p *Proxy) fileReportLocked(pl *plan) *FileReport {
 
 // report describes a class. Proxy.mu is held.
 func (c *class) report() ClassReport {
-	n := c.counts
+	n := c.Counts.Stats()
 	r := ClassReport{
-		Name: c.name, Routes: c.rule.Routes, Mode: modeOf(c.shadow), Own: c.own, Timeout: settings.Duration(max(c.timeout, 0)),
+		Name: c.Name, Routes: c.rule.Routes, Mode: modeOf(c.Shadow), Own: c.own, Timeout: settings.Duration(max(c.Timeout, 0)),
 		Deadline: settings.Duration(c.deadline), MaxBody: max(c.maxBody, 0), Priority: proxyrule.Level(c.priority).String(),
-		Requests: n.requests.Load(), Denied: n.denied.Load(), Admitted: n.admitted.Load(), Cancelled: n.cancelled.Load(),
-		Rejected:    rejections(&n.rejected, n.tooLarge.Load(), n.spared.Load()),
-		WouldReject: rejections(&n.wouldReject, n.wouldRefuse.Load(), n.wouldSpare.Load()),
-		Outcomes:    map[string]uint64{}, Wasted: n.wasted.Load(),
+		Requests: n.Requests, Denied: n.Denied, Admitted: n.Admitted, Cancelled: n.Cancelled,
+		Rejected: n.Refused, WouldReject: n.WouldRefuse, Outcomes: map[string]uint64{}, Wasted: n.Wasted, Waits: n.Waits,
 	}
-	for i := range n.waits {
-		r.Waits[i] = n.waits[i].Load()
-	}
-	for o := range n.outcomes {
-		r.Outcomes[weir.Outcome(o).String()] = n.outcomes[o].Load()
+	for o, count := range n.Outcomes {
+		r.Outcomes[o.String()] = count
 	}
 	if c.own {
-		r.Limit = c.limiter.report()
+		r.Limit = c.Limiter.Report()
 	}
 	if c.cache != nil {
 		r.Cache = c.cache.report()
 	}
 	return r
-}
-
-// report describes a limit. Proxy.mu is held.
-func (l *limiter) report() *LimitReport {
-	st := l.State()
-	return &LimitReport{
-		Limit: l.now.limit, LimitNow: st.Limit, Inflight: st.Inflight, Exchanges: l.exchanges(), Waiting: st.Waiting, Queue: l.queue(), MaxWait: l.now.maxWait,
-		SlowStart: l.now.slowStart, UsualMS: float64(l.most((*pool).learned)) / float64(time.Millisecond),
-	}
 }

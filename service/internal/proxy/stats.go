@@ -1,10 +1,13 @@
 package proxy
 
 import (
-	"time"
+	"context"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/tally"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -15,25 +18,22 @@ type Stats struct {
 	Abandoned      int   // requests whose client has left, or that went to another origin; part of Inflight, unless long-lived
 	LongLived      int   // exchanges that have left the limit
 	Connections    int   // of clients, accepted by Listener
-	Origins        []OriginStats
+	Origins        []origins.Stats
 }
 
 // Stats returns the state and the counts since New.
 func (p *Proxy) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	forwards := p.forwarder.Stats()
 	s := Stats{
-		Stats: p.all.stats(), Mode: p.plan.Load().limiters[proxyrule.DefaultClass].now.limit,
-		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: int(p.connections.Load()),
-		Origins: p.origins.stats(),
+		Stats: p.all.Stats().Stats, Mode: p.plan.Load().limiters[proxyrule.DefaultClass].Settings().Limit,
+		Abandoned: forwards.Abandoned, LongLived: forwards.LongLived, Connections: p.connections.Count(),
+		Origins: p.origins.Stats(),
 	}
 	s.State = p.stateLocked()
 	for _, l := range p.plan.Load().limiters {
-		if l.each() {
-			for i, at := range l.at {
-				s.Origins[i].Limit += int(at.size.Load())
-			}
-		}
+		l.AddOriginLimits(s.Origins)
 	}
 	return s
 }
@@ -56,7 +56,7 @@ func (p *Proxy) stateLocked() (all inflight.State) {
 	for _, l := range p.retired {
 		st := l.State()
 		all.Waiting += st.Waiting
-		if l.name != proxyrule.TotalName {
+		if l.Name != proxyrule.TotalName {
 			all.Inflight += st.Inflight
 		}
 	}
@@ -67,20 +67,31 @@ func (p *Proxy) stateLocked() (all inflight.State) {
 	return all
 }
 
-// stats returns the counts. The state is not known here.
-func (c *counts) stats() inflight.Stats {
-	s := inflight.Stats{
-		Admitted: c.admitted.Load(), Cancelled: c.cancelled.Load(), Waited: time.Duration(c.waited.Load()),
-		Wasted: c.wasted.Load(), Rejected: map[weir.Reason]uint64{}, Outcomes: map[weir.Outcome]uint64{},
+// snapshot returns what the condition follows from.
+func (p *Proxy) snapshot() condition.Snapshot {
+	st := p.Stats()
+	s := condition.Snapshot{
+		Limit: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting, LongLived: st.LongLived,
+		Admitted: st.Admitted, Signs: p.forwarder.Stats().Signs, Spared: p.all.Stats().Refused[tally.Pressure], Out: origins.Out(st.Origins), Origins: len(st.Origins),
 	}
-	for i := range c.waits {
-		s.Waits[i] = c.waits[i].Load()
+	for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate} {
+		s.Rejected += st.Rejected[why]
 	}
-	for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate, weir.Closed} {
-		s.Rejected[why] = c.rejected[why].Load()
-	}
-	for o := range c.outcomes {
-		s.Outcomes[weir.Outcome(o)] = c.outcomes[o].Load()
+	if limiters := p.plan.Load().limiters; len(limiters) > 1 {
+		s.Limits = make(map[condition.Limit]uint64, len(limiters))
+		for _, l := range limiters {
+			s.Limits[condition.Limit{Name: l.Name, ID: l}] = l.CountRejected()
+		}
 	}
 	return s
 }
+
+// Status returns the current Status, at most a second old.
+func (p *Proxy) Status() condition.Status {
+	s := p.watch.Status()
+	s.Ready = !p.draining.Load()
+	return s
+}
+
+// Watch logs changes of the condition until ctx ends.
+func (p *Proxy) Watch(ctx context.Context) { p.watch.Run(ctx) }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
 )
 
 // messages returns those of the lines of a log, in order.
@@ -44,20 +45,20 @@ func TestStatus(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		origin    func(i int64) (*http.Response, error)
-		condition proxy.Condition
+		condition condition.Condition
 		message   string
 	}{
-		{"down", func(int64) (*http.Response, error) { return nil, refused }, proxy.Refuses,
+		{"down", func(int64) (*http.Response, error) { return nil, refused }, condition.Refuses,
 			"the origin is down, or starts: it refuses all connections, although the limit is not used up"},
-		{"without an address", func(int64) (*http.Response, error) { return nil, &net.DNSError{Err: "no such host", IsNotFound: true} }, proxy.Unreachable,
+		{"without an address", func(int64) (*http.Response, error) { return nil, &net.DNSError{Err: "no such host", IsNotFound: true} }, condition.Unreachable,
 			"the origin cannot be reached: no address, no route, a Unix socket that cannot be opened, or a failed TLS handshake for all requests, although the limit is not used up"},
-		{"one in ten unavailable", every(10, 503), proxy.Unavailable,
+		{"one in ten unavailable", every(10, 503), condition.Unavailable,
 			"the origin answers 503 to 10 % of requests, although the limit is not used up"},
-		{"a gateway before it", every(2, 504), proxy.GatewayLate,
+		{"a gateway before it", every(2, 504), condition.GatewayLate,
 			"the origin answers 504 to 50 % of requests, although the limit is not used up"},
-		{"silent", func(int64) (*http.Response, error) { return nil, context.DeadlineExceeded }, proxy.Silent,
+		{"silent", func(int64) (*http.Response, error) { return nil, context.DeadlineExceeded }, condition.Silent,
 			"the origin does not answer all requests in time, although the limit is not used up"},
-		{"a quota, and bugs", every(2, 429), proxy.Well, ""},
+		{"a quota, and bugs", every(2, 429), condition.Well, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -101,7 +102,7 @@ func TestStatus(t *testing.T) {
 				if w := strings.Join(want, "; "); plain(got) != plain(w) {
 					t.Errorf("the log says %q: want %q", got, w)
 				}
-				if st := p.Status(); st.Condition != proxy.Well {
+				if st := p.Status(); st.Condition != condition.Well {
 					t.Errorf("%+v: want it well again", st)
 				}
 			})
@@ -132,7 +133,7 @@ func TestSilentUntilItAnswers(t *testing.T) {
 			go ask(t.Context(), p)
 			time.Sleep(s / 4)
 		}
-		if st := p.Status(); st.Condition != proxy.Silent {
+		if st := p.Status(); st.Condition != condition.Silent {
 			t.Errorf("after 20 s: %+v: want it silent", st)
 		}
 		hangs.Store(false)
@@ -140,7 +141,7 @@ func TestSilentUntilItAnswers(t *testing.T) {
 			ask(t.Context(), p)
 			time.Sleep(s / 4)
 		}
-		if st := p.Status(); st.Condition != proxy.Well {
+		if st := p.Status(); st.Condition != condition.Well {
 			t.Errorf("when it answers again: %+v: want it well", st)
 		}
 	})
@@ -164,7 +165,7 @@ func TestWellWithoutTraffic(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go p.Watch(ctx)
-		is := func(when string, want proxy.Condition) {
+		is := func(when string, want condition.Condition) {
 			t.Helper()
 			if st := p.Status(); st.Condition != want {
 				t.Errorf("%s: %+v: want %s", when, st, want)
@@ -175,9 +176,9 @@ func TestWellWithoutTraffic(t *testing.T) {
 			ask(t.Context(), p)
 			time.Sleep(s / 4)
 		}
-		is("down", proxy.Refuses)
+		is("down", condition.Refuses)
 		time.Sleep(time.Minute)
-		is("a minute later, without requests", proxy.Refuses)
+		is("a minute later, without requests", condition.Refuses)
 		for range 4 {
 			ask(t.Context(), p)
 			time.Sleep(s / 4)
@@ -185,16 +186,16 @@ func TestWellWithoutTraffic(t *testing.T) {
 		down.Store(false)
 		ask(t.Context(), p)
 		time.Sleep(5 * s)
-		is("after one answer", proxy.Well)
+		is("after one answer", condition.Well)
 
 		for range 20 {
 			go ask(t.Context(), p)
 			go ask(t.Context(), p)
 			time.Sleep(s / 4)
 		}
-		is("busy", proxy.LimitUsed)
+		is("busy", condition.LimitUsed)
 		time.Sleep(5 * s)
-		is("without requests", proxy.Well)
+		is("without requests", condition.Well)
 	})
 }
 
@@ -233,8 +234,8 @@ func TestReadyTellsTheCondition(t *testing.T) {
 			ask(t.Context(), p)
 		}
 		w := fetch(p.Admin(), "/-/ready")
-		var st proxy.Status
-		if err := json.Unmarshal(w.Body.Bytes(), &st); err != nil || w.Code != 200 || st.Condition != proxy.Unavailable || !st.Ready || st.Share != 1 {
+		var st condition.Status
+		if err := json.Unmarshal(w.Body.Bytes(), &st); err != nil || w.Code != 200 || st.Condition != condition.Unavailable || !st.Ready || st.Share != 1 {
 			t.Errorf("%d, %s, %v", w.Code, w.Body, err)
 		}
 		if body := fetch(p.Admin(), "/metrics").Body.String(); !strings.Contains(body, `weir_proxy_condition{condition="unavailable"} 1`) ||

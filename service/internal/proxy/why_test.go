@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -128,7 +129,7 @@ classes:
 					t.Errorf("the log says %s", log)
 				}
 				time.Sleep(10 * s)
-				if st := p.Status(); st.Condition != proxy.Well || st.Rejecting != nil {
+				if st := p.Status(); st.Condition != condition.Well || st.Rejecting != nil {
 					t.Errorf("afterwards: %+v", st)
 				}
 			})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 )
 
 // Little's law holds in every period, also while work begins and ends in it.
@@ -18,7 +19,7 @@ func TestWork(t *testing.T) {
 		p := newProxy(t, proxy.Config{Limit: proxy.FixedLimit(8), Transport: origin(func(r *http.Request) (*http.Response, error) {
 			return answers(200, takes)(r)
 		})})
-		check := func(w proxy.WorkPeriod, inflight float64, ended uint64, mean time.Duration) {
+		check := func(w forward.WorkPeriod, inflight float64, ended uint64, mean time.Duration) {
 			t.Helper()
 			if math.Abs(w.Inflight-inflight) > 1e-9 || w.Ended != ended || w.Mean != mean {
 				t.Errorf("%+v: want %v in flight, %d ended, %v each", w, inflight, ended, mean)

@@ -6,12 +6,14 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
 // A reading is the state at an instant.
 type reading struct {
 	report proxy.Report
-	work   proxy.Work
+	work   forward.Work
 }
 
 // counts has the requests of a class, or of all classes, by outcome.
@@ -155,12 +157,12 @@ func rulesOf(now, then []proxy.RuleReport, d time.Duration) []Rule {
 
 // An Origin is an origin with its recent answers, per second.
 type Origin struct {
-	proxy.OriginReport
+	origins.Report
 	PerSecond map[string]float64 `json:"answers_per_second"` // by sign of load
 }
 
-func originsOf(now, then []proxy.OriginReport, d time.Duration) []Origin {
-	was := map[string]proxy.OriginReport{}
+func originsOf(now, then []origins.Report, d time.Duration) []Origin {
+	was := map[string]origins.Report{}
 	for _, o := range then {
 		was[o.URL] = o
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 )
 
 //go:embed assets
@@ -27,7 +28,7 @@ var assets embed.FS
 // concurrent use.
 type Source interface {
 	Report() proxy.Report
-	Work() proxy.Work
+	Work() forward.Work
 	Explain(*http.Request) proxy.Explanation
 	Admin() http.Handler
 }

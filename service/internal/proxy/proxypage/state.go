@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
 )
 
 // maxRows bounds the classes, rules and origins of a State. A file has at most 100 classes
@@ -41,7 +43,7 @@ type State struct {
 	AllOrigins int     `json:"all_origins"`
 
 	Pressure *proxy.PressureReport `json:"pressure,omitempty"`    // none without a bound
-	Limits   *proxy.LimitReport    `json:"total_limit,omitempty"` // of all classes together; none without one
+	Limits   *limits.Report        `json:"total_limit,omitempty"` // of all classes together; none without one
 	History  []Sample              `json:"history,omitempty"`     // the oldest first
 }
 
@@ -115,7 +117,7 @@ func stateOf(now, then reading) State {
 	return st
 }
 
-func lawOf(w proxy.WorkPeriod) Law {
+func lawOf(w forward.WorkPeriod) Law {
 	l := Law{Inflight: w.Inflight}
 	if w.Ended == 0 {
 		return l

@@ -8,12 +8,16 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
 // at is a reading some seconds after the start.
 func at(seconds int, r proxy.Report) reading {
-	return reading{report: r, work: proxy.Work{At: time.Unix(1_000_000+int64(seconds), 0)}}
+	return reading{report: r, work: forward.Work{At: time.Unix(1_000_000+int64(seconds), 0)}}
 }
 
 func class(name string, requests, denied, full uint64) proxy.ClassReport {
@@ -73,8 +77,8 @@ func TestWastedAndWaits(t *testing.T) {
 
 // The limits of classes are summed up, within that of all classes together.
 func TestTotal(t *testing.T) {
-	limit := func(now, exchanges, waiting int) *proxy.LimitReport {
-		return &proxy.LimitReport{Limit: proxyrule.FixedLimit(now), LimitNow: now, Exchanges: exchanges, Waiting: waiting}
+	limit := func(now, exchanges, waiting int) *limits.Report {
+		return &limits.Report{Limit: proxyrule.FixedLimit(now), LimitNow: now, Exchanges: exchanges, Waiting: waiting}
 	}
 	r := proxy.Report{Former: 1, Total: limit(9, 0, 2), Classes: []proxy.ClassReport{
 		{Name: "a", Limit: limit(5, 4, 1)}, {Name: "b"}, {Name: "default", Limit: limit(10, 7, 0)},
@@ -92,7 +96,7 @@ func TestBound(t *testing.T) {
 		name := fmt.Sprint(i)
 		then.Rules, now.Rules = append(then.Rules, proxy.RuleReport{Name: name}), append(now.Rules, proxy.RuleReport{Name: name, Denied: uint64(i % 250)})
 		then.Classes, now.Classes = append(then.Classes, class(name, 0, 0, 0)), append(now.Classes, class(name, uint64(i), 0, 0))
-		then.Origins, now.Origins = append(then.Origins, proxy.OriginReport{}), append(now.Origins, proxy.OriginReport{URL: name, State: "in", Inflight: i})
+		then.Origins, now.Origins = append(then.Origins, origins.Report{}), append(now.Origins, origins.Report{URL: name, State: "in", Inflight: i})
 	}
 	now.Origins[7].State = "ejected"
 	st := stateOf(at(5, now), at(0, then))
@@ -110,21 +114,21 @@ func TestWords(t *testing.T) {
 		report       proxy.Report
 		level, words string
 	}{
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no requests yet"}}, "healthy", "Healthy: no requests yet."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no sign", Origins: 3, Out: []string{"http://a (silence)", "http://b (check)"}}}, "degraded",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Well, Message: "no requests yet"}}, "healthy", "Healthy: no requests yet."},
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Well, Message: "no sign", Origins: 3, Out: []string{"http://a (silence)", "http://b (check)"}}}, "degraded",
 			"Degraded: no sign; 2 of 3 origins are out: http://a (silence), http://b (check)."},
-		{proxy.Report{Status: proxy.Status{Condition: proxy.Well, Message: "no sign"}}, "draining", "Draining: clients are asked to leave; no sign."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Silent, Message: "the origin does not answer all requests in time"}}, "failing",
+		{proxy.Report{Status: condition.Status{Condition: condition.Well, Message: "no sign"}}, "draining", "Draining: clients are asked to leave; no sign."},
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Silent, Message: "the origin does not answer all requests in time"}}, "failing",
 			"Failing: the origin does not answer all requests in time."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed}, Classes: []proxy.ClassReport{class("default", 10_000, 0, 5_000)}}, "shedding",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.LimitUsed}, Classes: []proxy.ClassReport{class("default", 10_000, 0, 5_000)}}, "shedding",
 			"Shedding: the limit is used up; 1,000 of 2,000 requests per second are rejected."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed, Rejecting: []string{"heavy"}}, Classes: []proxy.ClassReport{class("heavy", 10_000, 0, 5_000)}}, "shedding",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.LimitUsed, Rejecting: []string{"heavy"}}, Classes: []proxy.ClassReport{class("heavy", 10_000, 0, 5_000)}}, "shedding",
 			"Shedding: the limit of class heavy is used up; 1,000 of 2,000 requests per second are rejected."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.LimitUsed}}, "shedding", "Shedding: the limit was used up a moment ago."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Pressed}, Classes: []proxy.ClassReport{{Name: "default", Requests: 10_000, Rejected: map[string]uint64{"pressure": 5_000}}}}, "shedding",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.LimitUsed}}, "shedding", "Shedding: the limit was used up a moment ago."},
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Pressed}, Classes: []proxy.ClassReport{{Name: "default", Requests: 10_000, Rejected: map[string]uint64{"pressure": 5_000}}}}, "shedding",
 			"Shedding: work waits for the processor, and 1,000 of 2,000 requests per second are rejected."},
-		{proxy.Report{Status: proxy.Status{Ready: true, Condition: proxy.Pressed}}, "shedding", "Shedding: work waited for the processor a moment ago."},
-		{proxy.Report{Mode: "shadow", Status: proxy.Status{Ready: true, Condition: proxy.Well, Message: "no sign"}, Rules: denied, Classes: []proxy.ClassReport{class("default", 100, 36, 0)}}, "healthy",
+		{proxy.Report{Status: condition.Status{Ready: true, Condition: condition.Pressed}}, "shedding", "Shedding: work waited for the processor a moment ago."},
+		{proxy.Report{Mode: "shadow", Status: condition.Status{Ready: true, Condition: condition.Well, Message: "no sign"}, Rules: denied, Classes: []proxy.ClassReport{class("default", 100, 36, 0)}}, "healthy",
 			"Healthy: no sign; rules deny 7.2 per second (b, c, a, 1 more); shadow mode: the proxy rejects none."},
 	} {
 		tt.report.Status.OutSince = time.UnixMilli(4711)

@@ -7,28 +7,28 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/operator"
-	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/proxy/condition"
 )
 
 // words returns the level and the sentence of a state.
-func words(st *State, status *proxy.Status) (level, sentence string) {
+func words(st *State, status *condition.Status) (level, sentence string) {
 	message := status.Message
 	switch {
 	case !status.Ready:
 		return "draining", "Draining: clients are asked to leave; " + message + "."
-	case status.Condition == proxy.LimitUsed:
+	case status.Condition == condition.LimitUsed:
 		level, sentence = "shedding", "Shedding: "
 		message = "the limit was used up a moment ago"
 		if n := st.Flow.Rejected - st.Flow.Reasons["pressure"]; n > 0 {
-			message = fmt.Sprintf("%s; %s of %s requests per second are rejected", proxy.UsedUp(status.Rejecting), operator.Figure(n), operator.Figure(st.Flow.Requests))
+			message = fmt.Sprintf("%s; %s of %s requests per second are rejected", condition.UsedUp(status.Rejecting), operator.Figure(n), operator.Figure(st.Flow.Requests))
 		}
-	case status.Condition == proxy.Pressed:
+	case status.Condition == condition.Pressed:
 		level, sentence = "shedding", "Shedding: "
 		message = "work waited for the processor a moment ago"
 		if n := st.Flow.Reasons["pressure"]; n > 0 {
 			message = fmt.Sprintf("work waits for the processor, and %s of %s requests per second are rejected", operator.Figure(n), operator.Figure(st.Flow.Requests))
 		}
-	case status.Condition != proxy.Well:
+	case status.Condition != condition.Well:
 		level, sentence = "failing", "Failing: "
 	case status.Out != nil:
 		level, sentence = "degraded", "Degraded: "
@@ -37,7 +37,7 @@ func words(st *State, status *proxy.Status) (level, sentence string) {
 	}
 	sentence += message
 	if status.Out != nil {
-		sentence += "; " + proxy.OutOf(status.Out, status.Origins)
+		sentence += "; " + condition.OutOf(status.Out, status.Origins)
 	}
 	if n := st.Flow.Denied; n > 0 {
 		sentence += fmt.Sprintf("; rules deny %s per second (%s)", operator.Figure(n), denying(st.Rules))

@@ -1,0 +1,146 @@
+package forward
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
+	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
+)
+
+// Config configures a forwarder.
+type Config struct {
+	Origins       *origins.Set
+	Trust         clients.Trust
+	AbandonedHold time.Duration // not negative
+	ClientTimeout time.Duration // negative: none
+	LongLived     int           // places of exchanges without a unit; not positive: none
+	Epoch         time.Time     // instants are durations since then
+	Log           *slog.Logger
+	Observer      Observer
+}
+
+// An Observer hears what becomes of exchanges, for metrics. It must be safe for concurrent use.
+type Observer interface {
+	// OriginAnswered hears how long an origin took to answer or to fail, while the client waited.
+	OriginAnswered(after time.Duration)
+	// OriginFailed hears why a client gets an error instead of the answer of an origin.
+	OriginFailed(reason string, err error)
+	// LimitLeft hears why an exchange has left the limit, and goes on.
+	LimitLeft(why string)
+	// ForwardEnded hears why an exchange would have left the limit, and was ended, because it found no place.
+	ForwardEnded(why string)
+}
+
+// A Forwarder sends requests to the origins. It is safe for concurrent use.
+type Forwarder struct {
+	cfg       Config
+	long      *connlimit.Limit // places of exchanges without a unit; nil: none
+	longFull  atomic.Uint64    // exchanges that found no place
+	stuckLog  atomic.Int64     // the instant from which a stuck one is logged again
+	serving   atomic.Int64     // exchanges with a running handler
+	bodies    atomic.Int64     // bytes of bodies that are received first
+	abandoned atomic.Int64     // exchanges that go on after the client has left, or its request went to another origin
+	signs     [loadsign.Count]atomic.Uint64
+	recent    recent
+	work      *workMeter
+}
+
+// New returns a forwarder.
+func New(cfg Config) *Forwarder {
+	p := &Forwarder{cfg: cfg, work: newWorkMeter()}
+	p.recent.now = p.now
+	if cfg.LongLived > 0 {
+		p.long = connlimit.NewLimit(connlimit.LongLived, int64(cfg.LongLived))
+	}
+	return p
+}
+
+// now returns the present instant. It costs half as much as time.Now.
+func (p *Forwarder) now() time.Duration { return time.Since(p.cfg.Epoch) }
+
+// Stats are the state of a forwarder, and its counts since the start.
+type Stats struct {
+	Serving   int    // exchanges with a running handler
+	Abandoned int    // exchanges that go on after the client has left, or its request went to another origin
+	LongLived int    // exchanges that have left the limit
+	LongMax   int    // places for them; 0: none
+	LongFull  uint64 // exchanges that found no place
+	Signs     [loadsign.Count]uint64
+}
+
+// Stats returns the state and the counts.
+func (p *Forwarder) Stats() Stats {
+	s := Stats{Serving: int(p.serving.Load()), Abandoned: int(p.abandoned.Load()), LongFull: p.longFull.Load()}
+	if p.long != nil {
+		places, used, _ := p.long.Count()
+		s.LongMax, s.LongLived = int(places), int(used)
+	}
+	for i := range p.signs {
+		s.Signs[i] = p.signs[i].Load()
+	}
+	return s
+}
+
+// A Class has what the requests of a class have in common.
+type Class struct {
+	Name    string
+	Timeout time.Duration // negative: none
+	Cached  bool          // its responses go through a cache
+	limits.Gate
+}
+
+// A Request is what is known of a client's request before it takes units.
+type Request struct {
+	Client clients.Client
+	Class  *Class
+	Route  string // empty if the limits of the class have requests of one route
+}
+
+// Forward sends a request to the origin within the limit of its class, or refuses it.
+func (p *Forwarder) Forward(w http.ResponseWriter, r *http.Request, q Request) {
+	c := q.Class
+	size, err := p.receive(w, r)
+	if size > 0 {
+		defer p.bodies.Add(-size)
+	}
+	if err != nil {
+		notReceived(w, r, err)
+		return
+	}
+	arrived := p.now()
+	var ps limits.Units
+	if err := c.Acquire(r.Context(), q.Route, -1, &ps); err != nil {
+		p.refuse(w, r, c, err)
+		return
+	}
+	now := p.now()
+	x := p.begin(w, r, q, &ps, now)
+	waited := now - arrived
+	c.Counts.CountAdmitted(waited)
+	if failed := x.run(w, r); failed != nil {
+		x.elsewhere(w, r, failed)
+	}
+}
+
+// run forwards the request of an exchange, and ends the exchange. An error means that the request is to be sent to another
+// origin.
+func (x *exchange) run(w http.ResponseWriter, r *http.Request) (failed error) {
+	defer x.finish()
+	failed = x.forward(w, r)
+	x.whole = failed == nil
+	return failed
+}
+
+// refuse answers a request that got no units, and gives back the tokens of its rules.
+func (p *Forwarder) refuse(w http.ResponseWriter, r *http.Request, c *Class, err error) {
+	c.Counts.CountRejected(err)
+	httplimit.Use(w, 0)
+	reject(w, r, err)
+}
