@@ -147,9 +147,6 @@ func (c *serveCmd) check() error {
 	if c.Operators.AdminTLS && c.TLS.Cert == "" {
 		return usagef("--admin-tls needs --tls-cert and --tls-key")
 	}
-	if c.Operators.AdminAuth && c.Tokens == "" {
-		return usagef("--admin-auth needs --tokens, with a token that allows admin")
-	}
 	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
 		return usagef("--client-ca needs --tls-cert and --tls-key")
 	}
