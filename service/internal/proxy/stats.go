@@ -32,6 +32,7 @@ func (p *Proxy) Stats() Stats {
 		if l.each() {
 			for i, at := range l.at {
 				s.Origins[i].Limit += int(at.size.Load())
+				s.Origins[i].MinLimit += max(l.now.auto.Min, 1)
 			}
 		}
 	}
