@@ -142,7 +142,7 @@ func (s setting) run() error {
 		proxies = append(proxies, p)
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "case\tproxy\tCPU per request\tratio (quartiles)\trequests/s")
+	fmt.Fprintln(out, "case\tproxy\tCPU per request\tratio (quartiles)\trequests/s\tfailed")
 	matching := slices.DeleteFunc(slices.Clone(loads), func(l load) bool { return !s.only.MatchString(l.name) })
 	if len(matching) == 0 {
 		return fmt.Errorf("-only %v: matches none of the cases, such as %q", s.only, loads[0].name)
@@ -187,13 +187,15 @@ func (s setting) compare(out *tabwriter.Writer, l load, proxies []proxy) error {
 	}
 	for i, rs := range results {
 		var costs, ratios, rates []float64
+		failed := 0
 		for round, r := range rs {
 			costs = append(costs, micros(r.cost))
 			ratios = append(ratios, float64(r.cost)/float64(results[0][round].cost))
 			rates = append(rates, r.rate)
+			failed += r.failed
 		}
-		fmt.Fprintf(out, "%s\t%s\t%.1f µs\t%.2f (%.2f to %.2f)\t%.0f\n", l.name, proxies[i].name,
-			stat.Median(costs), stat.Median(ratios), stat.Quantile(ratios, 0.25), stat.Quantile(ratios, 0.75), stat.Median(rates))
+		fmt.Fprintf(out, "%s\t%s\t%.1f µs\t%.2f (%.2f to %.2f)\t%.0f\t%d\n", l.name, proxies[i].name,
+			stat.Median(costs), stat.Median(ratios), stat.Quantile(ratios, 0.25), stat.Quantile(ratios, 0.75), stat.Median(rates), failed)
 	}
 	return out.Flush()
 }
