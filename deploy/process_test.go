@@ -54,6 +54,7 @@ type container struct {
 	args, env []string
 	dir       string
 	listen    string // the address of --listen
+	root      string // the files of the image, with /weir; "" for those of the machine
 }
 
 // contain translates the container of a pod. hosts replaces texts of the command line, such
@@ -152,12 +153,15 @@ type process struct {
 // start starts the process, and waits until it listens.
 func (c container) start(t *testing.T) *process {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
+	var err error
+	path, confined := "/weir", (*syscall.SysProcAttr)(nil)
+	if c.root != "" {
+		confined = confine(c.root)
+	} else if path, err = binary(); err != nil {
 		t.Fatal(err)
 	}
 	p := &process{cmd: exec.Command(path, c.args...), log: &strings.Builder{}, read: make(chan struct{})}
-	p.cmd.Env = c.env
+	p.cmd.Env, p.cmd.SysProcAttr = c.env, confined
 	errors, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
