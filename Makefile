@@ -9,11 +9,15 @@ OTHERS = service/bench bench examples deploy internal/tools
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
-.PHONY: build demo test system bench profile lint release-check need help
+.PHONY: build image demo test system bench profile lint release-check need help
 
 build: ## build bin/weir and bin/weirlab
 	go build -C service -o ../bin/weir ./cmd/weir
 	go build -C service/lab -o ../../bin/weirlab ./cmd/weirlab
+
+image: ## build the image of deploy/Dockerfile without Docker, as bin/weir.oci.tar, and print its digest
+	@mkdir -p bin
+	@cd internal/tools && go run ./image -root ../.. -o ../../bin/weir.oci.tar
 
 demo: ## watch a service collapse under load, and a proxy save it
 	@echo "building bin/weirlab: a minute or two the first time"

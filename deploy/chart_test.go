@@ -72,8 +72,8 @@ func render(release string, v values) (map[string]string, error) {
 
 // documents returns the objects of a rendering, in the order in which they are applied.
 func documents(files map[string]string) (docs []string) {
-	order := []string{"serviceaccount", "configmap", "secret", "persistentvolumeclaim", "service", "deployment", "statefulset",
-		"horizontalpodautoscaler", "poddisruptionbudget", "networkpolicy", "servicemonitor"}
+	order := []string{"serviceaccount", "configmap", "dashboard", "secret", "adminsecret", "persistentvolumeclaim", "service", "deployment", "statefulset",
+		"horizontalpodautoscaler", "poddisruptionbudget", "networkpolicy", "servicemonitor", "prometheusrule"}
 	place := func(name string) int { return slices.Index(order, strings.TrimSuffix(name, ".yaml")) }
 	names := slices.DeleteFunc(slices.Collect(maps.Keys(files)), func(name string) bool { return filepath.Ext(name) != ".yaml" })
 	slices.SortFunc(names, func(a, b string) int { return place(a) - place(b) })
@@ -175,7 +175,7 @@ func TestValues(t *testing.T) {
 // them.
 func TestWrongValues(t *testing.T) {
 	for _, c := range []struct{ values, want string }{
-		{`mode: ring`, `'/mode': value must be one of 'single', 'store', 'peers', 'leaf'`},
+		{`mode: ring`, `'/mode': value must be one of 'single', 'store', 'peers', 'leaf', 'proxy'`},
 		{`modes: single`, `additional properties 'modes' not allowed`},
 		{`peers: {discover: dns}`, `'/peers': additional properties 'discover' not allowed`},
 		{`replicas: 0`, `'/replicas': minimum: got 0, want 1`},
@@ -195,7 +195,15 @@ func TestWrongValues(t *testing.T) {
 		{`{mode: leaf, leaf: {upstream: weir}}`, `'/leaf/upstream': 'weir' does not match pattern`},
 		{`{mode: leaf, leaf: {upstream: "http://weir", zones: [a, a]}}`, `'/leaf/zones': items at 0 and 1 are equal`},
 		{`leaf: {zones: [a]}`, `leaf.upstream, leaf.zones, leaf.tokenSecret: need mode leaf, not single`},
-		{`admin: {auth: true}`, `admin.auth = true: needs tokens.existingSecret, with a token that allows admin`},
+		{`{admin: {auth: false}, serviceMonitor: {tokenSecret: {name: a}}}`, `admin.existingSecret, serviceMonitor.tokenSecret: need admin.auth`},
+		{`{mode: peers, replicas: 2}`, `replicas = 2: mode peers needs 3 or more, because two instances cannot tell the death of the other one from a broken network`},
+		{`{mode: peers, peers: {discovery: dns}, autoscaling: {enabled: true, minReplicas: 2}}`, `autoscaling.minReplicas = 2: mode peers needs 3 or more`},
+		{`mode: proxy`, `mode = proxy: set proxy.origins to the URLs of the origins, such as http://app:8000`},
+		{`proxy: {origins: ["http://app"]}`, `proxy.origins, proxy.trust, proxy.healthPath: need mode proxy, not single`},
+		{`{mode: proxy, proxy: {origins: [app]}}`, `'/proxy/origins/0': 'app' does not match pattern`},
+		{`{mode: proxy, proxy: {origins: ["http://app"]}, tokens: {existingSecret: a}}`, `tokens.existingSecret: mode proxy has none of them`},
+		{`{mode: proxy, proxy: {origins: ["http://app"]}, state: {enabled: true}}`, `state.enabled = true: mode proxy keeps no state on a volume`},
+		{`image: {digest: "sha256:0"}`, `'/image/digest': 'sha256:0' does not match pattern`},
 		{`admin: {tls: true}`, `admin.tls, tls.clientCA: need tls.existingSecret`},
 		{`{resp: {enabled: true, port: 8080}}`, `resp.port = 8080: another listener has this port`},
 		{`{resp: {enabled: true}, grpc: {enabled: true, port: 6379}}`, `port = 6379: another listener has this port`},

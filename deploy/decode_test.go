@@ -1,6 +1,8 @@
 package deploy_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -40,6 +42,7 @@ type objects struct {
 	networks    []*networkingv1.NetworkPolicy
 	monitors    []*monitoringv1.ServiceMonitor
 	podMonitors []*monitoringv1.PodMonitor
+	alerts      []*monitoringv1.PrometheusRule
 	all         []runtime.Object
 }
 
@@ -64,6 +67,14 @@ func decode(t *testing.T, docs []string) (o objects) {
 		o.add(t, object)
 	}
 	return o
+}
+
+// rules returns the files of rules of the manifest; nil if it has none.
+func (o objects) rules() map[string]string {
+	if i := slices.IndexFunc(o.configMaps, func(c *corev1.ConfigMap) bool { return strings.HasSuffix(c.Name, "-rules") }); i >= 0 {
+		return o.configMaps[i].Data
+	}
+	return nil
 }
 
 func (o *objects) add(t *testing.T, object runtime.Object) {
@@ -95,6 +106,8 @@ func (o *objects) add(t *testing.T, object runtime.Object) {
 		o.networks = append(o.networks, x)
 	case *monitoringv1.ServiceMonitor:
 		o.monitors = append(o.monitors, x)
+	case *monitoringv1.PrometheusRule:
+		o.alerts = append(o.alerts, x)
 	case *monitoringv1.PodMonitor:
 		o.podMonitors = append(o.podMonitors, x)
 	default:

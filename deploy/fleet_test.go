@@ -67,7 +67,7 @@ func TestFromGoCC(t *testing.T) {
 	w := &o.workloads[0]
 	w.container().Args = imageCommand(t)
 	ports := freePorts(t, int(*w.replicas))
-	hosts := peerHosts(w, ports)
+	hosts := peerHosts(w, ports, "")
 	var fleet []*process
 	for i, port := range ports {
 		c := contain(t, o, w, podName(w, i), port, hosts)

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // read decodes a file of the directory kubernetes.
@@ -24,18 +27,25 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// The PodMonitor selects the pods of every manifest, as job weir.
+// The PodMonitor selects the pods of every manifest, as the job of the alerts, and has the token of the Secret that
+// every manifest needs.
 func TestPodMonitor(t *testing.T) {
 	m := read(t, "podmonitor.yaml").podMonitors[0]
+	selector, err := metav1.LabelSelectorAsSelector(&m.Spec.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name := range plain {
 		for _, w := range read(t, name).workloads {
-			if !selects(m.Spec.Selector.MatchLabels, w.pod.Labels) || w.pod.Labels[m.Spec.JobLabel] != "weir" {
-				t.Errorf("%+v: want the pods of %s, as job weir", m.Spec, name)
+			job := map[bool]string{true: "weir-proxy", false: "weir"}[name == "proxy.yaml"]
+			if !selector.Matches(labels.Set(w.pod.Labels)) || w.pod.Labels[m.Spec.JobLabel] != job {
+				t.Errorf("%+v: want the pods of %s, as job %s", m.Spec, name, job)
 			}
 		}
 	}
-	if e := m.Spec.PodMetricsEndpoints[0]; *e.Port != "admin" || e.Path != "/metrics" {
-		t.Errorf("%+v: want the admin port", e)
+	if e := m.Spec.PodMetricsEndpoints[0]; *e.Port != "admin" || e.Path != "/metrics" ||
+		e.Authorization.Credentials.Name != "weir-admin" || !strings.Contains(secretOfOperators, "--from-literal="+e.Authorization.Credentials.Key+"=") {
+		t.Errorf("%+v: want the admin port, with the token of Prometheus", e)
 	}
 }
 
@@ -43,7 +53,7 @@ func TestPodMonitor(t *testing.T) {
 func TestLeafBesideUpstream(t *testing.T) {
 	leaf := read(t, "leaf.yaml")
 	for name := range maps.Keys(plain) {
-		if name == "leaf.yaml" {
+		if name == "leaf.yaml" || name == "proxy.yaml" {
 			continue
 		}
 		upstream := read(t, name)

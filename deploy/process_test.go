@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -49,6 +50,7 @@ func build(module, name string) (string, error) {
 }
 
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // Helm logs each link of the chart
 	code := m.Run()
 	for _, dir := range binaryDirs {
 		os.RemoveAll(dir)
@@ -62,6 +64,7 @@ type container struct {
 	args, env []string
 	dir       string
 	listen    string // the address of --listen
+	root      string // the files of the image, with /weir; "" for those of the machine
 }
 
 // contain translates the container of a pod. hosts replaces texts of the command line, such
@@ -81,7 +84,7 @@ func contain(t *testing.T, o objects, w *workload, pod, listen string, hosts *st
 			arg = "--listen=" + listen
 		case strings.HasPrefix(value, ":"): // a port of all addresses
 			arg = name + "=127.0.0.1:0"
-		case strings.HasPrefix(value, "/"):
+		case strings.HasPrefix(value, "/") && name != "--health-path":
 			arg = name + "=" + c.dir + value
 		}
 		c.args = append(c.args, arg)
@@ -110,8 +113,10 @@ func (c *container) value(o objects, e corev1.EnvVar, pod string) string {
 	if i := slices.IndexFunc(o.secrets, hasName[*corev1.Secret](ref.Name)); i >= 0 {
 		return string(o.secrets[i].Data[ref.Key])
 	}
-	return "a-secret-of-the-test-that-is-long-enough"
+	return secretOfTest
 }
+
+const secretOfTest = "a-secret-of-the-test-that-is-long-enough"
 
 // fill writes the files of a mounted volume.
 func (c *container) fill(t *testing.T, o objects, w *workload, m corev1.VolumeMount) {
@@ -119,10 +124,18 @@ func (c *container) fill(t *testing.T, o objects, w *workload, m corev1.VolumeMo
 	files := map[string]string{}
 	switch m.Name {
 	case "rules":
-		files["rules.yaml"] = "rules: [{glob: '*', rate: 100/s}]\n"
-		if len(o.configMaps) > 0 {
-			files = o.configMaps[0].Data
+		if files = o.rules(); files == nil {
+			files = map[string]string{"rules.yaml": "rules: [{glob: '*', rate: 100/s}]\n"}
+			if w.flag("--origin") != "" {
+				files = map[string]string{"proxy.yaml": "rules: [{name: clients, by: address, rate: 100/s}]\n"}
+			}
 		}
+	case "admin":
+		files["tokens.yaml"] = "tokens: [{name: prometheus, token: token-of-prometheus, allow: [metrics]}]\n"
+	case "peers":
+		files[filepath.Base(w.flag("--peer-secret-file"))] = secretOfTest
+	case "upstream":
+		files[filepath.Base(w.flag("--upstream-token-file"))] = secretOfTest
 	case "tokens":
 		files["tokens.yaml"] = "tokens: [{name: ops, token: token-of-the-test, allow: [decide, admin]}]\n"
 	case "tls":
@@ -139,7 +152,7 @@ func (c *container) fill(t *testing.T, o objects, w *workload, m corev1.VolumeMo
 	}
 }
 
-// A process is a weir serve that runs.
+// A process is a weir serve or weir proxy that runs.
 type process struct {
 	public, admin string // URLs
 	cmd           *exec.Cmd
@@ -150,12 +163,15 @@ type process struct {
 // start starts the process, and waits until it listens.
 func (c container) start(t *testing.T) *process {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
+	var err error
+	path, confined := "/weir", (*syscall.SysProcAttr)(nil)
+	if c.root != "" {
+		confined = confine(c.root)
+	} else if path, err = binary(); err != nil {
 		t.Fatal(err)
 	}
 	p := &process{cmd: exec.Command(path, c.args...), log: &strings.Builder{}, read: make(chan struct{})}
-	p.cmd.Env = c.env
+	p.cmd.Env, p.cmd.SysProcAttr = c.env, confined
 	errors, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +198,7 @@ func (p *process) listen(log io.Reader, ready chan<- [2]string) {
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		p.log.Write(append(lines.Bytes(), '\n'))
 		var line struct{ Msg, Listen, Admin string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "weir serve" {
+		if json.Unmarshal(lines.Bytes(), &line) == nil && (line.Msg == "weir serve" || line.Msg == "weir proxy") {
 			ready <- [2]string{line.Listen, line.Admin}
 		}
 	}

@@ -9,19 +9,23 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
 )
 
 // A checker reports the faults of the objects of one manifest.
 type checker struct {
 	*testing.T
 	objects
-	name string
-	mode string
+	name         string
+	mode         string
+	destinations []networkingv1.NetworkPolicyPeer // of the values
 }
 
 // check checks what the objects say about each other.
@@ -31,7 +35,15 @@ func (o objects) check(t *testing.T, name string, v values) {
 	if mode == "" {
 		mode = "single"
 	}
-	c := checker{t, o, name, mode}
+	var policy struct {
+		NetworkPolicy struct {
+			Destinations []networkingv1.NetworkPolicyPeer
+		}
+	}
+	if text, err := yaml.Marshal(v); err != nil || yaml.Unmarshal(text, &policy) != nil {
+		t.Fatalf("%v: %v", v, err)
+	}
+	c := checker{t, o, name, mode, policy.NetworkPolicy.Destinations}
 	if len(o.workloads) == 0 {
 		t.Errorf("%s: no workload", name)
 	}
@@ -49,6 +61,15 @@ func (o objects) check(t *testing.T, name string, v values) {
 	c.checkNetwork()
 	c.checkMonitors()
 	c.checkAccounts()
+	c.checkAlerts()
+}
+
+// job returns the job of Prometheus, by which alerts and dashboards find the metrics.
+func (c checker) job() string {
+	if c.mode == "proxy" {
+		return "weir-proxy"
+	}
+	return "weir"
 }
 
 func (c checker) fault(format string, args ...any) {
@@ -72,7 +93,7 @@ func (c checker) checkNames() {
 		if problems := validation.IsDNS1123Label(m.GetName()); problems != nil || m.GetNamespace() != "" {
 			c.fault("%s %s/%s: %v: want a name, and no namespace", kind, m.GetNamespace(), m.GetName(), problems)
 		}
-		if l := m.GetLabels(); l["app.kubernetes.io/name"] != "weir" || l["app.kubernetes.io/instance"] == "" {
+		if l := m.GetLabels(); l["app.kubernetes.io/name"] != c.job() || l["app.kubernetes.io/instance"] == "" {
 			c.fault("%s %s has labels %v", kind, m.GetName(), l)
 		}
 	}
@@ -109,6 +130,12 @@ func (c checker) checkWorkload(w *workload) {
 	}
 	if w.set != nil {
 		c.checkPeers(w)
+		if w.replicas != nil && *w.replicas < 3 {
+			c.fault("%d peers: want three", *w.replicas)
+		}
+	}
+	if image := main.Image; strings.HasSuffix(image, ":latest") || !strings.ContainsAny(image, ":@") {
+		c.fault("the image %s has no version", image)
 	}
 }
 
@@ -200,7 +227,7 @@ func (c checker) checkAutoscalers() {
 	for _, a := range c.autoscalers {
 		target := a.Spec.ScaleTargetRef
 		scaled[target.Kind+target.Name] = true
-		if target.APIVersion != "apps/v1" || *a.Spec.MinReplicas > a.Spec.MaxReplicas ||
+		if target.APIVersion != "apps/v1" || *a.Spec.MinReplicas > a.Spec.MaxReplicas || c.mode == "peers" && *a.Spec.MinReplicas < 3 ||
 			!slices.ContainsFunc(c.workloads, func(w workload) bool { return w.kind == target.Kind && w.name == target.Name }) {
 			c.fault("HorizontalPodAutoscaler %s: %+v: no such workload, or no such range", a.Name, a.Spec)
 		}
@@ -216,8 +243,9 @@ func (c checker) checkAutoscalers() {
 func (c checker) checkDisruptions() {
 	for _, d := range c.disruptions {
 		for _, w := range c.workloads {
-			if !selects(d.Spec.Selector.MatchLabels, w.pod.Labels) || d.Spec.MaxUnavailable.IntValue() < 1 {
-				c.fault("PodDisruptionBudget: %+v: want the pods, and at least one of them at a time", d.Spec)
+			if !selects(d.Spec.Selector.MatchLabels, w.pod.Labels) || d.Spec.MaxUnavailable.IntValue() < 1 ||
+				d.Spec.UnhealthyPodEvictionPolicy == nil || *d.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
+				c.fault("PodDisruptionBudget: %+v: want the pods, and at least one of them at a time, ready or not", d.Spec)
 			}
 		}
 	}
@@ -227,6 +255,9 @@ func (c checker) checkDisruptions() {
 func selects(selector, have map[string]string) bool {
 	return len(selector) > 0 && labels.SelectorFromSet(selector).Matches(labels.Set(have))
 }
+
+// outside tells if the values name a Secret that is not one of the manifest.
+func (c checker) outside(name string) bool { return given(name) || plain[c.name].values != "" }
 
 // given tells if an object is one that the values name, not one of the chart.
 func given(name string) bool { return strings.HasPrefix(name, "given-") }

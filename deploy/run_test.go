@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"crypto/tls"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +28,9 @@ func TestRun(t *testing.T) {
 				replicas = int(*w.replicas)
 			}
 			ports := freePorts(t, replicas)
-			hosts := peerHosts(w, ports)
+			origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Of", "the origin") }))
+			defer origin.Close()
+			hosts := peerHosts(w, ports, strings.TrimPrefix(origin.URL, "http://"))
 			var running []*process
 			for i, port := range ports {
 				running = append(running, contain(t, o, w, podName(w, i), port, hosts).start(t))
@@ -35,6 +38,17 @@ func TestRun(t *testing.T) {
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 			for _, p := range running {
 				awaitReady(t, client, p)
+				checkTokens(t, client, p, w)
+			}
+			if w.container().Args[0] == "proxy" && w.flag("--tls-client-ca") == "" {
+				resp, err := client.Get(running[0].public)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusOK || resp.Header.Get("Of") == "" {
+					t.Errorf("%s %v: want the answer of the origin", resp.Status, resp.Header)
+				}
 			}
 			client.CloseIdleConnections()
 			stop(t, running)
@@ -42,10 +56,33 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// peerHosts replaces the addresses of a StatefulSet's pods by addresses on loopback.
-func peerHosts(w *workload, ports []string) *strings.Replacer {
+// checkTokens asks for metrics, with the token of Prometheus if the workload has tokens of operators.
+func checkTokens(t *testing.T, client *http.Client, p *process, w *workload) {
+	t.Helper()
+	for token, want := range map[string]int{"": http.StatusUnauthorized, "token-of-prometheus": http.StatusOK} {
+		if w.flag("--admin-tokens") == "" {
+			want = http.StatusOK
+		}
+		req, err := http.NewRequestWithContext(t.Context(), "GET", p.admin+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("metrics with the token %q: %s: want %d", token, resp.Status, want)
+		}
+	}
+}
+
+// peerHosts replaces the addresses of a StatefulSet's pods by addresses on loopback, and those of origins by one.
+func peerHosts(w *workload, ports []string, origin string) *strings.Replacer {
 	if w.set == nil {
-		return strings.NewReplacer()
+		return strings.NewReplacer("app:8000", origin, "app-0.app:8000", origin, "app-1.app:8000", strings.Replace(origin, "127.0.0.1", "localhost", 1))
 	}
 	pairs := []string{w.set.Spec.ServiceName + ":8080", ports[0]} // for dns, after the names of pods
 	for i, port := range ports {
@@ -80,8 +117,10 @@ func TestRules(t *testing.T) {
 	}
 	for name := range plain {
 		file := filepath.Join(t.TempDir(), "rules.yaml")
-		if err := os.WriteFile(file, []byte(read(t, name).configMaps[0].Data["rules.yaml"]), 0o600); err != nil {
-			t.Fatal(err)
+		for _, rules := range read(t, name).rules() {
+			if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if out, err := exec.Command(path, "check", file).CombinedOutput(); err != nil {
 			t.Errorf("%s: weir check: %v\n%s", name, err, out)

@@ -16,8 +16,10 @@ func (c checker) checkVolumes(w *workload) {
 		switch {
 		case v.ConfigMap != nil && !given(v.ConfigMap.Name) && !slices.ContainsFunc(c.configMaps, hasName[*corev1.ConfigMap](v.ConfigMap.Name)):
 			c.fault("no ConfigMap %s", v.ConfigMap.Name)
-		case v.Secret != nil && !given(v.Secret.SecretName) && !slices.ContainsFunc(c.secrets, hasName[*corev1.Secret](v.Secret.SecretName)):
+		case v.Secret != nil && !c.outside(v.Secret.SecretName) && !slices.ContainsFunc(c.secrets, hasName[*corev1.Secret](v.Secret.SecretName)):
 			c.fault("no Secret %s", v.Secret.SecretName)
+		case v.Secret != nil && (v.Secret.DefaultMode == nil || *v.Secret.DefaultMode != 0o400):
+			c.fault("Secret %s: everybody in the pod may read it", v.Secret.SecretName)
 		case v.PersistentVolumeClaim != nil && !slices.ContainsFunc(c.claims, hasName[*corev1.PersistentVolumeClaim](v.PersistentVolumeClaim.ClaimName)):
 			c.fault("no PersistentVolumeClaim %s", v.PersistentVolumeClaim.ClaimName)
 		}
@@ -38,7 +40,8 @@ func (c checker) checkVolumes(w *workload) {
 	if len(volumes) > 0 {
 		c.fault("%v: not mounted", volumes)
 	}
-	for flag, volume := range map[string]string{"--rules": "rules", "--state": "state", "--tokens": "tokens", "--tls-cert": "tls", "--tls-key": "tls", "--client-ca": "tls", "--peer-ca": "tls"} {
+	for flag, volume := range map[string]string{"--rules": "rules", "--state": "state", "--tokens": "tokens", "--tls-cert": "tls", "--tls-key": "tls", "--client-ca": "tls", "--tls-client-ca": "tls", "--peer-ca": "tls",
+		"--admin-tokens": "admin", "--peer-secret-file": "peers", "--upstream-token-file": "upstream"} {
 		if path := w.flag(flag); path != "" && !under(path, mounted[volume].MountPath) {
 			c.fault("%s = %s: not on the volume %s", flag, path, volume)
 		}
@@ -65,17 +68,13 @@ func (c checker) checkEnvironment(w *workload) {
 			continue
 		}
 		ref := e.ValueFrom.SecretKeyRef
-		i := slices.IndexFunc(c.secrets, hasName[*corev1.Secret](ref.Name))
-		if i < 0 && !given(ref.Name) && plain[c.name].values == "" || i >= 0 && !slices.Contains(keys(c.secrets[i]), ref.Key) {
-			c.fault("%s: no key %s in a Secret %s", e.Name, ref.Key, ref.Name)
-		}
+		c.checkSecretKey(ref.Name, ref.Key)
 	}
-	for variable, mode := range map[string]string{"WEIR_STORE": "store", "WEIR_PEER_SECRET": "peers"} {
-		if names[variable] != (c.mode == mode) {
-			c.fault("%s in mode %s: %v", variable, c.mode, names[variable])
-		}
+	if names["WEIR_STORE"] != (c.mode == "store") {
+		c.fault("WEIR_STORE in mode %s: %v", c.mode, names["WEIR_STORE"])
 	}
-	if (w.flag("--upstream") != "") != (c.mode == "leaf") || (w.flag("--peers") != "") != (c.mode == "peers") {
+	if (w.flag("--upstream") != "") != (c.mode == "leaf") || (w.flag("--peers") != "") != (c.mode == "peers") ||
+		(w.flag("--peer-secret-file") != "") != (c.mode == "peers") || (w.flag("--origin") != "") != (c.mode == "proxy") {
 		c.fault("flags %v in mode %s", w.container().Args, c.mode)
 	}
 	if leaves := strconv.Itoa(c.pods()); c.mode == "leaf" && w.flag("--upstream-leaves") != leaves {
@@ -87,6 +86,14 @@ func (c checker) checkEnvironment(w *workload) {
 				c.fault("%s: no variable %s", arg, name)
 			}
 		}
+	}
+}
+
+// checkSecretKey reports a key that a Secret of the chart does not have.
+func (c checker) checkSecretKey(name, key string) {
+	i := slices.IndexFunc(c.secrets, hasName[*corev1.Secret](name))
+	if i < 0 && !c.outside(name) || i >= 0 && !slices.Contains(keys(c.secrets[i]), key) {
+		c.fault("no key %s in a Secret %s", key, name)
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/service/bench/internal/process"
 )
 
 // patience is how long a client waits.
@@ -26,7 +28,7 @@ const patience = 5 * time.Second
 
 func main() {
 	weir := flag.String("weir", "../../bin/weir", "the binary of weir")
-	envoy := flag.String("envoy", "envoy", "the binary of Envoy")
+	envoy := flag.String("envoy", process.Envoy(), "the binary of Envoy")
 	only := flag.String("only", "", "only the faults whose names contain this text")
 	flag.Parse()
 	if err := run(*weir, *envoy, *only); err != nil {

@@ -1,15 +1,16 @@
 // Proxycpu measures the processor time that a reverse proxy takes for a request: weir proxy,
 // beside it the bare httputil.ReverseProxy of net/http with the same transport and the same
-// bounds of its server, and nginx. All stand in front of the same origin. weir proxy collects
+// bounds of its server, and Envoy, HAProxy, Caddy and nginx. All stand in front of the same origin. weir proxy collects
 // garbage less often than Go's default (package heapfloor), so the ReverseProxy has a row with
 // that, too: the limit costs the rest of the difference.
 //
-//	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 500ms] [-rounds 15] [-only REGEXP]
+//	make build && cd service/bench && go run ./proxycpu [-weir ../../bin/weir] [-each 500ms] [-rounds 15] [-only REGEXP] [-proxies REGEXP]
 //
 // With --limit 1000, no request waits. By default, the limit finds itself, and requests wait in
 // the proxy: the origin answers within microseconds, so more in flight add little.
 //
-// It needs h2load and nginx. The proxies take turns, in a random order in each round, and each is
+// It needs h2load. A proxy that is not there is left out; go install github.com/caddyserver/caddy/v2/cmd/caddy@v2.10.2
+// is for Caddy, make need for the others. The proxies take turns, in a random order in each round, and each is
 // a separate process. The table has medians of the rounds: of the processor time, and of its
 // ratio to that of the bare ReverseProxy in the same round, with the quartiles of that ratio. Such
 // a ratio holds on a machine with other work, if there are many rounds; a rate does not.
@@ -22,6 +23,7 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,10 +38,13 @@ import (
 // A setting says how the proxies are measured.
 type setting struct {
 	weir    string
+	beside  string // another binary of weir; "" for none
+	envoy   string
 	each    time.Duration // of a run
 	rounds  int
 	clients int
 	only    *regexp.Regexp // of the names of cases
+	proxies *regexp.Regexp // of the names of proxies
 }
 
 func main() {
@@ -50,10 +55,17 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 15, "runs of each proxy in each case")
 	flag.IntVar(&s.clients, "clients", 32, "connections, or streams over HTTP/2")
 	only := flag.String("only", "", "run only the cases whose names match this regular expression")
+	proxies := flag.String("proxies", "", "run only the proxies whose names match this regular expression, beside the ReverseProxy")
+	more := flag.String("beside", "", "a second binary of weir to measure, such as one of another commit")
+	envoy := flag.String("envoy", process.Envoy(), "the binary of Envoy")
 	flag.Parse()
+	s.beside, s.envoy = *more, *envoy
 	var err error
 	if s.only, err = regexp.Compile(*only); err != nil {
 		log.Fatalf("proxycpu: -only: %v", err)
+	}
+	if s.proxies, err = regexp.Compile(*proxies); err != nil {
+		log.Fatalf("proxycpu: -proxies: %v", err)
 	}
 	switch *serve {
 	case "origin":
@@ -107,15 +119,30 @@ func (s setting) run() error {
 	if err := writeCertificate(dir); err != nil {
 		return err
 	}
-	proxies := []proxy{
-		{"net/http ReverseProxy", bare("bare", self, dir, origin.Addr)},
-		{"the same, with heapfloor", bare("heapfloor", self, dir, origin.Addr)},
-		{"weir proxy --limit 1000", weirProxy(s.weir, dir, origin.Addr, "--limit", "1000")},
-		{"weir proxy", weirProxy(s.weir, dir, origin.Addr)},
-		{"nginx", nginx(dir, origin.Addr)},
+	var proxies []proxy
+	for i, p := range []proxy{
+		{"net/http ReverseProxy", self, bare("bare", self, dir, origin.Addr)},
+		{"the same, with heapfloor", self, bare("heapfloor", self, dir, origin.Addr)},
+		{"weir proxy --limit 1000", s.weir, weirProxy(s.weir, dir, origin.Addr, "--limit", "1000")},
+		{"weir proxy", s.weir, weirProxy(s.weir, dir, origin.Addr)},
+		{"weir proxy of -beside, --limit 1000", s.beside, weirProxy(s.beside, dir, origin.Addr, "--limit", "1000")},
+		{"weir proxy of -beside", s.beside, weirProxy(s.beside, dir, origin.Addr)},
+		{"Envoy", s.envoy, envoy(s.envoy, dir, origin.Addr)},
+		{"HAProxy", "haproxy", haproxy(dir, origin.Addr)},
+		{"Caddy", "caddy", caddy(dir, origin.Addr)},
+		{"nginx", "nginx", nginx(dir, origin.Addr)},
+	} {
+		if p.binary == "" || i > 0 && !s.proxies.MatchString(p.name) {
+			continue
+		}
+		if _, err := exec.LookPath(p.binary); err != nil {
+			log.Printf("%s is left out: %v", p.name, err)
+			continue
+		}
+		proxies = append(proxies, p)
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "case\tproxy\tCPU per request\tratio (quartiles)\trequests/s")
+	fmt.Fprintln(out, "case\tproxy\tCPU per request\tratio (quartiles)\trequests/s\tfailed")
 	matching := slices.DeleteFunc(slices.Clone(loads), func(l load) bool { return !s.only.MatchString(l.name) })
 	if len(matching) == 0 {
 		return fmt.Errorf("-only %v: matches none of the cases, such as %q", s.only, loads[0].name)
@@ -130,8 +157,9 @@ func (s setting) run() error {
 
 // A proxy starts a process that serves at a free address, with TLS or without.
 type proxy struct {
-	name  string
-	start func(tls bool) (*process.Process, error)
+	name   string
+	binary string // "" for none
+	start  func(tls bool) (*process.Process, error)
 }
 
 // compare measures all proxies under one load, in turns.
@@ -159,13 +187,15 @@ func (s setting) compare(out *tabwriter.Writer, l load, proxies []proxy) error {
 	}
 	for i, rs := range results {
 		var costs, ratios, rates []float64
+		failed := 0
 		for round, r := range rs {
 			costs = append(costs, micros(r.cost))
 			ratios = append(ratios, float64(r.cost)/float64(results[0][round].cost))
 			rates = append(rates, r.rate)
+			failed += r.failed
 		}
-		fmt.Fprintf(out, "%s\t%s\t%.1f µs\t%.2f (%.2f to %.2f)\t%.0f\n", l.name, proxies[i].name,
-			stat.Median(costs), stat.Median(ratios), stat.Quantile(ratios, 0.25), stat.Quantile(ratios, 0.75), stat.Median(rates))
+		fmt.Fprintf(out, "%s\t%s\t%.1f µs\t%.2f (%.2f to %.2f)\t%.0f\t%d\n", l.name, proxies[i].name,
+			stat.Median(costs), stat.Median(ratios), stat.Quantile(ratios, 0.25), stat.Quantile(ratios, 0.75), stat.Median(rates), failed)
 	}
 	return out.Flush()
 }

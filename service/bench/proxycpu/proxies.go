@@ -16,7 +16,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -127,22 +126,13 @@ http {
 
 // nginx starts nginx. Its workers, which are its children, serve.
 func nginx(dir, origin string) func(bool) (*process.Process, error) {
-	return func(tls bool) (*process.Process, error) {
-		addr, err := process.FreeAddr()
-		if err != nil {
-			return nil, err
+	return configured(dir, "nginx.conf", func(addr string, tls bool) (string, error) {
+		if !tls {
+			return fmt.Sprintf(nginxConf, dir, origin, addr, ""), nil
 		}
-		kind, more := "", ""
-		if tls {
-			cert, key := certificatePaths(dir)
-			kind, more = " ssl http2", fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s;", cert, key)
-		}
-		path := filepath.Join(dir, "nginx.conf")
-		if err := os.WriteFile(path, fmt.Appendf(nil, nginxConf, dir, origin, addr+kind, more), 0o600); err != nil {
-			return nil, err
-		}
-		return process.StartAt(addr, "nginx", "-p", dir, "-c", path)
-	}
+		cert, key := certificatePaths(dir)
+		return fmt.Sprintf(nginxConf, dir, origin, addr+" ssl http2", fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s;", cert, key)), nil
+	}, func(file string) []string { return []string{"nginx", "-p", dir, "-c", file} })
 }
 
 // writeCertificate writes a certificate of 127.0.0.1 and its key.

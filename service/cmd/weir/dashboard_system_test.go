@@ -91,7 +91,7 @@ func TestProxyDashboard(t *testing.T) {
 		fmt.Fprintln(w, r.URL.Path)
 	}))
 	defer origin.Close()
-	s := proxying(t, "--origin", origin.URL, "--origin", nowhere, "--tokens", file(t, "tokens.yaml", operatorTokens), "--admin-auth", "--rules", file(t, "proxy.yaml", `
+	s := proxying(t, "--origin", origin.URL, "--origin", nowhere, "--admin-tokens", file(t, "tokens.yaml", operatorTokens), "--rules", file(t, "proxy.yaml", `
 rules: [{name: clients, by: address, rate: 1000/s}]
 classes: [{name: cached, routes: /cached, cache: {ttl: 1s}}]
 `))

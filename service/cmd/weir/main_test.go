@@ -127,7 +127,7 @@ func TestServeFlags(t *testing.T) {
 		{"--tls-cert a", 2, "--tls-cert and --tls-key: give both, or none"},
 		{"--client-ca a", 2, "--client-ca needs --tls-cert and --tls-key"},
 		{"--admin-tls", 2, "--admin-tls needs --tls-cert and --tls-key"},
-		{"--admin-auth", 2, "--admin-auth needs --tokens"},
+		{"--admin-tokens /none", 1, "open /none"},
 		{"--rules nowhere.yaml", 1, "nowhere.yaml: no such file"},
 		{"--tokens nowhere.yaml", 1, "nowhere.yaml: no such file"},
 		{"-c nowhere.json", 1, "nowhere.json: no such file"},

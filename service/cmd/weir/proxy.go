@@ -53,6 +53,7 @@ type proxyCmd struct {
 	cli.Listeners  `embed:""`
 	proxyWire      `embed:""`
 	proxyUpstream  `embed:"" group:"upstream"`
+	LogFormat      string     `default:"text" enum:"text,json" placeholder:"NAME" help:"Log as text or json (${default})."`
 	LogLevel       slog.Level `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
 }
 
@@ -74,7 +75,11 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 // Run serves until ctx ends, and then drains.
 func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 	log, lines := logqueue.New(std.Err, func(out io.Writer) slog.Handler {
-		return slog.NewTextHandler(out, &slog.HandlerOptions{Level: c.LogLevel})
+		opts := &slog.HandlerOptions{Level: c.LogLevel}
+		if c.LogFormat == "json" {
+			return slog.NewJSONHandler(out, opts)
+		}
+		return slog.NewTextHandler(out, opts)
 	})
 	defer lines.End()
 	wire, err := c.open(log)

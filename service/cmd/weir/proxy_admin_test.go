@@ -16,7 +16,7 @@ func TestProxyAdminAuth(t *testing.T) {
 	ca := newAuthority(t, "ours")
 	files := newTLSFiles(t, ca)
 	tokens := file(t, "tokens.yaml", operatorTokens)
-	s := proxying(t, append(files.flags(), "--origin", nowhere, "--tls-client-ca", files.ca, "--tokens", tokens, "--admin-auth", "--admin-tls", "--pprof")...)
+	s := proxying(t, append(files.flags(), "--origin", nowhere, "--tls-client-ca", files.ca, "--admin-tokens", tokens, "--admin-tls", "--pprof")...)
 	if !strings.HasPrefix(s.admin, "https://") {
 		t.Fatalf("%s: want https", s.admin)
 	}

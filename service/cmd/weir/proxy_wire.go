@@ -37,14 +37,13 @@ import (
 
 // proxyWire configures the connections of a proxy with clients and origins.
 type proxyWire struct {
-	TLSCert     string `name:"tls-cert" placeholder:"FILE" group:"tls" help:"Serve TLS to clients with this certificate and its chain. Clients may speak HTTP/2, with TLS or without. All files for TLS, and --tokens, are loaded again when they change, and upon SIGHUP."`
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" group:"tls" help:"Serve TLS to clients with this certificate and its chain. Clients may speak HTTP/2, with TLS or without. All files for TLS, and --admin-tokens, are loaded again when they change, and upon SIGHUP."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" group:"tls" help:"The private key of --tls-cert."`
 	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" group:"tls" help:"Accept only clients with a certificate that this authority has signed."`
 
-	AdminHost []string `placeholder:"NAME" group:"operators" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
-	Tokens    string   `placeholder:"FILE" group:"operators" help:"A YAML file with the tokens of operators, which allow admin or metrics."`
-	AdminAuth bool     `group:"operators" help:"Operators need a token of --tokens that allows admin, or metrics for /metrics alone. /-/health and /-/ready need none."`
-	AdminTLS  bool     `name:"admin-tls" group:"operators" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
+	AdminHost   []string `placeholder:"NAME" group:"operators" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
+	AdminTokens string   `placeholder:"FILE" group:"operators" help:"A YAML file with the tokens of operators: each request needs one that allows admin, or metrics for /metrics alone; /-/health and /-/ready need none."`
+	AdminTLS    bool     `name:"admin-tls" group:"operators" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
 
 	OriginCA         string `name:"origin-ca" placeholder:"FILE" group:"origin" help:"Accept https origins with a certificate that this authority has signed, instead of those of the system."`
 	OriginCert       string `name:"origin-cert" placeholder:"FILE" group:"origin" help:"Show this certificate to https origins that ask for one."`
@@ -91,8 +90,6 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 		return nil, cli.Usagef("--origin-cert and --origin-key need each other")
 	case c.ProxyProtocol && trusted.Empty():
 		return nil, cli.Usagef("--proxy-protocol needs --trust: without it, any client could choose its address")
-	case c.AdminAuth != (c.Tokens != ""):
-		return nil, cli.Usagef("--admin-auth and --tokens need each other: operators need one of the tokens that allow admin")
 	case c.AdminTLS && c.TLSCert == "":
 		return nil, cli.Usagef("--admin-tls needs --tls-cert and --tls-key")
 	case !httpheader.ValidName(c.TrustHeader):
@@ -102,8 +99,8 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 	clients := certfile.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSClientCA}
 	origins := certfile.Files{Cert: c.OriginCert, Key: c.OriginKey, CA: c.OriginCA}
 	paths := slices.Concat(clients.Paths(), origins.Paths())
-	if c.Tokens != "" {
-		paths = append(paths, c.Tokens)
+	if c.AdminTokens != "" {
+		paths = append(paths, c.AdminTokens)
 	}
 	if len(paths) > 0 { // before they are read, so that no change is missed
 		w.watcher = config.NewWatcher(paths, 10*time.Second)
@@ -125,12 +122,12 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 
 // loadTokens loads the tokens of operators, if there is a file.
 func (w *wire) loadTokens() error {
-	if w.Tokens == "" {
+	if w.AdminTokens == "" {
 		return nil
 	}
-	tokens, err := token.Load(w.Tokens)
+	tokens, err := token.Load(w.AdminTokens)
 	if err != nil {
-		return fmt.Errorf("--tokens: %w", err)
+		return fmt.Errorf("--admin-tokens: %w", err)
 	}
 	w.guard.Use(tokens)
 	return nil
@@ -176,7 +173,7 @@ const maxOperators = 100
 // serveAdmin serves operators until stop is called.
 func (w *wire) serveAdmin(page http.Handler, ln net.Listener) (stop func()) {
 	var tokens *token.Guard
-	if w.AdminAuth {
+	if w.AdminTokens != "" {
 		tokens = &w.guard
 	}
 	conns := connlimit.New(ln, maxOperators)

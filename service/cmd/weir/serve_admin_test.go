@@ -14,8 +14,8 @@ const operatorTokens = `tokens:
 
 // The listener of operators can have TLS and need a token; probes need none.
 func TestAdminAuth(t *testing.T) {
-	ca := newAuthority(t, "ours")
-	s := serving(t, append(newTLSFiles(t, ca).flags(), "--tokens", file(t, "tokens.yaml", operatorTokens), "--admin-auth", "--admin-tls")...)
+	ca, tokens := newAuthority(t, "ours"), file(t, "tokens.yaml", operatorTokens)
+	s := serving(t, append(newTLSFiles(t, ca).flags(), "--tokens", tokens, "--admin-tokens", tokens, "--admin-tls")...)
 	if !strings.HasPrefix(s.admin, "https://") {
 		t.Fatalf("%s: want https", s.admin)
 	}
@@ -50,14 +50,18 @@ func TestAdminAuth(t *testing.T) {
 	s.end()
 }
 
+// Callers need none of the tokens of operators.
 func TestTopWithToken(t *testing.T) {
 	t.Parallel()
-	s := serving(t, "--tokens", file(t, "tokens.yaml", operatorTokens), "--admin-auth")
+	s := serving(t, "--admin-tokens", file(t, "tokens.yaml", operatorTokens))
 	if code, stdout, stderr := weir(t, "top", "--once", "--admin", s.admin, "--token", "secret-of-the-operator"); code != 0 || stdout == "" {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}
 	if code, _, stderr := weir(t, "top", "--once", "--admin", s.admin); code != 1 || !strings.Contains(stderr, "unknown token") {
 		t.Errorf("without the token: exit %d, %q: want it said", code, stderr)
+	}
+	if a := ask(t, http.DefaultClient, "POST", s.public+"/rate/a"); a.status != 200 {
+		t.Errorf("a caller without a token: %v: want 200", a)
 	}
 	s.end()
 }

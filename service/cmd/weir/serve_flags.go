@@ -148,9 +148,6 @@ func (c *serveCmd) check() error {
 	if c.Operators.AdminTLS && c.TLS.Cert == "" {
 		return cli.Usagef("--admin-tls needs --tls-cert and --tls-key")
 	}
-	if c.Operators.AdminAuth && c.Tokens == "" {
-		return cli.Usagef("--admin-auth needs --tokens, with a token that allows admin")
-	}
 	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
 		return cli.Usagef("--client-ca needs --tls-cert and --tls-key")
 	}

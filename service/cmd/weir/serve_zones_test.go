@@ -22,8 +22,8 @@ type cuttable struct {
 	all []net.Conn
 }
 
-// forward returns a cuttable way to the URL of a server, and its own URL.
-func forward(t *testing.T, url string) (*cuttable, string) {
+// cuttableTo returns a cuttable way to the URL of a server, and its own URL.
+func cuttableTo(t *testing.T, url string) (*cuttable, string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	fatal(t, err)
@@ -144,7 +144,7 @@ func TestUpstreamZones(t *testing.T) {
 	t.Parallel()
 	name, rules := binary(t), file(t, "rules.yaml", zoneRules)
 	owner := startProcess(t, name, "--rules", rules, "--rlqs-ttl", "3s")
-	way, url := forward(t, owner.public)
+	way, url := cuttableTo(t, owner.public)
 	zones := []*process{
 		startProcess(t, name, "--rules", rules, "--upstream", owner.public, "--upstream-leaves", "2"),
 		startProcess(t, name, "--rules", rules, "--upstream", url, "--upstream-leaves", "2"),

@@ -74,39 +74,40 @@ type Config struct {
 
 // Operators configures the listener of operators.
 type Operators struct {
-	AdminAuth bool     `help:"Operators need a token of --tokens that allows admin, or metrics for /metrics alone. /-/health and /-/ready need none."`
-	AdminTLS  bool     `name:"admin-tls" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
-	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
-	Pprof     bool     `help:"Serve /debug/pprof/ to operators."`
+	AdminTokens string   `placeholder:"FILE" help:"A YAML file with the tokens of operators: each request needs one that allows admin, or metrics for /metrics alone; /-/health and /-/ready need none."`
+	AdminTLS    bool     `name:"admin-tls" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
+	AdminHost   []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
+	Pprof       bool     `help:"Serve /debug/pprof/ to operators."`
 }
 
 // A Daemon is a running weir serve.
 type Daemon struct {
-	cfg     Config
-	log     *slog.Logger
-	watcher *config.Watcher
-	server  *server.Server
-	shared  *server.Shared // nil without a store
-	tier    *tier          // nil without an upstream
-	leaves  *leafLinks
-	node    string // a random id of the process
-	fleet   *fleet // nil without peers
-	decider decider.Decider
-	api     *httpapi.API
-	rls     *grpcapi.API
-	rlqs    *rlqsapi.API
-	guard   token.Guard
-	reloads reloads
-	access  access // in force
-	tls     atomic.Pointer[tls.Config]
-	respTLS atomic.Pointer[tls.Config]
-	trusts  atomic.Uint64       // how often the authorities of clients have changed
-	most    int                 // connections of callers
-	conns   *connlimit.Listener // of callers
-	public  publicServer
-	grpc    grpcServer
-	resp    respServer
-	saves   saves
+	cfg       Config
+	log       *slog.Logger
+	watcher   *config.Watcher
+	server    *server.Server
+	shared    *server.Shared // nil without a store
+	tier      *tier          // nil without an upstream
+	leaves    *leafLinks
+	node      string // a random id of the process
+	fleet     *fleet // nil without peers
+	decider   decider.Decider
+	api       *httpapi.API
+	rls       *grpcapi.API
+	rlqs      *rlqsapi.API
+	guard     token.Guard // of callers
+	operators token.Guard
+	reloads   reloads
+	access    access // in force
+	tls       atomic.Pointer[tls.Config]
+	respTLS   atomic.Pointer[tls.Config]
+	trusts    atomic.Uint64       // how often the authorities of clients have changed
+	most      int                 // connections of callers
+	conns     *connlimit.Listener // of callers
+	public    publicServer
+	grpc      grpcServer
+	resp      respServer
+	saves     saves
 
 	serving  atomic.Bool
 	draining atomic.Bool
@@ -301,8 +302,8 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	if len(d.cfg.paths()) > 0 {
 		cfg.Reload = d.reload
 	}
-	if d.cfg.Operators.AdminAuth {
-		cfg.Tokens = &d.guard
+	if d.cfg.Operators.AdminTokens != "" {
+		cfg.Tokens = &d.operators
 	}
 	api := adminapi.New(cfg)
 	conns := connlimit.New(ln, maxOperators)

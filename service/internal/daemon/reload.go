@@ -53,17 +53,18 @@ func (t *TLS) clients() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// access holds what admits clients: their tokens and authorities, and the certificate of
+// access holds what admits callers and operators: their tokens, the authorities of callers, and the certificate of
 // the server. Each field comes into force without the others. It is nil if its file is not given, or has an error.
 type access struct {
-	tokens  *token.Set
-	cert    *tls.Certificate
-	clients *x509.CertPool
+	tokens    *token.Set // of callers
+	operators *token.Set
+	cert      *tls.Certificate
+	clients   *x509.CertPool
 }
 
 // or returns the access with the missing fields taken from another one.
 func (a access) or(b access) access {
-	return access{cmp.Or(a.tokens, b.tokens), cmp.Or(a.cert, b.cert), cmp.Or(a.clients, b.clients)}
+	return access{cmp.Or(a.tokens, b.tokens), cmp.Or(a.operators, b.operators), cmp.Or(a.cert, b.cert), cmp.Or(a.clients, b.clients)}
 }
 
 // tls returns the configuration for a handshake, with the names of the protocols after it;
@@ -81,7 +82,7 @@ func (a access) tls(protocols ...string) *tls.Config {
 
 // paths returns the files to load, and to load again when they change.
 func (c *Config) paths() (paths []string) {
-	for _, path := range []string{c.RulesPath, c.Tokens, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA} {
+	for _, path := range []string{c.RulesPath, c.Tokens, c.Operators.AdminTokens, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA} {
 		if path != "" {
 			paths = append(paths, path)
 		}
@@ -92,10 +93,13 @@ func (c *Config) paths() (paths []string) {
 // load reads all files. The error has the mistakes of all of them; what has none is
 // returned.
 func (c *Config) load() (rules *config.Rules, a access, err error) {
-	var wrong [4]error
+	var wrong [5]error
 	rules, wrong[0] = c.LoadRules()
 	if c.Tokens != "" {
 		a.tokens, wrong[1] = token.Load(c.Tokens)
+	}
+	if c.Operators.AdminTokens != "" {
+		a.operators, wrong[4] = token.Load(c.Operators.AdminTokens)
 	}
 	a.cert, wrong[2] = c.TLS.certificate()
 	a.clients, wrong[3] = c.TLS.clients()
@@ -151,6 +155,7 @@ func (d *Daemon) permit(a access) {
 		d.leaves.recheck(true)
 	}
 	d.guard.Use(d.access.tokens)
+	d.operators.Use(d.access.operators)
 	d.leaves.recheck(false)
 	d.tls.Store(d.access.tls("h2", "http/1.1"))
 	d.respTLS.Store(d.access.tls())

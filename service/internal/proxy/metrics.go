@@ -86,6 +86,7 @@ var (
 	originInflight   = metric.Gauge("weir_proxy_origin_inflight", "Requests that each origin works on, long-lived ones included.", "origin")
 	originState      = metric.Gauge("weir_proxy_origin_state", "State of each origin: 1 for the current one.", "origin", "state")
 	originLimit      = metric.Gauge("weir_proxy_origin_limit", "Requests that may be in flight at each origin, by its adaptive limits.", "origin")
+	originLimitMin   = metric.Gauge("weir_proxy_origin_limit_min", "Lower bound of weir_proxy_origin_limit.", "origin")
 	originEjected    = metric.Counter("weir_proxy_origin_ejections_total", "Ejections of each origin, by cause.", "origin", "cause")
 	originRetried    = metric.Counter("weir_proxy_origin_retried_total", "Requests that went to another origin, because this one did not answer.", "origin")
 	waitFamily       = metric.Histogram("weir_proxy_wait_seconds", "Time that admitted requests waited for a permit.")
@@ -97,7 +98,7 @@ var (
 func (m *metrics) watch(p *Proxy) {
 	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longMaxFamily, longFullFamily,
 		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily, wastedFamily, waitFamily,
-		originFamily, originInflight, originState, originLimit, originEjected, originRetried}
+		originFamily, originInflight, originState, originLimit, originLimitMin, originEjected, originRetried}
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
 	m.registry.MustRegister(metric.NewCollector(nil, familiesOfFile, p.collectRules))
 	m.registry.MustRegister(metric.NewCollector(nil, pressureFamilies, p.collectPressure))
@@ -150,6 +151,7 @@ func collectOrigin(s metric.Scrape, o *origins.Stats) {
 	}
 	if o.Limit > 0 {
 		s.Send(originLimit, float64(o.Limit), o.URL)
+		s.Send(originLimitMin, float64(o.MinLimit), o.URL)
 	}
 	for cause := range o.Ejected {
 		if cause := balance.Cause(cause); cause != balance.NoCause {

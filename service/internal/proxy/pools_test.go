@@ -427,7 +427,7 @@ func TestStatusNamesOriginsThatAreOut(t *testing.T) {
 		for _, line := range []string{
 			`weir_proxy_signs_total{sign="timeout"} 0`, `weir_proxy_signs_total{sign="connection_refused"} 0`, // all are served
 			`weir_proxy_origin_state{origin="http://o1",state="ejected"} 1`, `weir_proxy_origin_ejections_total{cause="silence",origin="http://o1"} 1`,
-			`weir_proxy_origin_ejections_total{cause="connections",origin="http://o2"} 1`, `weir_proxy_origin_limit{origin="http://o0"} `,
+			`weir_proxy_origin_ejections_total{cause="connections",origin="http://o2"} 1`, `weir_proxy_origin_limit{origin="http://o0"} `, `weir_proxy_origin_limit_min{origin="http://o0"} 1`,
 		} {
 			if !strings.Contains(text, line) {
 				t.Errorf("/metrics has no %s", line)

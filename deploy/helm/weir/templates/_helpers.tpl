@@ -13,8 +13,13 @@
 {{ include "weir.fullname" . }}-headless
 {{- end }}
 
+{{/* The job of Prometheus, by which alerts and dashboards find the metrics. */}}
+{{- define "weir.job" -}}
+{{- ternary "weir-proxy" "weir" (eq .Values.mode "proxy") -}}
+{{- end }}
+
 {{- define "weir.selectorLabels" -}}
-app.kubernetes.io/name: weir
+app.kubernetes.io/name: {{ include "weir.job" . }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
@@ -26,7 +31,7 @@ app.kubernetes.io/component: {{ .Values.mode }}
 {{/* The number of pods, without autoscaling. */}}
 {{- define "weir.replicas" -}}
 {{- if eq (toString .Values.replicas) "auto" -}}
-{{- get (dict "single" 1 "store" 2 "peers" 3 "leaf" 2) .Values.mode -}}
+{{- get (dict "single" 1 "store" 2 "peers" 3 "leaf" 2 "proxy" 2) .Values.mode -}}
 {{- else -}}
 {{- .Values.replicas | int -}}
 {{- end -}}
@@ -39,10 +44,19 @@ app.kubernetes.io/component: {{ .Values.mode }}
 {{- if $on }}true{{ end -}}
 {{- end }}
 
+{{/* The least number of pods, with autoscaling. */}}
+{{- define "weir.minReplicas" -}}
+{{- if eq (toString .Values.autoscaling.minReplicas) "auto" -}}
+{{- ternary 3 2 (eq .Values.mode "peers") -}}
+{{- else -}}
+{{- .Values.autoscaling.minReplicas | int -}}
+{{- end -}}
+{{- end }}
+
 {{/* The least number of leaves, by which they divide the limits until the upstream tells more. */}}
 {{- define "weir.leaves" -}}
 {{- $each := include "weir.replicas" . -}}
-{{- if include "weir.autoscaling" . -}}{{- $each = .Values.autoscaling.minReplicas -}}{{- end -}}
+{{- if include "weir.autoscaling" . -}}{{- $each = include "weir.minReplicas" . -}}{{- end -}}
 {{- mul (int $each) (max 1 (len .Values.leaf.zones)) -}}
 {{- end }}
 
@@ -51,6 +65,11 @@ app.kubernetes.io/component: {{ .Values.mode }}
 {{- $on := .Values.state.enabled -}}
 {{- if eq (toString $on) "auto" -}}{{- $on = eq .Values.mode "single" -}}{{- end -}}
 {{- if $on }}true{{ end -}}
+{{- end }}
+
+{{/* The name of the file of rules. */}}
+{{- define "weir.rulesFile" -}}
+{{- ternary "proxy.yaml" "rules.yaml" (eq .Values.mode "proxy") -}}
 {{- end }}
 
 {{/* The name of the ConfigMap with the rules, or "". */}}
@@ -68,6 +87,11 @@ app.kubernetes.io/component: {{ .Values.mode }}
 
 {{- define "weir.peerSecret" -}}
 {{- .Values.peers.existingSecret | default (printf "%s-peers" (include "weir.fullname" .)) -}}
+{{- end }}
+
+{{/* The Secret with the tokens of operators. */}}
+{{- define "weir.adminSecret" -}}
+{{- .Values.admin.existingSecret | default (printf "%s-admin" (include "weir.fullname" .)) -}}
 {{- end }}
 
 {{/* "true" if the chart creates a ServiceAccount. */}}

@@ -3,6 +3,7 @@
 {{- $v := .root.Values -}}
 {{- $state := include "weir.state" .root -}}
 {{- $rules := include "weir.rulesName" .root -}}
+{{- $secrets := include "weir.secrets" .root | fromYaml -}}
 {{- $kubernetes := and (eq $v.mode "peers") (eq $v.peers.discovery "kubernetes") -}}
 metadata:
   # There is no checksum of the rules here: weir reloads them, and a restart of all pods would be a needless risk.
@@ -76,7 +77,7 @@ spec:
   {{- end }}
   containers:
     - name: weir
-      image: {{ $v.image.repository }}:{{ $v.image.tag }}
+      image: {{ $v.image.repository }}{{ if $v.image.digest }}@{{ $v.image.digest }}{{ else }}:{{ $v.image.tag | default .root.Chart.AppVersion }}{{ end }}
       imagePullPolicy: {{ $v.image.pullPolicy }}
       args:
         {{- include "weir.args" .root | nindent 8 }}
@@ -107,7 +108,7 @@ spec:
         allowPrivilegeEscalation: false
         readOnlyRootFilesystem: true
         capabilities: {drop: [ALL]}
-      {{- if or $rules $state $v.tokens.existingSecret $v.tls.existingSecret $v.extraVolumeMounts }}
+      {{- if or $rules $state $secrets $v.extraVolumeMounts }}
       volumeMounts: # without subPath, which hides changes
         {{- if $rules }}
         - {name: rules, mountPath: /etc/weir, readOnly: true}
@@ -115,17 +116,14 @@ spec:
         {{- if $state }}
         - {name: state, mountPath: /var/lib/weir}
         {{- end }}
-        {{- if $v.tokens.existingSecret }}
-        - {name: tokens, mountPath: /etc/weir-tokens, readOnly: true}
-        {{- end }}
-        {{- if $v.tls.existingSecret }}
-        - {name: tls, mountPath: /etc/weir-tls, readOnly: true}
+        {{- range $name, $_ := $secrets }}
+        - {name: {{ $name }}, mountPath: /etc/weir-{{ $name }}, readOnly: true}
         {{- end }}
         {{- with $v.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
       {{- end }}
-  {{- if or $rules (and $state (eq $v.mode "single")) $v.tokens.existingSecret $v.tls.existingSecret $v.extraVolumes }}
+  {{- if or $rules (and $state (eq $v.mode "single")) $secrets $v.extraVolumes }}
   volumes:
     {{- with $rules }}
     - name: rules
@@ -135,13 +133,9 @@ spec:
     - name: state
       persistentVolumeClaim: {claimName: {{ include "weir.fullname" .root }}-state}
     {{- end }}
-    {{- with $v.tokens.existingSecret }}
-    - name: tokens
-      secret: {secretName: {{ . }}}
-    {{- end }}
-    {{- with $v.tls.existingSecret }}
-    - name: tls
-      secret: {secretName: {{ . }}}
+    {{- range $name, $secret := $secrets }}
+    - name: {{ $name }}
+      secret: {secretName: {{ $secret }}, defaultMode: 0400} # the group of the pod may read it, too
     {{- end }}
     {{- with $v.extraVolumes }}
     {{- toYaml . | nindent 4 }}
@@ -149,9 +143,42 @@ spec:
   {{- end }}
 {{- end }}
 
+{{/* The Secrets that are mounted as files, by the name of their volume. */}}
+{{- define "weir.secrets" -}}
+{{- $v := .Values -}}
+{{- if $v.admin.auth }}
+admin: {{ include "weir.adminSecret" . }}
+{{- end }}
+{{- if eq $v.mode "peers" }}
+peers: {{ include "weir.peerSecret" . }}
+{{- end }}
+{{- with $v.tokens.existingSecret }}
+tokens: {{ . }}
+{{- end }}
+{{- with $v.tls.existingSecret }}
+tls: {{ . }}
+{{- end }}
+{{- with $v.leaf.tokenSecret.name }}
+upstream: {{ . }}
+{{- end }}
+{{- end }}
+
 {{- define "weir.args" -}}
 {{- $v := .Values -}}
+{{- if eq $v.mode "proxy" -}}
+- proxy
+{{- range $v.proxy.origins }}
+- --origin={{ . }}
+{{- end }}
+{{- with $v.proxy.trust }}
+- --trust={{ join "," . }}
+{{- end }}
+{{- with $v.proxy.healthPath }}
+- --health-path={{ . }}
+{{- end }}
+{{- else -}}
 - serve
+{{- end }}
 - --listen=:8080
 - --admin=:8081
 {{- if $v.resp.enabled }}
@@ -161,7 +188,7 @@ spec:
 - --grpc-listen=:{{ $v.grpc.port }}
 {{- end }}
 {{- if include "weir.rulesName" . }}
-- --rules=/etc/weir
+- --rules=/etc/weir{{ if eq $v.mode "proxy" }}/{{ include "weir.rulesFile" . }}{{ end }}
 {{- end }}
 {{- if include "weir.state" . }}
 - --state=/var/lib/weir/state
@@ -173,6 +200,7 @@ spec:
 {{- else if eq $v.peers.discovery "kubernetes" }}
 - --self=$(POD_NAME)
 {{- end }}
+- --peer-secret-file=/etc/weir-peers/{{ $v.peers.secretKey }}
 {{- if $v.tls.existingSecret }}
 - --peer-ca=/etc/weir-tls/ca.crt
 {{- end }}
@@ -180,6 +208,9 @@ spec:
 {{- if eq $v.mode "leaf" }}
 - --upstream={{ $v.leaf.upstream }}
 - --upstream-leaves={{ include "weir.leaves" . }}
+{{- if $v.leaf.tokenSecret.name }}
+- --upstream-token-file=/etc/weir-upstream/{{ $v.leaf.tokenSecret.key }}
+{{- end }}
 {{- end }}
 {{- if $v.tokens.existingSecret }}
 - --tokens=/etc/weir-tokens/tokens.yaml
@@ -189,10 +220,10 @@ spec:
 - --tls-key=/etc/weir-tls/tls.key
 {{- end }}
 {{- if $v.tls.clientCA }}
-- --client-ca=/etc/weir-tls/ca.crt
+- --{{ if eq $v.mode "proxy" }}tls-{{ end }}client-ca=/etc/weir-tls/ca.crt
 {{- end }}
 {{- if $v.admin.auth }}
-- --admin-auth
+- --admin-tokens=/etc/weir-admin/tokens.yaml
 {{- end }}
 {{- if $v.admin.tls }}
 - --admin-tls
@@ -214,22 +245,10 @@ spec:
   valueFrom:
     secretKeyRef: {name: {{ include "weir.storeSecret" . }}, key: {{ $v.store.secretKey }}}
 {{- end }}
-{{- if eq $v.mode "peers" }}
-{{- if ne $v.peers.discovery "dns" }}
+{{- if and (eq $v.mode "peers") (ne $v.peers.discovery "dns") }}
 - name: POD_NAME
   valueFrom:
     fieldRef: {fieldPath: metadata.name}
-{{- end }}
-- name: WEIR_PEER_SECRET
-  valueFrom:
-    secretKeyRef: {name: {{ include "weir.peerSecret" . }}, key: {{ $v.peers.secretKey }}}
-{{- end }}
-{{- with $v.leaf.tokenSecret }}
-{{- if .name }}
-- name: WEIR_UPSTREAM_TOKEN
-  valueFrom:
-    secretKeyRef: {name: {{ .name }}, key: {{ .key }}}
-{{- end }}
 {{- end }}
 {{- with $v.extraEnv }}
 {{ toYaml . }}

@@ -12,8 +12,14 @@
 {{- if and $autoscaling (ne (toString $v.replicas) "auto") -}}
 {{- fail (printf "replicas = %v: the autoscaler sets the number of replicas: use autoscaling.minReplicas and autoscaling.maxReplicas, or autoscaling.enabled=false" $v.replicas) -}}
 {{- end -}}
-{{- if and $autoscaling (gt (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas)) -}}
-{{- fail (printf "autoscaling.minReplicas = %v: must be <= autoscaling.maxReplicas = %v" $v.autoscaling.minReplicas $v.autoscaling.maxReplicas) -}}
+{{- $least := include "weir.minReplicas" . | int -}}
+{{- if and $autoscaling (gt $least (int $v.autoscaling.maxReplicas)) -}}
+{{- fail (printf "autoscaling.minReplicas = %v: must be <= autoscaling.maxReplicas = %v" $least $v.autoscaling.maxReplicas) -}}
+{{- end -}}
+{{- $name := "replicas" -}}
+{{- if $autoscaling -}}{{- $name = "autoscaling.minReplicas" -}}{{- else -}}{{- $least = include "weir.replicas" . | int -}}{{- end -}}
+{{- if and (eq $mode "peers") (lt $least 3) -}}
+{{- fail (printf "%s = %v: mode peers needs 3 or more, because two instances cannot tell the death of the other one from a broken network: use mode single or store" $name $least) -}}
 {{- end -}}
 {{- if and (eq $mode "peers") (eq $v.peers.discovery "static") $autoscaling -}}
 {{- fail "autoscaling.enabled = true: needs peers.discovery dns or kubernetes: with static, the number of peers is fixed in a flag" -}}
@@ -36,11 +42,20 @@
 {{- if and (ne $mode "leaf") (or $v.leaf.upstream $v.leaf.zones $v.leaf.tokenSecret.name) -}}
 {{- fail (printf "leaf.upstream, leaf.zones, leaf.tokenSecret: need mode leaf, not %s" $mode) -}}
 {{- end -}}
+{{- if and (eq $mode "proxy") (not $v.proxy.origins) -}}
+{{- fail "mode = proxy: set proxy.origins to the URLs of the origins, such as http://app:8000" -}}
+{{- end -}}
+{{- if and (ne $mode "proxy") (or $v.proxy.origins $v.proxy.trust $v.proxy.healthPath) -}}
+{{- fail (printf "proxy.origins, proxy.trust, proxy.healthPath: need mode proxy, not %s" $mode) -}}
+{{- end -}}
+{{- if and (eq $mode "proxy") (or $v.resp.enabled $v.grpc.enabled $v.tokens.existingSecret) -}}
+{{- fail "resp, grpc, tokens.existingSecret: mode proxy has none of them" -}}
+{{- end -}}
 {{- if and (include "weir.state" .) (not (has $mode (list "single" "peers"))) -}}
 {{- fail (printf "state.enabled = true: mode %s keeps no state on a volume" $mode) -}}
 {{- end -}}
-{{- if and $v.admin.auth (not $v.tokens.existingSecret) -}}
-{{- fail "admin.auth = true: needs tokens.existingSecret, with a token that allows admin" -}}
+{{- if and (not $v.admin.auth) (or $v.admin.existingSecret $v.serviceMonitor.tokenSecret.name) -}}
+{{- fail "admin.existingSecret, serviceMonitor.tokenSecret: need admin.auth" -}}
 {{- end -}}
 {{- if and (or $v.admin.tls $v.tls.clientCA) (not $v.tls.existingSecret) -}}
 {{- fail "admin.tls, tls.clientCA: need tls.existingSecret" -}}

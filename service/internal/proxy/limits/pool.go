@@ -94,11 +94,13 @@ func (l *Limiter) sumPools() (sum inflight.State, used int) {
 	return sum, used
 }
 
-// AddOriginLimits adds the limit of each origin to what is known of it, if each has one.
+// AddOriginLimits adds the limit of each origin, and its lower bound, to what is known of it, if
+// each has one. The lock of the settings is held.
 func (l *Limiter) AddOriginLimits(to []origins.Stats) {
 	if l.isPerOrigin() {
 		for i, at := range l.at {
 			to[i].Limit += int(at.size.Load())
+			to[i].MinLimit += max(l.now.Auto.Min, 1)
 		}
 	}
 }

@@ -15,6 +15,7 @@ type Stats struct {
 	Until    time.Time              // the next trial of an ejected origin, or the end of a hold; otherwise zero
 	Cause    balance.Cause          // of an ejection
 	Limit    int                    // the sum of its adaptive limits; 0: it has none of its own
+	MinLimit int                    // the lower bound of Limit
 	Inflight int                    // requests that it works on, long-lived ones included
 	Retried  uint64                 // requests that went to another origin, because this one did not answer
 	Ejected  [balance.Causes]uint64 // how often it was ejected, by cause

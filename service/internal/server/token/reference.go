@@ -12,5 +12,5 @@ var Reference = []filedoc.Field{
 	{Path: "tokens[].keys", Kind: filedoc.List, Default: "all keys", Example: `["user:*", "cart:?"]`, Text: "The keys that it is for: globs, as in the rules."},
 	{Path: "tokens[].allow", Kind: filedoc.List, Default: "`[decide, lease]`", Example: "[decide, lease, debug]",
 		Text: "What it may do: `decide` asks for tokens of a rate and settles grants; `lease` acquires, renews and returns leases; " +
-			"`debug` reads `/debug`; `metrics` reads `/metrics` at the listener of operators, and `admin` uses all of it, if `--admin-auth` is set."},
+			"`debug` reads `/debug`; `metrics` reads `/metrics` at the listener of operators, and `admin` uses all of it, in a file of `--admin-tokens`."},
 }
