@@ -110,6 +110,8 @@ type counter struct {
 	told   *int
 }
 
+func (c counter) Limit() int { return 10 }
+
 func (c counter) Observe(limit.Sample) limit.Cause { *c.told++; return limit.Kept }
 
 func (c counter) Sparse() bool { return c.sparse }
@@ -120,7 +122,7 @@ func TestSparseSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := func(sparse bool, n int, each time.Duration) int {
 			told := 0
-			l := newLimiter(t, inflight.Config{Algorithm: counter{limit.Fixed(10).(limit.Controller), sparse, &told}})
+			l := newLimiter(t, inflight.Config{Algorithm: counter{controller(t), sparse, &told}})
 			for range n {
 				p := acquire(t, l, 1)
 				time.Sleep(each)
@@ -139,7 +141,7 @@ func TestSparseSamples(t *testing.T) {
 		}
 		// Many, and then few.
 		told := 0
-		l := newLimiter(t, inflight.Config{Algorithm: counter{limit.Fixed(10).(limit.Controller), true, &told}})
+		l := newLimiter(t, inflight.Config{Algorithm: counter{controller(t), true, &told}})
 		for i := range 66_000 {
 			p := acquire(t, l, 1)
 			if i >= 64_000 {
@@ -158,7 +160,7 @@ func TestSparseSamples(t *testing.T) {
 func TestAbandonedUntimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		l := newLimiter(t, inflight.Config{Algorithm: counter{limit.Fixed(10).(limit.Controller), true, &told}})
+		l := newLimiter(t, inflight.Config{Algorithm: counter{controller(t), true, &told}})
 		var slow []weir.Permit
 		for range 5 {
 			slow = append(slow, acquire(t, l, 1))

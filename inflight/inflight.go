@@ -253,7 +253,7 @@ func (l *Limiter) adoptLocked(alg limit.Algorithm) {
 		l.controller.SetEpoch(time.Duration(l.epoch.UnixNano()))
 	}
 	l.gate.SetAlgorithm(alg)
-	l.sparse = l.controller != nil && l.controller.Sparse()
+	l.sparse = alg == limit.Fixed(alg.Limit()) || l.controller != nil && l.controller.Sparse()
 	l.credit.mask.Store(0)
 }
 

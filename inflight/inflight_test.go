@@ -26,6 +26,16 @@ func fixed(t testing.TB, n int, cfg inflight.Config) *inflight.Limiter {
 	return newLimiter(t, cfg)
 }
 
+// controller returns the methods of an Auto, for algorithms that have their own for some.
+func controller(t testing.TB) limit.Controller {
+	t.Helper()
+	a, err := limit.NewAuto(limit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.(limit.Controller)
+}
+
 func newLimiter(t testing.TB, cfg inflight.Config) *inflight.Limiter {
 	t.Helper()
 	l, err := inflight.New(cfg)

@@ -123,6 +123,7 @@ type kinds struct {
 	quick, slow int
 }
 
+func (*kinds) Limit() int { return 1000 }
 func (k *kinds) Observe(s limit.Sample) limit.Cause {
 	if s.End-s.Start > 500*time.Microsecond {
 		k.slow++
@@ -135,7 +136,7 @@ func (k *kinds) Observe(s limit.Sample) limit.Cause {
 // Callers that take turns are all sampled.
 func TestSamplesAreNotALattice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &kinds{Controller: limit.Fixed(1000).(limit.Controller)}
+		k := &kinds{Controller: controller(t)}
 		l := newLimiter(t, inflight.Config{Algorithm: k})
 		for i := range 200_000 {
 			quick, slow := acquire(t, l, 1), acquire(t, l, 1)

@@ -59,7 +59,7 @@ func TestWaits(t *testing.T) {
 // Changes of the limit are counted by cause, however they come about.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, inflight.Config{Algorithm: &expiring{Controller: limit.Fixed(0).(limit.Controller), at: time.Second, limit: 1}, MaxWait: -1})
+		l := newLimiter(t, inflight.Config{Algorithm: &expiring{Controller: controller(t), at: time.Second, limit: 1}, MaxWait: -1})
 		expect := func(when string, want map[limit.Cause]uint64) {
 			t.Helper()
 			if got := l.Stats().Changes; !maps.Equal(got, want) {

@@ -36,7 +36,7 @@ func TestTraceExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []inflight.Event
 		l, err := inflight.New(inflight.Config{
-			Algorithm: &expiring{Controller: limit.Fixed(0).(limit.Controller), at: time.Second, limit: 1}, MaxWait: -1,
+			Algorithm: &expiring{Controller: controller(t), at: time.Second, limit: 1}, MaxWait: -1,
 			Trace: func(e inflight.Event) { events = append(events, e) },
 		})
 		if err != nil {

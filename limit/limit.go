@@ -30,7 +30,7 @@ type Algorithm interface {
 }
 
 // A Controller is an Algorithm that changes its limit with time, too, and says why. Package inflight
-// calls its methods. Auto, Fixed and a slow start are Controllers.
+// calls its methods. Auto and a slow start are Controllers.
 type Controller interface {
 	Algorithm
 	// SetEpoch is called before all else: d is the time since the Unix epoch at instant zero.
@@ -81,11 +81,6 @@ func Fixed(n int) Algorithm { return fixed(max(n, 0)) }
 
 type fixed int
 
-func (f fixed) Limit() int                    { return int(f) }
-func (fixed) Observe(Sample) Cause            { return Kept }
-func (fixed) SetEpoch(time.Duration)          {}
-func (fixed) Deadline() (time.Duration, bool) { return 0, false }
-func (fixed) Tick() (time.Duration, bool)     { return 0, false }
-func (fixed) Expire(time.Duration) Cause      { return Kept }
-func (fixed) Evidence() map[string]float64    { return nil }
-func (fixed) Sparse() bool                    { return true }
+func (f fixed) Limit() int { return int(f) }
+
+func (fixed) Observe(Sample) Cause { return Kept }

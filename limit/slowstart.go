@@ -260,4 +260,7 @@ func (l *slowStart) Evidence() map[string]float64 {
 	return l.controller.Evidence()
 }
 
-func (l *slowStart) Sparse() bool { return l.controller != nil && l.controller.Sparse() }
+func (l *slowStart) Sparse() bool {
+	_, ok := l.alg.(fixed)
+	return ok || l.controller != nil && l.controller.Sparse()
+}

@@ -8,6 +8,16 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
+// controller returns the methods of an Auto, for limits that have their own for some.
+func controller(t *testing.T) limit.Controller {
+	t.Helper()
+	a, err := limit.NewAuto(limit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.(limit.Controller)
+}
+
 // A lowered is a limit of 1 that becomes 2 after a second, without a sample.
 type lowered struct {
 	limit.Controller
@@ -28,7 +38,7 @@ func (l *lowered) Expire(now time.Duration) limit.Cause {
 // A limit that changes with time lets a waiter in at its deadline, also while
 // all that is in flight hangs.
 func TestATimedLimitNeedsNoDeparture(t *testing.T) {
-	g := gate.New[string](&lowered{limit.Fixed(0).(limit.Controller), 1}, gate.Config{Queue: 10})
+	g := gate.New[string](&lowered{controller(t), 1}, gate.Config{Queue: 10})
 	if v, _ := g.Enter(gate.Request{N: 1}); v != gate.Admit {
 		t.Fatal("the first is not admitted")
 	}
@@ -88,7 +98,7 @@ func TestALoweredLimitRefusesNobody(t *testing.T) {
 			{"a queue since before", 60 * ms, 100 * ms, 200 * ms},
 		} {
 			t.Run(string(d)+", "+tt.rule, func(t *testing.T) {
-				g := gate.New[int](&dip{Controller: limit.Fixed(0).(limit.Controller), n: 2, from: tt.lowered, until: tt.lowered + 400*ms}, gate.Config{Queue: 100, Discipline: d})
+				g := gate.New[int](&dip{Controller: controller(t), n: 2, from: tt.lowered, until: tt.lowered + 400*ms}, gate.Config{Queue: 100, Discipline: d})
 				for range 2 {
 					g.Enter(gate.Request{N: 1})
 				}
@@ -115,11 +125,11 @@ func TestSetAlgorithmInADrain(t *testing.T) {
 	const ms = time.Millisecond
 	for _, d := range []gate.Discipline{gate.CoDel, gate.AdaptiveLIFO} {
 		t.Run(string(d), func(t *testing.T) {
-			g := gate.New[int](&dip{Controller: limit.Fixed(0).(limit.Controller), n: 2, until: 400 * ms}, gate.Config{Queue: 100, Discipline: d})
+			g := gate.New[int](&dip{Controller: controller(t), n: 2, until: 400 * ms}, gate.Config{Queue: 100, Discipline: d})
 			g.Next(0)
 			g.SetAlgorithm(limit.Fixed(2)) // in the middle of a drain
 			g.Next(2000 * ms)
-			g.SetAlgorithm(&dip{Controller: limit.Fixed(0).(limit.Controller), n: 2, from: 2000 * ms, until: 2400 * ms})
+			g.SetAlgorithm(&dip{Controller: controller(t), n: 2, from: 2000 * ms, until: 2400 * ms})
 			g.Next(2000 * ms)
 			for range 2 {
 				g.Enter(gate.Request{N: 1})

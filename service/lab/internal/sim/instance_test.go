@@ -163,8 +163,9 @@ func TestWallClock(t *testing.T) {
 	var all []*clocked
 	sc := scene(50*ms, 0)
 	sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{New: func() (limit.Algorithm, error) {
-		all = append(all, &clocked{Controller: limit.Fixed(5).(limit.Controller)})
-		return all[len(all)-1], nil
+		auto, err := limit.NewAuto(limit.Config{})
+		all = append(all, &clocked{Controller: auto.(limit.Controller)})
+		return all[len(all)-1], err
 	}}, Instances: sim.Instances{{Count: 3, SkewSpread: 50 * ms, EpochEvery: time.Hour}, {Skew: 20 * ms}}}
 	s, err := sim.New(sc, nil)
 	if err != nil {
