@@ -7,7 +7,6 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/proxy"
-	"github.com/weir-go/weir/service/internal/proxy/forward"
 )
 
 // parseProxy returns the configuration of a proxy with flags.
@@ -44,7 +43,7 @@ func TestProxyDefaults(t *testing.T) {
 	if cfg.Queue != inflight.DefaultQueue || cfg.MaxWait != inflight.DefaultMaxWait {
 		t.Errorf("%d may wait for %v: want inflight's defaults", cfg.Queue, cfg.MaxWait)
 	}
-	if cfg.LongLived != forward.DefaultLongLived {
+	if cfg.LongLived != proxy.DefaultLongLived {
 		t.Errorf("%d may be long-lived: want the proxy's default", cfg.LongLived)
 	}
 	if cfg.Timeout != proxy.DefaultTimeout || cfg.AbandonedHold != proxy.DefaultAbandonedHold || cfg.ClientTimeout != proxy.DefaultClientTimeout {

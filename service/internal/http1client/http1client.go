@@ -6,6 +6,11 @@
 // requests and parses the answers, here too. The rules for connections are the ones of
 // http.Transport, but for one: an idle connection on which bytes come is closed, at the latest
 // when it would be used.
+//
+// It is there for what it saves. A request through weir proxy with small answers took 28.7, 28.4 and 30.2 µs of
+// processor time with it, and 35.5, 33.7 and 38.1 µs with http.Transport instead, in three runs of 15 rounds in turns: 16 to 21 %
+// less. With clients over TLS it was 20 to 21 %, over HTTP/2 10 to 16 %. httputil.ReverseProxy with the same heap floor took
+// 32.3, 33.2 and 34.2 µs (service/bench/proxycpu).
 package http1client
 
 import (

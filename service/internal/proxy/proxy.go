@@ -58,6 +58,7 @@ const (
 	DefaultTimeout       = 30 * time.Second
 	DefaultAbandonedHold = 30 * time.Second
 	DefaultClientTimeout = 30 * time.Second
+	DefaultLongLived     = 2000
 	// DefaultHealthInterval is the time between two health checks of an origin.
 	DefaultHealthInterval = 5 * time.Second
 )
@@ -206,7 +207,7 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p.forwarder = forward.New(forward.Config{
 		Origins: p.origins, Trust: p.trust, AbandonedHold: cfg.AbandonedHold, ClientTimeout: cfg.ClientTimeout,
-		LongLived: cmp.Or(cfg.LongLived, forward.DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: p,
+		LongLived: cmp.Or(cfg.LongLived, DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: p,
 	})
 	if _, err := p.load(); err != nil {
 		return nil, err

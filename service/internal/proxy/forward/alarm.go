@@ -2,25 +2,22 @@ package forward
 
 import (
 	"io"
-	"math"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/longlived"
 )
 
-// never is an instant that does not come.
-const never = time.Duration(math.MaxInt64)
-
-// An alarm is the timer of an exchange. It serves the Timeout of the origin and the checks of an
-// exchange that lasts longer than ordinary work. A request that is answered soon needs neither
-// a timer nor the duration of ordinary work: recent calls ring after longlived.Least, which
-// asks for that duration. The exchange's mutex guards it.
+// An alarm is the timer of a forward. It serves the Timeout of the origin and the checks of a
+// forward that lasts longer than ordinary work. A request that is answered soon needs neither
+// a timer nor the duration of ordinary work: recent calls checkAlarm after longlived.Least, which
+// asks for that duration. The forward's mutex guards it.
 type alarm struct {
-	timer   *time.Timer   // calls ring; nil before it is needed
-	fires   time.Duration // when ring is called next, at the latest; never if it is not
-	silence time.Duration // the instant at which the Timeout is over; never while the client sends its request
-	silent  bool          // that instant has come, and await has not yet seen it
-	out     bool          // the origin is out, and await has not yet seen it
+	timer   *time.Timer   // calls checkAlarm; nil before it is needed
+	fires   time.Duration // when checkAlarm is called next, at the latest; weir.Never if it is not
+	silence time.Duration // the instant at which the Timeout is over; weir.Never while the client sends its request
+	silent  bool          // that instant has come, and awaitEvent has not yet seen it
+	out     bool          // the origin is out, and awaitEvent has not yet seen it
 	since   time.Duration // when the request was sent, its answer began, or the last check was
 	check   time.Duration // the next check is not before
 	checked bool          // there was a check since the request was sent
@@ -28,100 +25,100 @@ type alarm struct {
 	body    io.Closer     // of the answer
 }
 
-// watchOrigin starts the alarm when the request is sent.
-func (x *exchange) watchOrigin(now time.Duration) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.alarm.since, x.alarm.check = now, now+longlived.Least
-	x.alarm.silence, x.alarm.fires = x.silenceFrom(now), x.alarm.check
-	x.forwarder.recent.add(x, now) // calls ring then
-	x.armLocked(now)
-	if x.calling == nil {
+// startAlarm starts the alarm when the request is sent.
+func (f *forward) startAlarm(now time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.alarm.since, f.alarm.check = now, now+longlived.Least
+	f.alarm.silence, f.alarm.fires = f.silenceFrom(now), f.alarm.check
+	f.forwarder.recent.add(f, now) // calls checkAlarm then
+	f.armTimerLocked(now)
+	if f.call == nil {
 		return
 	}
-	if _, ok := x.ctx.Deadline(); ok || x.forwarder.cfg.AbandonedHold == 0 {
-		x.heedLocked()
+	if _, ok := f.ctx.Deadline(); ok || f.forwarder.cfg.AbandonedHold == 0 {
+		f.watchClientLocked()
 	}
 }
 
 // silenceFrom returns when the Timeout is over, if the origin has to answer from now on.
-func (x *exchange) silenceFrom(now time.Duration) time.Duration {
-	if x.Class.Timeout < 0 {
-		return never
+func (f *forward) silenceFrom(now time.Duration) time.Duration {
+	if f.Class.Timeout < 0 {
+		return weir.Never
 	}
-	return now + min(x.Class.Timeout, never-now)
+	return now + min(f.Class.Timeout, weir.Never-now)
 }
 
-// armLocked lets the timer fire at the next instant. It may fire earlier.
-func (x *exchange) armLocked(now time.Duration) {
-	a := &x.alarm
+// armTimerLocked lets the timer fire at the next instant. It may fire earlier.
+func (f *forward) armTimerLocked(now time.Duration) {
+	a := &f.alarm
 	next := min(a.silence, a.check)
 	if next >= a.fires {
 		return
 	}
 	a.fires = next
 	if a.timer == nil {
-		a.timer = time.AfterFunc(next-now, x.ring)
+		a.timer = time.AfterFunc(next-now, f.checkAlarm)
 	} else {
 		a.timer.Reset(next - now)
 	}
 }
 
-// pause stops the time of the origin while the client sends its request.
-func (x *exchange) pause() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.alarm.silence, x.alarm.silent = never, false
+// pauseTimeout stops the time of the origin while the client sends its request.
+func (f *forward) pauseTimeout() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.alarm.silence, f.alarm.silent = weir.Never, false
 }
 
-// resume starts the time of the origin again, from zero.
-func (x *exchange) resume() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.ended || x.came {
+// resumeTimeout starts the time of the origin again, from zero.
+func (f *forward) resumeTimeout() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unit == unitReleased || f.hasAnswer {
 		return
 	}
-	now := x.forwarder.now()
-	x.alarm.silence = x.silenceFrom(now)
-	x.armLocked(now)
+	now := f.forwarder.now()
+	f.alarm.silence = f.silenceFrom(now)
+	f.armTimerLocked(now)
 }
 
-// ring is called when the timer fires, and by recent.
-func (x *exchange) ring() {
-	now := x.forwarder.now()
-	x.mu.Lock()
-	was := x.long
-	x.ringLocked(now)
-	is := x.long
-	x.mu.Unlock()
-	if is == stuck && was != stuck {
-		x.warnStuck(now)
+// checkAlarm is called when the timer fires, and by recent.
+func (f *forward) checkAlarm() {
+	now := f.forwarder.now()
+	f.mu.Lock()
+	was := f.why
+	f.checkAlarmLocked(now)
+	is := f.why
+	f.mu.Unlock()
+	if is.isStuck() && !was.isStuck() {
+		f.warnStuck(now)
 	}
 }
 
-func (x *exchange) ringLocked(now time.Duration) {
-	a := &x.alarm
-	a.fires = never
-	if x.ended {
+func (f *forward) checkAlarmLocked(now time.Duration) {
+	a := &f.alarm
+	a.fires = weir.Never
+	if f.unit == unitReleased {
 		return
 	}
 	if a.silence <= now {
-		a.silence, a.silent = never, true
-		x.interrupt()
+		a.silence, a.silent = weir.Never, true
+		f.interruptWait()
 	}
-	if x.calling != nil && !x.came {
-		x.heedLocked()
+	if f.call != nil && !f.hasAnswer {
+		f.watchClientLocked()
 	}
 	if a.check <= now {
-		x.checkLocked(now)
+		f.checkDurationLocked(now)
 	}
-	x.armLocked(now)
+	f.armTimerLocked(now)
 }
 
-// checkLocked checks an exchange that lasts longer than ordinary work, and sets the
+// checkDurationLocked checks a forward that lasts longer than ordinary work, and sets the
 // instant of the next check.
-func (x *exchange) checkLocked(now time.Duration) {
-	a, usual := &x.alarm, x.permit.UsualDuration()
+func (f *forward) checkDurationLocked(now time.Duration) {
+	a, usual := &f.alarm, f.units.UsualDuration()
 	due := a.since + usual
 	if a.kind == notLong && !a.checked {
 		due += usual
@@ -132,27 +129,27 @@ func (x *exchange) checkLocked(now time.Duration) {
 	}
 	a.since, a.check, a.checked = now, now+usual, true
 	if a.kind == notLong {
-		x.checkWaitLocked(now)
+		f.checkWaitLocked(now)
 		return
 	}
-	x.heedLocked()
-	if !x.leaveLimitLocked(a.kind, x.cutAnswer) {
-		a.check = never
+	f.watchClientLocked()
+	if !f.returnUnitLocked(a.kind, f.cutAnswer) {
+		a.check = weir.Never
 	}
 }
 
-// interrupt lets await look at what has happened, also while call waits for the answer.
-func (x *exchange) interrupt() {
-	x.wakeUp()
-	if x.calling != nil {
-		x.calling.Interrupt()
+// interruptWait lets awaitEvent look at what has happened, also while call waits for the answer.
+func (f *forward) interruptWait() {
+	f.wakeAwait()
+	if f.call != nil {
+		f.call.Interrupt()
 	}
 }
 
-// wakeUp lets await look at what has happened.
-func (x *exchange) wakeUp() {
+// wakeAwait lets awaitEvent look at what has happened.
+func (f *forward) wakeAwait() {
 	select {
-	case x.wake <- struct{}{}:
+	case f.wake <- struct{}{}:
 	default: // it will
 	}
 }

@@ -1,3 +1,6 @@
+// Package forward sends admitted requests to the origins, and passes the answers on. A forward is one request at one origin:
+// it holds units of the limits until the origin has sent its answer, also without its client, or goes on without them if
+// it lasts long. A request whose origin fails can go to another one, as another forward.
 package forward
 
 import (
@@ -20,35 +23,35 @@ type Config struct {
 	Trust         clients.Trust
 	AbandonedHold time.Duration // not negative
 	ClientTimeout time.Duration // negative: none
-	LongLived     int           // places of exchanges without a unit; not positive: none
+	LongLived     int           // places of forwards without a unit; not positive: none
 	Epoch         time.Time     // instants are durations since then
 	Log           *slog.Logger
 	Observer      Observer
 }
 
-// An Observer hears what becomes of exchanges, for metrics. It must be safe for concurrent use.
+// An Observer hears what becomes of forwards, for metrics. It must be safe for concurrent use.
 type Observer interface {
 	// OriginAnswered hears how long an origin took to answer or to fail, while the client waited.
 	OriginAnswered(after time.Duration)
 	// OriginFailed hears why a client gets an error instead of the answer of an origin.
 	OriginFailed(reason string, err error)
-	// LimitLeft hears why an exchange has left the limit, and goes on.
+	// LimitLeft hears why a forward has left the limit, and goes on.
 	LimitLeft(why string)
-	// ForwardEnded hears why an exchange would have left the limit, and was ended, because it found no place.
+	// ForwardEnded hears why a forward would have left the limit, and was ended, because it found no place.
 	ForwardEnded(why string)
 }
 
 // A Forwarder sends requests to the origins. It is safe for concurrent use.
 type Forwarder struct {
 	cfg       Config
-	long      *connlimit.Limit // places of exchanges without a unit; nil: none
-	longFull  atomic.Uint64    // exchanges that found no place
+	long      *connlimit.Limit // places of forwards without a unit; nil: none
+	longFull  atomic.Uint64    // forwards that found no place
 	stuckLog  atomic.Int64     // the instant from which a stuck one is logged again
-	serving   atomic.Int64     // exchanges with a running handler
+	serving   atomic.Int64     // forwards with a running handler
 	bodies    atomic.Int64     // bytes of bodies that are received first
-	abandoned atomic.Int64     // exchanges that go on after the client has left, or its request went to another origin
+	abandoned atomic.Int64     // forwards that go on after the client has left, or its request went to another origin
 	signs     [loadsign.Count]atomic.Uint64
-	recent    recent
+	recent    recentForwards
 	work      *workMeter
 }
 
@@ -67,11 +70,11 @@ func (p *Forwarder) now() time.Duration { return time.Since(p.cfg.Epoch) }
 
 // Stats are the state of a forwarder, and its counts since the start.
 type Stats struct {
-	Serving   int    // exchanges with a running handler
-	Abandoned int    // exchanges that go on after the client has left, or its request went to another origin
-	LongLived int    // exchanges that have left the limit
+	Serving   int    // forwards with a running handler
+	Abandoned int    // forwards that go on after the client has left, or its request went to another origin
+	LongLived int    // forwards that have left the limit
 	LongMax   int    // places for them; 0: none
-	LongFull  uint64 // exchanges that found no place
+	LongFull  uint64 // forwards that found no place
 	Signs     [loadsign.Count]uint64
 }
 
@@ -106,41 +109,43 @@ type Request struct {
 // Forward sends a request to the origin within the limit of its class, or refuses it.
 func (p *Forwarder) Forward(w http.ResponseWriter, r *http.Request, q Request) {
 	c := q.Class
-	size, err := p.receive(w, r)
+	size, err := p.receiveBody(w, r)
 	if size > 0 {
 		defer p.bodies.Add(-size)
 	}
 	if err != nil {
-		notReceived(w, r, err)
+		answerBrokenBody(w, r, err)
 		return
 	}
 	arrived := p.now()
 	var ps limits.Units
 	if err := c.Acquire(r.Context(), q.Route, -1, &ps); err != nil {
-		p.refuse(w, r, c, err)
+		p.refuseRequest(w, r, c, err)
 		return
 	}
 	now := p.now()
-	x := p.begin(w, r, q, &ps, now)
+	f := p.beginForward(w, r, q, &ps, now)
 	waited := now - arrived
 	c.Counts.CountAdmitted(waited)
-	if failed := x.run(w, r); failed != nil {
-		x.elsewhere(w, r, failed)
+	if failed := f.serve(w, r); failed != nil {
+		f.sendElsewhere(w, r, failed)
 	}
 }
 
-// run forwards the request of an exchange, and ends the exchange. An error means that the request is to be sent to another
+// serve forwards the request of a forward, and ends the forward. An error means that the request is to be sent to another
 // origin.
-func (x *exchange) run(w http.ResponseWriter, r *http.Request) (failed error) {
-	defer x.finish()
-	failed = x.forward(w, r)
-	x.whole = failed == nil
+func (f *forward) serve(w http.ResponseWriter, r *http.Request) (failed error) {
+	defer f.endHandler()
+	failed = f.forwardRequest(w, r)
+	if failed == nil && f.handler == handlerRuns {
+		f.handler = handlerDone
+	}
 	return failed
 }
 
-// refuse answers a request that got no units, and gives back the tokens of its rules.
-func (p *Forwarder) refuse(w http.ResponseWriter, r *http.Request, c *Class, err error) {
+// refuseRequest answers a request that got no units, and gives back the tokens of its rules.
+func (p *Forwarder) refuseRequest(w http.ResponseWriter, r *http.Request, c *Class, err error) {
 	c.Counts.CountRejected(err)
 	httplimit.Use(w, 0)
-	reject(w, r, err)
+	answerRejection(w, r, err)
 }

@@ -19,7 +19,7 @@ import (
 // signOf returns the sign of load of an answer, by the table of package loadsign.
 func signOf(a origins.Answer, u *upload) loadsign.Sign {
 	switch {
-	case a.Panicked != nil, u != nil && u.failed.Load() != 0:
+	case a.Panicked != nil, u != nil && u.failedStatus.Load() != 0:
 		return loadsign.None // a bug, or the client's fault
 	case a.Err != nil:
 		return loadsign.OfError(a.Err)
@@ -43,9 +43,9 @@ var (
 	clientGone    = problem.New(499, problem.Blank, "client_gone", "the client left before the origin answered")
 )
 
-// reject answers a request that the limiter has rejected, or that has left
+// answerRejection answers a request that the limiter has rejected, or that has left
 // the queue.
-func reject(w http.ResponseWriter, r *http.Request, err error) {
+func answerRejection(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, weir.ErrRejected):
 		httplimit.Reject(w, r, err)
@@ -56,11 +56,11 @@ func reject(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// fail answers an admitted request that the origin did not answer.
-func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
-	p, failed := x.forwarder, int32(0)
-	if x.upload != nil {
-		failed = x.upload.failed.Load()
+// answerFailure answers an admitted request that the origin did not answer.
+func (f *forward) answerFailure(w http.ResponseWriter, r *http.Request, err error) {
+	p, failed := f.forwarder, int32(0)
+	if f.upload != nil {
+		failed = f.upload.failedStatus.Load()
 	}
 	network, _ := errors.AsType[net.Error](err)
 	var retryAfter []string
@@ -70,7 +70,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer = clientSlow
 	case failed == http.StatusRequestEntityTooLarge:
 		answer = bodyTooLarge
-		x.Class.Counts.CountTooLarge()
+		f.Class.Counts.CountTooLarge()
 	case failed != 0:
 		answer = clientBroken
 	case errors.Is(err, errClientGone) && context.Cause(r.Context()) == ErrDeadline:
@@ -91,9 +91,9 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p.cfg.Log.Debug("the origin failed", "reason", answer.Reason, "error", err)
 		p.cfg.Observer.OriginFailed(answer.Reason, err)
 	}
-	x.upload.answerBegins(w.Header())
+	f.upload.answerBegins(w.Header())
 	answer.Write(w, r, retryAfter)
-	x.upload.answerEnds(&x.Client)
+	f.upload.answerEnds(&f.Client)
 }
 
 // RefuseTooLarge answers a request with a body that is too large.

@@ -16,10 +16,10 @@ const (
 	bodiesFirst = 64 << 20
 )
 
-// receive reads the body of a request if its length is known and small, and sets
+// receiveBody reads the body of a request if its length is known and small, and sets
 // GetBody, for a retry on another connection. It returns the number of bytes that it
 // has added to p.bodies; the caller subtracts them in the end.
-func (p *Forwarder) receive(w http.ResponseWriter, r *http.Request) (size int64, err error) {
+func (p *Forwarder) receiveBody(w http.ResponseWriter, r *http.Request) (size int64, err error) {
 	if r.Body == nil || r.ContentLength <= 0 || r.ContentLength > bodyFirst || len(r.Header["Expect"]) > 0 {
 		return 0, nil // with Expect, the origin decides whether it wants the body
 	}
@@ -39,8 +39,8 @@ func (p *Forwarder) receive(w http.ResponseWriter, r *http.Request) (size int64,
 	return size, nil
 }
 
-// notReceived answers a request after receive has failed.
-func notReceived(w http.ResponseWriter, r *http.Request, err error) {
+// answerBrokenBody answers a request after receive has failed.
+func answerBrokenBody(w http.ResponseWriter, r *http.Request, err error) {
 	if r.ProtoMajor == 1 { // the rest of the body is still on the connection
 		w.Header().Set("Connection", "close")
 	}

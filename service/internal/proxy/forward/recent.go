@@ -7,90 +7,90 @@ import (
 	"github.com/weir-go/weir/internal/longlived"
 )
 
-// recent lists the exchanges that have sent their request within longlived.Least, the oldest first.
+// recentForwards lists the forwards that have sent their request within longlived.Least, the oldest first.
 // One timer serves them all: most end before they would need one. The zero recent is empty.
-type recent struct {
+type recentForwards struct {
 	now func() time.Duration
 
 	mu          sync.Mutex // guards the fields below, and recentLinks
-	first, last *exchange
-	timer       *time.Timer // calls ring; nil before the first exchange
+	first, last *forward
+	timer       *time.Timer // calls checkAlarm; nil before the first forward
 	armed       bool        // the timer runs
 }
 
-// recentLinks are the place of an exchange.
+// recentLinks are the place of a forward.
 type recentLinks struct {
 	listed     bool
-	prev, next *exchange
+	prev, next *forward
 	since      time.Duration
 }
 
-// add adds an exchange that sends its request now. After longlived.Least, its ring is called, unless it
+// add adds a forward that sends its request now. After longlived.Least, its ring is called, unless it
 // is removed before.
-func (l *recent) add(x *exchange, now time.Duration) {
+func (l *recentForwards) add(f *forward, now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x.links = recentLinks{listed: true, prev: l.last, since: now}
+	f.links = recentLinks{listed: true, prev: l.last, since: now}
 	if l.last == nil {
-		l.first = x
+		l.first = f
 	} else {
-		l.last.links.next = x
+		l.last.links.next = f
 	}
-	l.last = x
+	l.last = f
 	if !l.armed {
 		l.armLocked(now)
 	}
 }
 
-// remove removes an exchange, if it is there.
-func (l *recent) remove(x *exchange) {
+// remove removes a forward, if it is there.
+func (l *recentForwards) remove(f *forward) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x.links.listed {
-		l.removeLocked(x)
+	if f.links.listed {
+		l.removeLocked(f)
 	}
 }
 
-func (l *recent) removeLocked(x *exchange) {
-	if p := x.links.prev; p == nil {
-		l.first = x.links.next
+func (l *recentForwards) removeLocked(f *forward) {
+	if p := f.links.prev; p == nil {
+		l.first = f.links.next
 	} else {
-		p.links.next = x.links.next
+		p.links.next = f.links.next
 	}
-	if n := x.links.next; n == nil {
-		l.last = x.links.prev
+	if n := f.links.next; n == nil {
+		l.last = f.links.prev
 	} else {
-		n.links.prev = x.links.prev
+		n.links.prev = f.links.prev
 	}
-	x.links = recentLinks{}
+	f.links = recentLinks{}
 }
 
-// armLocked lets the timer fire for the first exchange. If that is removed, it fires all the same.
-func (l *recent) armLocked(now time.Duration) {
+// armLocked lets the timer fire for the first forward. If that is removed, it fires all the same.
+func (l *recentForwards) armLocked(now time.Duration) {
 	d := l.first.links.since + longlived.Least - now
 	l.armed = true
 	if l.timer == nil {
-		l.timer = time.AfterFunc(d, l.ring)
+		l.timer = time.AfterFunc(d, l.checkDue)
 	} else {
 		l.timer.Reset(d)
 	}
 }
 
-// ring is called when the timer fires.
-func (l *recent) ring() {
-	for _, x := range l.take() {
-		x.ring()
+// checkDue is called when the timer fires.
+func (l *recentForwards) checkDue() {
+	for _, f := range l.takeDue() {
+		f.checkAlarm()
 	}
 }
 
-// take removes the exchanges that have been in the list for longlived.Least.
-func (l *recent) take() (over []*exchange) {
+// takeDue removes the forwards that have been in the list for longlived.Least.
+func (l *recentForwards) takeDue() (over []*forward) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	for x := l.first; x != nil && x.links.since+longlived.Least <= now; x = l.first {
-		l.removeLocked(x)
-		over = append(over, x)
+	for f := l.first; f != nil && f.links.since+longlived.Least <= now; f = l.first {
+		l.removeLocked(f)
+		over = append(over, f)
 	}
 	if l.armed = l.first != nil; l.armed {
 		l.armLocked(now)

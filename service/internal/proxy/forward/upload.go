@@ -21,25 +21,25 @@ const MinBodyRate = 1024
 // client, which sends, and stops the time of the origin meanwhile. It ends only where the
 // body ends: net/http may read the rest of a body, after which a Read of it looks like one at its end.
 type upload struct {
-	body     io.ReadCloser
-	client   *http.ResponseController
-	http1    bool          // the client's protocol
-	limit    time.Duration // ClientTimeout; negative: none
-	exchange *exchange     // nil if the request has no unit yet
-	waits    atomic.Bool   // for the client to send more
-	began    time.Time     // of the first Read
-	sent     int64
-	whole    atomic.Int64 // the instant of its end; weir.Never before that
-	read     atomic.Bool  // Read was called
-	duplex   bool         // the client's protocol allows an answer before the end of the body
-	failed   atomic.Int32 // the HTTP status for a failure of the client; 0 without one
-	ended    atomic.Bool  // Read has returned the end of the body
-	closed   atomic.Bool  // Read returns an error
-	trailers func()       // takes the trailers that follow the body; nil: there are none
+	body           io.ReadCloser
+	client         *http.ResponseController
+	http1          bool          // the client's protocol
+	limit          time.Duration // ClientTimeout; negative: none
+	forward        *forward      // nil if the request has no unit yet
+	waitsForClient atomic.Bool   // for the client to send more
+	began          time.Time     // of the first Read
+	sent           int64
+	wholeAt        atomic.Int64 // the instant of its end; weir.Never before that
+	read           atomic.Bool  // Read was called
+	duplex         bool         // the client's protocol allows an answer before the end of the body
+	failedStatus   atomic.Int32 // the HTTP status for a failure of the client; 0 without one
+	ended          atomic.Bool  // Read has returned the end of the body
+	closed         atomic.Bool  // Read returns an error
+	trailers       func()       // takes the trailers that follow the body; nil: there are none
 
 	mu       sync.Mutex  // guards the fields below
 	detached bool        // the connection is no longer this request's
-	free     bool        // the answer has begun: the client has all the time
+	untimed  bool        // the answer has begun: the client has all the time
 	giveUp   *time.Timer // ends the request to the origin after Close; nil before
 	until    time.Time   // the deadline of the Read under way; zero if there is none
 }
@@ -50,12 +50,12 @@ func (u *upload) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	u.read.Store(true)
-	if u.exchange != nil {
-		u.exchange.pause()
-		defer u.exchange.resume()
+	if u.forward != nil {
+		u.forward.pauseTimeout()
+		defer u.forward.resumeTimeout()
 	}
-	u.waits.Store(true)
-	defer u.waits.Store(false)
+	u.waitsForClient.Store(true)
+	defer u.waitsForClient.Store(false)
 	if u.limit > 0 {
 		now := time.Now()
 		if u.began.IsZero() {
@@ -67,7 +67,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.body.Read(p)
 	u.sent += int64(n)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		u.failed.Store(http.StatusRequestTimeout)
+		u.failedStatus.Store(http.StatusRequestTimeout)
 		return n, err
 	}
 	if err == io.EOF {
@@ -75,18 +75,18 @@ func (u *upload) Read(p []byte) (int, error) {
 		if u.trailers != nil {
 			u.trailers()
 		}
-		if u.exchange != nil {
-			u.exchange.rejoin()
-			u.exchange.sent()
+		if u.forward != nil {
+			u.forward.retakeUnit()
+			u.forward.noteSent()
 		}
 	}
 	u.returned()
 	switch {
 	case err == nil, err == io.EOF:
 	case tooLarge(err):
-		u.failed.CompareAndSwap(0, http.StatusRequestEntityTooLarge)
+		u.failedStatus.CompareAndSwap(0, http.StatusRequestEntityTooLarge)
 	default:
-		u.failed.CompareAndSwap(0, http.StatusBadRequest)
+		u.failedStatus.CompareAndSwap(0, http.StatusBadRequest)
 	}
 	return n, err
 }
@@ -98,27 +98,27 @@ func (u *upload) Close() error {
 	u.closed.Store(true)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if x := u.exchange; x != nil && u.unended() && !u.detached && u.giveUp == nil && x.Class.Timeout > 0 {
-		u.giveUp = time.AfterFunc(x.Class.Timeout, x.release)
+	if f := u.forward; f != nil && u.isUnended() && !u.detached && u.giveUp == nil && f.Class.Timeout > 0 {
+		u.giveUp = time.AfterFunc(f.Class.Timeout, f.cancel)
 	}
 	return nil
 }
 
-// unended reports whether the client has not sent all of the body, as far as is known.
-func (u *upload) unended() bool { return u != nil && !u.ended.Load() }
+// isUnended reports whether the client has not sent all of the body, as far as is known.
+func (u *upload) isUnended() bool { return u != nil && !u.ended.Load() }
 
-// unread reports whether another upload can have the whole body, when no Read can follow.
-func (u *upload) unread() bool { return u != nil && !u.read.Load() }
+// isUnread reports whether another upload can have the whole body, when no Read can follow.
+func (u *upload) isUnread() bool { return u != nil && !u.read.Load() }
 
 // answerBegins precedes the header of an answer. If the upload goes on then, the connection of the
 // client ends with the answer: net/http cannot tell where a further request begins. Duplex means
 // that net/http leaves the body alone meanwhile.
 func (u *upload) answerBegins(h http.Header) {
-	if !u.unended() {
+	if !u.isUnended() {
 		return
 	}
 	if u.duplex {
-		u.unbind()
+		u.removeTimeout()
 	} else {
 		u.closed.Store(true)
 	}
@@ -130,7 +130,7 @@ func (u *upload) answerBegins(h http.Header) {
 // answerEnds follows a whole answer. If the upload goes on, the connection of the client lingers, unless only its end
 // tells where the answer ends, as in HTTP/1.0.
 func (u *upload) answerEnds(from *clients.Client) {
-	if u.unended() {
+	if u.isUnended() {
 		from.Linger()
 	}
 }
@@ -140,7 +140,7 @@ func (u *upload) answerEnds(from *clients.Client) {
 func (u *upload) deadline(at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.free {
+	if !u.untimed {
 		u.setLocked(at)
 	}
 }
@@ -151,16 +151,16 @@ func (u *upload) setLocked(at time.Time) {
 	}
 }
 
-// unbind removes the bound of the time of the client. A stream in both directions may be silent.
-func (u *upload) unbind() {
+// removeTimeout removes the bound of the time of the client. A stream in both directions may be silent.
+func (u *upload) removeTimeout() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.free = true
+	u.untimed = true
 	u.setLocked(time.Time{})
 }
 
-// cut ends the Read under way as if the client had been too slow.
-func (u *upload) cut() { u.deadline(time.Now()) }
+// cutRead ends the Read under way as if the client had been too slow.
+func (u *upload) cutRead() { u.deadline(time.Now()) }
 
 func (u *upload) returned() {
 	u.mu.Lock()
@@ -168,14 +168,14 @@ func (u *upload) returned() {
 	u.until = time.Time{}
 }
 
-// clientGone is called when the request's context has ended. At the deadline of a
+// noteClientGone is called when the request's context has ended. At the deadline of a
 // Read, net/http ends the context before the Read returns: the client is slow then,
 // and has not left.
-func (u *upload) clientGone() {
+func (u *upload) noteClientGone() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.until.IsZero() && !time.Now().Before(u.until) {
-		u.failed.CompareAndSwap(0, http.StatusRequestTimeout)
+		u.failedStatus.CompareAndSwap(0, http.StatusRequestTimeout)
 	}
 }
 
@@ -190,7 +190,7 @@ func (u *upload) detach() {
 	if u.giveUp != nil {
 		u.giveUp.Stop()
 	}
-	if client := u.client; u.http1 && u.unended() && u.limit > 0 {
+	if client := u.client; u.http1 && u.isUnended() && u.limit > 0 {
 		time.AfterFunc(u.limit, func() { _ = client.SetReadDeadline(time.Now()) })
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Work counts the exchanges that held a unit of the limit since New. The difference of
+// Work counts the forwards that held a unit of the limit since New. The difference of
 // two Works holds Little's law exactly: the time in flight is the mean number in flight
 // times the period, and the number that ended times their mean time.
 type Work struct {
 	At       time.Time
-	Inflight int           // exchanges that hold a unit now
-	Ended    uint64        // exchanges that have released it, or have left the limit as long-lived
-	Busy     time.Duration // time in flight, summed over all exchanges, ended or not
+	Inflight int           // forwards that hold a unit now
+	Ended    uint64        // forwards that have released it, or have left the limit as long-lived
+	Busy     time.Duration // time in flight, summed over all forwards, ended or not
 	times    *hdrhistogram.Snapshot
 }
 
@@ -48,16 +48,16 @@ func (m *workMeter) advanceLocked(now time.Duration) {
 	}
 }
 
-// begin counts an exchange that has taken a unit.
-func (m *workMeter) begin(now time.Duration) {
+// countBegin counts a forward that has taken a unit.
+func (m *workMeter) countBegin(now time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceLocked(now)
 	m.inflight++
 }
 
-// end counts an exchange that has released the unit that it took at began.
-func (m *workMeter) end(began, now time.Duration) {
+// countEnd counts a forward that has released the unit that it took at began.
+func (m *workMeter) countEnd(began, now time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceLocked(now)
@@ -78,10 +78,10 @@ func (p *Forwarder) Work() Work {
 // A WorkPeriod describes the work between two instants.
 type WorkPeriod struct {
 	Period   time.Duration
-	Inflight float64         // the mean number of exchanges that held a unit
-	Ended    uint64          // exchanges
-	Mean     time.Duration   // time in flight per exchange that ended: Inflight × Period ÷ Ended; 0 if none did
-	Times    []time.Duration // quantiles of the times of exchanges that ended; nil if none did
+	Inflight float64         // the mean number of forwards that held a unit
+	Ended    uint64          // forwards
+	Mean     time.Duration   // time in flight per forward that ended: Inflight × Period ÷ Ended; 0 if none did
+	Times    []time.Duration // quantiles of the times of forwards that ended; nil if none did
 }
 
 // Since returns the work since an earlier instant, with quantiles of the times in flight.

@@ -13,13 +13,13 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 )
 
-// A pool is a limit of requests in flight, of all origins or of one, and the account of the exchanges
+// A pool is a limit of requests in flight, of all origins or of one, and the account of the forwards
 // within it.
 type pool struct {
 	*inflight.Limiter
 	fixed    *atomic.Bool  // the limit is a number
 	served   atomic.Uint64 // requests that succeeded
-	holding  atomic.Int64  // exchanges that hold a unit
+	holding  atomic.Int64  // forwards that hold a unit
 	rejected atomic.Uint64 // requests, except in shadow mode
 	size     atomic.Int64  // the limit, of a pool of one origin
 	relief   relief
@@ -130,7 +130,7 @@ func (l *Limiter) longestOf(f func(*pool) time.Duration) (longest time.Duration)
 	return longest
 }
 
-// CountForwards returns the number of exchanges that hold a unit.
+// CountForwards returns the number of forwards that hold a unit.
 func (l *Limiter) CountForwards() int {
 	n := l.whole.holding.Load()
 	for _, p := range l.at {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A relief lets single exchanges leave an adaptive limit that exchanges without an answer hold as
+// A relief lets single forwards leave an adaptive limit that forwards without an answer hold as
 // a whole. If the origin serves other requests then, these overtake all that are stuck. If it
-// serves none, the whole origin hangs, and each further exchange leaves after twice the time.
+// serves none, the whole origin hangs, and each further forward leaves after twice the time.
 type relief struct {
 	mu       sync.Mutex    // guards the fields below
 	at       time.Duration // of the last one, or when the pool was last seen to serve
@@ -16,7 +16,7 @@ type relief struct {
 	rejected uint64        // by the pool until at
 }
 
-// relieve reports whether one exchange that waits longer than ordinary work takes is to leave
+// relieve reports whether one forward that waits longer than ordinary work takes is to leave
 // the limit, because the pool serves no request although others arrive.
 func (l *pool) relieve(now time.Duration) bool {
 	if l.fixed.Load() {

@@ -43,7 +43,7 @@ func (ps *Units) ServedCount() uint64 { return ps.classIn.served.Load() }
 // UsualDuration returns the duration within which ordinary work of the class ends.
 func (ps *Units) UsualDuration() time.Duration { return ps.classIn.usualDuration() }
 
-// CountHolder counts an exchange that holds the units from now on, or with -1 does not any more. It returns how many do.
+// CountHolder counts a forward that holds the units from now on, or with -1 does not any more. It returns how many do.
 func (ps *Units) CountHolder(n int64) int64 { return ps.classIn.holding.Add(n) }
 
 // CountServed counts a request that has succeeded.
@@ -59,7 +59,7 @@ func (ps *Units) AreUsedUp() bool {
 	return ps.classIn.isUsedUp() || ps.totalIn != nil && ps.totalIn.isUsedUp()
 }
 
-// Relieve reports whether the exchange is to leave a limit by relief.
+// Relieve reports whether the forward is to leave a limit by relief.
 func (ps *Units) Relieve(now time.Duration) bool {
 	return ps.classIn.relieve(now) || ps.totalIn != nil && ps.totalIn.relieve(now)
 }
