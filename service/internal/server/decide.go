@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -18,67 +20,103 @@ func (s *Server) Decide(ctx context.Context, req *decider.Request, v *decider.Ve
 	}
 	*v = decider.Verdict{At: s.clock.At(req.Now), Answers: v.Answers[:0]}
 	rs := s.rules.Load()
-	return s.decide(rs, s.keys.Find(req.Key, rs.Set), req, v, true, nil)
+	a := ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}
+	settled, err := s.settle(&a, true)
+	if settled || err != nil {
+		return err
+	}
+	whole, err := s.counter.take(ctx, a)
+	if err != nil {
+		return err
+	}
+	a.whole = whole
+	s.conclude(&a, true)
+	return nil
 }
 
-// decide decides at the recent instant v.At about a request with a key that was found. It
-// counts a request that is allowed only if final is set. If w is nil, the request does not
-// wait, and the error is nil unless it brings a quota or the rules have no rate.
-func (s *Server) decide(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict, final bool, w *wait) error {
-	if req.N < 0 {
+// settle makes the verdict about a request that no counter need be asked about: one without a
+// quota, for a key that no rule matches. It counts one that is allowed only if final is set. The
+// error is one of the request.
+func (s *Server) settle(a *ask, final bool) (settled bool, err error) {
+	switch {
+	case a.req.N < 0:
 		panic("server: negative cost")
-	}
-	if req.Quota != nil {
-		return s.decideOwn(rs, k, req, v, final)
-	}
-	m := k.Match
-	if len(m.List) == 0 {
-		s.unmatched(rs, req.N, v, final)
-		return nil
-	}
-	if m.LeaseOnly {
-		return decider.ErrNoRate
-	}
-	v.Rule = m.List[0].Ref
-	asked := s.ownLimit(req)
-	for i := range m.Rated {
-		r := rs.at(m.Rated[i])
-		own := r.OwnLimit(asked)
-		d, why, redeemed := w.redeem(r)
-		if !redeemed {
-			d = r.take(req.Key, r.fingerprintOf(i, k.Known, req.Key), v.At, req.N, own, req.WantID)
+	case a.Unrated(a.req):
+		return false, decider.ErrNoRate
+	case a.req.Quota != nil:
+		if !a.AllowsOwn() {
+			err = decider.ErrOwnQuota
 		}
-		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.Ref, At: v.At})
-		switch {
-		case d.OK:
+		return false, err
+	case len(a.List) > 0:
+		return false, nil
+	}
+	s.unmatched(a, final)
+	return true, nil
+}
+
+// conclude makes the verdict of what a counter has answered, and counts the request; one that is
+// allowed only if final is set.
+func (s *Server) conclude(a *ask, final bool) {
+	switch v := a.v; {
+	case !a.whole && a.req.Quota != nil:
+		s.foldOwn(a, final)
+	case !a.whole:
+		s.fold(a, final)
+	case v.OK && final:
+		s.countWhole(a)
+	case !v.OK && v.Reason != 0 && a.req.N > 0:
+		s.countWholeDenied(a)
+	}
+	if s.ladder != nil && (a.whole || a.v.Step != decider.Exact) {
+		s.ladder.note(a.req.Key, a.v)
+	}
+}
+
+// fold makes a verdict of the answers of rules.
+func (s *Server) fold(a *ask, final bool) {
+	v, n := a.v, a.req.N
+	v.Rule = a.First()
+	for i, r := range a.answered(v.Answers) {
+		switch answer := &v.Answers[i]; {
+		case answer.OK:
 		case r.Mode == config.Shadow:
-			if req.N > 0 {
+			if n > 0 {
 				r.counts.shadowed.Add(1)
 			}
-		case redeemed:
-			s.deny(rs, k, req, v, why)
-			return nil
-		case w != nil && d.RetryAfter != weir.Never && req.N > 0:
-			if why, err := s.waitUnder(rs, w, r, own, v); err != nil {
-				s.giveBack(rs, m, req, v.Answers[:i])
-				return err
-			} else if why != 0 {
-				s.deny(rs, k, req, v, why)
-				return nil
-			}
-		case d.RetryAfter == weir.Never && req.N > 0:
-			s.deny(rs, k, req, v, weir.OverBurst)
-			return nil
 		default:
-			s.deny(rs, k, req, v, weir.OverRate)
-			return nil
+			why := a.reason(&answer.Decision)
+			if n > 0 {
+				r.counts.denied[why].Add(1)
+				a.Known.Count(false, false)
+			}
+			v.Deny(why, answer.RetryAfter)
+			return
 		}
 	}
-	v.OK, v.Grant = true, rs.grantOf(m, req.N, v)
-	if final {
-		s.count(rs, k, req, v)
+	if a.withheld {
+		v.Deny(0, 0)
+		return
 	}
-	return nil
+	at := v.Grant.At // of a counter with another clock
+	v.OK, v.Grant = true, a.grant()
+	if at != 0 && n > 0 {
+		v.Grant.At = at
+	}
+	if final {
+		s.count(a)
+	}
+}
+
+// reason returns the reason of a denial.
+func (a *ask) reason(d *weir.Decision) weir.Reason {
+	switch {
+	case a.v.Reason != 0:
+		return a.v.Reason
+	case d.RetryAfter == weir.Never && a.req.N > 0:
+		return weir.OverBurst
+	}
+	return weir.OverRate
 }
 
 // Batch decides many requests: see decider.Decider.
@@ -119,38 +157,81 @@ func (s *Server) batch(ctx context.Context, rs *version, reqs []decider.Request,
 	if len(reqs) > 0 {
 		at = s.clock.At(reqs[0].Now)
 	}
+	b := s.batches.get(len(reqs))
+	defer s.batches.put(b)
 	for i := range reqs {
-		v := &verdicts[i]
+		a, v := &b.asks[i], &verdicts[i]
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
-		if len(replaced) > 0 && replaced[keys[i].Name(&reqs[i])] {
+		*a = ask{Found: keys[i], rs: rs, req: &reqs[i], v: v}
+		if a.settled = len(replaced) > 0 && replaced[a.Name(a.req)]; a.settled {
 			v.OK = true
-			continue
+		} else {
+			a.settled, _ = s.settle(a, !all) // no error: the requests are checked
 		}
-		_ = s.decide(rs, keys[i], &reqs[i], v, !all, nil) // no error: the requests are checked
-		ok = ok && v.OK
 	}
-	if !all {
-		return ok, err
-	}
-	for i := range reqs {
-		k, req, v := keys[i], &reqs[i], &verdicts[i]
+	s.counter.takeAll(ctx, b.asks, all)
+	for i := range b.asks {
+		a := &b.asks[i]
 		switch {
-		case ok && len(k.List) > 0 && v.Rule == nil: // replaced
-		case ok && req.Quota != nil:
-			s.countOwn(rs, k, req, v)
-		case ok && len(k.List) == 0:
-			s.unmatchedAllowed.Add(1)
-		case ok:
-			s.count(rs, k, req, v)
-		case v.OK && req.Quota != nil:
-			s.returnOwn(rs, k.Match, req, &v.Answers[0])
-			v.Deny(0, 0)
-		case v.OK:
-			s.giveBack(rs, k.Match, req, v.Answers)
-			v.Deny(0, 0)
+		case a.err != nil:
+			a.v.Deny(0, 0)
+			if err == nil {
+				err = a.err
+			}
+		case !a.settled:
+			s.conclude(a, !all)
 		}
+		ok = ok && a.v.OK
+	}
+	if all {
+		s.endAll(b.asks, ok)
 	}
 	return ok, err
+}
+
+// endAll ends a batch that is all or nothing.
+func (s *Server) endAll(asks []ask, ok bool) {
+	for i := range asks {
+		a := &asks[i]
+		switch {
+		case !ok && a.v.OK:
+			a.v.Deny(0, 0)
+		case !ok:
+		case a.settled && len(a.List) > 0: // replaced
+		case a.settled:
+			s.unmatchedAllowed.Add(1)
+		case a.whole:
+			s.countWhole(a)
+		case a.req.Quota != nil:
+			s.countOwn(a)
+		default:
+			s.count(a)
+		}
+	}
+}
+
+// batches keep the asks of batches for the next ones.
+type batches struct{ pool sync.Pool }
+
+type batch struct{ asks []ask }
+
+// maxKeptAsks bounds the asks of a batch that is kept.
+const maxKeptAsks = 1 << 10
+
+func (p *batches) get(n int) *batch {
+	b, _ := p.pool.Get().(*batch)
+	if b == nil {
+		b = new(batch)
+	}
+	b.asks = slices.Grow(b.asks, n)[:n]
+	return b
+}
+
+func (p *batches) put(b *batch) {
+	clear(b.asks)
+	if b.asks = b.asks[:0]; cap(b.asks) <= maxKeptAsks {
+		p.pool.Put(b)
+	}
 }
 
 // Wait waits for missing tokens: see decider.Decider.
@@ -162,14 +243,23 @@ func (s *Server) Wait(ctx context.Context, req *decider.Request, v *decider.Verd
 	for w := (wait{caller: caller{ctx: ctx, req: *req}}); ; {
 		rs := s.rules.Load()
 		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Waited: v.Waited, Place: v.Place}
-		err := s.decide(rs, s.keys.Find(req.Key, rs.Set), req, v, true, &w)
+		a := ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}
+		settled, err := s.settle(&a, true)
+		if settled || err != nil {
+			return err
+		}
+		err = memory{s}.takeOne(&a, &w)
 		if w.at != nil && w.answer.OK { // no rule has taken the answer
 			w.at.Return()
 		}
-		if err != waiting.ErrMoved {
-			return err
+		switch err {
+		case nil:
+			s.conclude(&a, true)
+			return nil
+		case waiting.ErrMoved:
+			err = w.follow(v)
 		}
-		if err := w.follow(v); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -184,60 +274,55 @@ func (s *Server) ownLimit(req *decider.Request) int {
 }
 
 // unmatched decides about a key that no rule matches.
-func (s *Server) unmatched(rs *version, n int, v *decider.Verdict, final bool) {
-	if rs.Config.Unmatched == "deny" {
+func (s *Server) unmatched(a *ask, final bool) {
+	if a.rs.Config.Unmatched == "deny" {
 		s.unmatchedDenied.Add(1)
-		v.Deny(weir.OverRate, weir.Never)
+		a.v.Deny(weir.OverRate, weir.Never)
 		return
 	}
 	if final {
 		s.unmatchedAllowed.Add(1)
 	}
-	v.OK, v.Grant = true, rs.grantOf(new(rules.Match), n, v)
+	a.v.OK, a.v.Grant = true, a.grant()
 }
 
 // count counts a request that was allowed, unless its cost is zero.
-func (s *Server) count(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict) {
-	if req.N == 0 {
+func (s *Server) count(a *ask) {
+	if a.req.N == 0 {
 		return
 	}
 	fresh := false // it is the first to use tokens
-	for i, r := range k.Rated {
+	for i, r := range a.answered(a.v.Answers) {
 		if i == 0 {
-			fresh = v.Answers[0].Remaining == r.Within(r.OwnLimit(s.ownLimit(req)))-req.N
+			fresh = a.v.Answers[0].Remaining == r.Within(r.OwnLimit(s.ownLimit(a.req)))-a.req.N
 		}
-		rs.at(r).counts.allowed.add(k.Print)
+		r.counts.allowed.add(a.Print)
 	}
-	k.Known.Count(true, fresh)
+	a.Known.Count(true, fresh)
 }
 
-// deny ends a Verdict with the denial of the rule with the last answer, and returns
-// what the rules before it gave.
-func (s *Server) deny(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict, why weir.Reason) {
-	last := len(v.Answers) - 1
-	if req.N > 0 {
-		rs.at(k.Rated[last]).counts.denied[why].Add(1)
-		k.Known.Count(false, false)
-	}
-	s.giveBack(rs, k.Match, req, v.Answers[:last])
-	v.Deny(why, v.Answers[last].RetryAfter)
-}
-
-// giveBack returns the tokens that rules gave to a request that is denied.
-func (s *Server) giveBack(rs *version, m *rules.Match, req *decider.Request, answers []decider.Answer) {
-	if req.N == 0 || len(answers) == 0 {
+// countWhole counts a request that another node has allowed.
+func (s *Server) countWhole(a *ask) {
+	if a.req.N == 0 {
 		return
 	}
-	now := s.clock.Now()
-	for i := range answers {
-		r, a := rs.at(m.Rated[i]), &answers[i]
-		if !a.OK {
-			continue
-		}
-		at := a.At
-		if r.Algorithm.Resets() && now-at < a.ResetAfter {
-			at = now // the same window; it may have begun after the instant of the answer
-		}
-		r.settle(req.Key, at, req.N, 0)
+	if len(a.List) == 0 {
+		s.unmatchedAllowed.Add(1)
+	}
+	for _, r := range a.Rated {
+		a.rs.at(r).counts.allowed.add(a.Print)
+	}
+	a.Known.Count(true, false)
+}
+
+// countWholeDenied counts a request that another node has denied.
+func (s *Server) countWholeDenied(a *ask) {
+	if a.req.Quota != nil {
+		s.countOwnDenied(a, a.v.Reason)
+		return
+	}
+	a.Known.Count(false, false)
+	if r := a.Denying(a.v); r != nil {
+		a.rs.at(r).counts.denied.Add(a.v.Reason)
 	}
 }

@@ -44,6 +44,7 @@ func NewFallback(cfg Config, away config.Away) (*Fallback, error) {
 		return nil, err
 	}
 	f := &Fallback{server: s, away: away}
+	s.counter = share{f}
 	f.shareless.Store(&shareless)
 	return f, nil
 }
@@ -96,21 +97,49 @@ func fallbackRules(rules *config.Rules, nodes int, otherwise config.Away) (*conf
 	return &shared, shareless
 }
 
+// share counts by the node's share, or as the rules say.
+type share struct{ *Fallback }
+
+func (f share) take(_ context.Context, a ask) (whole bool, err error) {
+	c := choose(a.rs, a.Found, f.away)
+	return false, f.server.takeAlone(&a, &c, fallbackRetry)
+}
+
+func (f share) takeAll(_ context.Context, asks []ask, all bool) {
+	ok, choices := true, make([]choice, len(asks))
+	for i := range asks {
+		a := &asks[i]
+		if !a.settled {
+			choices[i] = choose(a.rs, a.Found, f.away)
+			a.err = f.server.takeAlone(a, &choices[i], fallbackRetry)
+		}
+		ok = ok && !a.refused()
+	}
+	for i := 0; all && !ok && i < len(asks); i++ {
+		if a := &asks[i]; !a.settled && !a.refused() {
+			f.server.undoAlone(a, &choices[i])
+		}
+	}
+}
+
 // Decide decides at once: see decider.Decider.
-func (f *Fallback) Decide(_ context.Context, req *decider.Request, v *decider.Verdict) error {
-	s := f.server
-	rs := s.rules.Load()
-	k := s.keys.Find(req.Key, rs.Set)
-	c := choose(rs, k, f.away)
-	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-	err := s.decideAlone(rs, k, req, &c, fallbackRetry, v, true)
-	f.mark(req, c.step, v)
+func (f *Fallback) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+	err := f.server.Decide(ctx, req, v)
+	if err == nil {
+		f.mark(req, v)
+	}
 	return err
 }
 
-// mark completes a Verdict.
-func (f *Fallback) mark(req *decider.Request, step decider.Step, v *decider.Verdict) {
-	v.Step = step
+// mark completes a Verdict. That about a key without a rate has the step of one that is not shared.
+func (f *Fallback) mark(req *decider.Request, v *decider.Verdict) {
+	switch {
+	case v.Step != decider.Exact:
+	case f.away == config.AwayShare:
+		v.Step = decider.Share
+	default:
+		v.Step = decider.ByRule
+	}
 	if v.OK && req.WantID && v.Grant.N > 0 {
 		v.Grant.ID = string(f.server.AppendGrantID(nil, v.Grant, req.Key))
 	}
@@ -125,57 +154,19 @@ func (f *Fallback) Wait(ctx context.Context, req *decider.Request, v *decider.Ve
 		return f.Decide(ctx, req, v)
 	}
 	err := f.server.Wait(ctx, req, v)
-	f.mark(req, c.step, v)
+	v.Step = c.step
+	f.mark(req, v)
 	return err
 }
 
 // Batch decides many requests: see decider.Decider.
 func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
-	s := f.server
-	rs := s.rules.Load()
-	keys, err := s.keys.FindAll(ctx, reqs, rs.Set, nil)
-	if err != nil && all {
-		return false, err
-	}
-	reqs, ok = reqs[:len(keys)], err == nil
-	if err := s.prepareAll(rs, keys, reqs); err != nil {
-		return false, err
-	}
-	choices := make([]choice, len(reqs))
-	at := s.clock.Now()
-	for i := range reqs {
-		v := &verdicts[i]
-		choices[i] = choose(rs, keys[i], f.away)
-		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
-		_ = s.decideAlone(rs, keys[i], &reqs[i], &choices[i], fallbackRetry, v, true) // no error: the requests are checked
-		f.mark(&reqs[i], choices[i].step, v)
-		ok = ok && v.OK
-	}
-	if all && !ok {
+	if ok, err = f.server.Batch(ctx, reqs, all, verdicts); err == nil {
 		for i := range reqs {
-			f.undo(rs, &choices[i], &reqs[i], &verdicts[i])
+			f.mark(&reqs[i], &verdicts[i])
 		}
 	}
 	return ok, err
-}
-
-// undo returns the tokens of a Verdict, and turns it into a denial.
-func (f *Fallback) undo(rs *version, c *choice, req *decider.Request, v *decider.Verdict) {
-	if v.OK {
-		f.server.undoAlone(rs, c, req, v)
-		v.Deny(0, 0)
-	}
-}
-
-// undoAlone returns what decideAlone has given.
-func (s *Server) undoAlone(rs *version, c *choice, req *decider.Request, v *decider.Verdict) {
-	switch {
-	case c.byRule(req):
-	case req.Quota != nil:
-		s.returnOwn(rs, c.local.Match, s.shareOfRequest(req), &v.Answers[0])
-	default:
-		s.giveBack(rs, c.local.Match, req, v.Answers)
-	}
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.

@@ -28,13 +28,17 @@ func TestReturnToAWindowThatBeganMeanwhile(t *testing.T) {
 			req := decider.Request{Key: "a", N: 5}
 			v = decider.Verdict{At: before}
 			rs := s.rules.Load()
-			_ = s.decide(rs, s.keys.Find("a", rs.Set), &req, &v, true, nil)
+			a := ask{Found: s.keys.Find("a", rs.Set), rs: rs, req: &req, v: &v}
+			if err := (memory{s}).takeOne(&a, nil); err != nil {
+				t.Fatal(err)
+			}
+			s.conclude(&a, true)
 			if settle {
 				if _, err := s.Settle(t.Context(), "a", string(s.AppendGrantID(nil, v.Grant, "a")), 0); err != nil {
 					t.Fatal(err)
 				}
 			} else {
-				s.giveBack(rs, rs.Find("a"), &req, v.Answers)
+				memory{s}.giveBack(&a, v.Answers)
 			}
 			if x, _ := s.Explain(t.Context(), "a"); x.Rules[0].Used != 1 {
 				t.Errorf("settle is %v: %d are used, want 1", settle, x.Rules[0].Used)

@@ -50,69 +50,70 @@ func (s *Server) returnOwn(rs *version, m *rules.Match, req *decider.Request, a 
 	}
 }
 
-// decideOwn decides a request by the quota that it brings, instead of the rates of the
-// rules. These count its outcome.
-func (s *Server) decideOwn(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict, final bool) error {
-	m := k.Match
-	if !m.AllowsOwn() {
-		return decider.ErrOwnQuota
-	}
-	d, err := s.takeOwn(rs, k, req, v.At)
-	if err != nil {
-		return err
-	}
-	if len(m.List) > 0 {
-		v.Rule = m.List[0].Ref
-	}
-	v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: ownRule, At: v.At})
-	switch {
+// foldOwn makes the verdict of a request that brings a quota, which decides instead of the rates of
+// the rules. These count its outcome.
+func (s *Server) foldOwn(a *ask, final bool) {
+	v, n := a.v, a.req.N
+	v.Rule = a.First()
+	switch d := &v.Answers[0]; {
 	case d.OK:
-	case req.Quota.Unit == 0 && m.ShadowsOwn():
-		for _, r := range m.Rated {
-			if req.N > 0 {
-				rs.at(r).counts.shadowed.Add(1)
+	case a.shadowsOwn():
+		for _, r := range a.Rated {
+			if n > 0 {
+				a.rs.at(r).counts.shadowed.Add(1)
 			}
 		}
 	default:
-		why := weir.OverRate
-		if d.RetryAfter == weir.Never {
-			why = weir.OverBurst
+		why := v.Reason
+		if why == 0 {
+			why = reasonOf(d.Decision)
 		}
-		if req.N > 0 {
-			s.countOwnDenied(rs, k, why)
+		if n > 0 {
+			s.countOwnDenied(a, why)
 		}
 		v.Deny(why, d.RetryAfter)
-		return nil
+		return
+	}
+	if a.withheld {
+		v.Deny(0, 0)
+		return
 	}
 	v.OK = true
 	if final {
-		s.countOwn(rs, k, req, v)
+		s.countOwn(a)
 	}
-	return nil
+}
+
+// reasonOf returns the reason of a denial by a rate.
+func reasonOf(d weir.Decision) weir.Reason {
+	if d.RetryAfter == weir.Never {
+		return weir.OverBurst
+	}
+	return weir.OverRate
 }
 
 // countOwn counts a request that its own quota allowed, unless its cost is zero.
-func (s *Server) countOwn(rs *version, k rules.Found, req *decider.Request, v *decider.Verdict) {
+func (s *Server) countOwn(a *ask) {
 	switch {
-	case req.N == 0:
+	case a.req.N == 0:
 		return
-	case len(k.List) == 0:
+	case len(a.List) == 0:
 		s.unmatchedAllowed.Add(1)
 	}
-	for _, r := range k.Rated {
-		rs.at(r).counts.allowed.add(k.Print)
+	for _, r := range a.Rated {
+		a.rs.at(r).counts.allowed.add(a.Print)
 	}
-	k.Known.Count(true, v.Answers[0].Remaining == req.Quota.Limit()-req.N)
+	a.Known.Count(true, a.v.Answers[0].Remaining == a.req.Quota.Limit()-a.req.N)
 }
 
-func (s *Server) countOwnDenied(rs *version, k rules.Found, why weir.Reason) {
-	if len(k.List) == 0 {
+func (s *Server) countOwnDenied(a *ask, why weir.Reason) {
+	if len(a.List) == 0 {
 		s.unmatchedOverOwn.Add(1)
 	}
-	for _, r := range k.Rated {
-		rs.at(r).counts.denied[why].Add(1)
+	for _, r := range a.Rated {
+		a.rs.at(r).counts.denied[why].Add(1)
 	}
-	k.Known.Count(false, false)
+	a.Known.Count(false, false)
 }
 
 // prepareAll finds the buckets of the quotas that requests bring. It returns an error if one

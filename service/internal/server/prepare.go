@@ -12,21 +12,9 @@ import (
 func (s *Server) CheckRequests(reqs []decider.Request) error {
 	rs := s.rules.Load()
 	for i := range reqs {
-		req := &reqs[i]
-		m := s.keys.Find(req.Key, rs.Set).Match
-		switch {
-		case m.Unrated(req):
-			return decider.ErrNoRate
-		case req.Quota == nil:
-			continue
-		}
-		if !rs.overrides.counts(req.Quota) {
-			if _, err := compileOwn(req.Quota); err != nil {
-				return err
-			}
-		}
-		if !m.AllowsOwn() {
-			return decider.ErrOwnQuota
+		k := [1]rules.Found{s.keys.Find(reqs[i].Key, rs.Set)}
+		if err := s.prepareAll(rs, k[:], reqs[i:i+1]); err != nil {
+			return err
 		}
 	}
 	return nil

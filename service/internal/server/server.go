@@ -140,6 +140,9 @@ type Server struct {
 	refusedLeases leaseRefusals
 	room          *waiting.Room
 	grants        ledger
+	counter       counter // set before any other use
+	ladder        *ladder // counts decisions of others; nil if there are none
+	batches       batches
 	leases        *lease.Registry
 	own           *quota.Requested
 
@@ -186,6 +189,7 @@ func New(cfg Config) (*Server, error) {
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
 	}
+	s.counter = memory{s}
 	s.shares.Store(int64(cfg.Instances))
 	s.leaves.init(cfg.AssignmentTTL, cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments), s.learns)
 	var err error

@@ -12,25 +12,24 @@ import (
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// grantOf returns the grant of n tokens by the rules of a match. Their answers are in v.
-func (rs *version) grantOf(m *rules.Match, n int, v *decider.Verdict) decider.Grant {
-	if n == 0 {
+// grant returns the grant of a request that was allowed, by its answers.
+func (a *ask) grant() decider.Grant {
+	if a.req.N == 0 {
 		return decider.Grant{}
 	}
-	g := decider.Grant{N: n, At: v.At}
+	g := decider.Grant{N: a.req.N, At: a.v.At}
 	shadows := 0
-	for i, of := range m.Rated {
-		r := rs.at(of)
-		a := &v.Answers[i]
+	for i, r := range a.answered(a.v.Answers) {
+		answer := &a.v.Answers[i]
 		if r.Mode == config.Shadow {
-			if shadows++; a.OK && shadows <= maxShadows {
+			if shadows++; answer.OK && shadows <= maxShadows {
 				g.Rules += r.mark()
 			}
 			continue
 		}
 		g.Rules += r.mark()
-		if r.Algorithm.Resets() && r.Algorithm != config.Calendar && a.ResetAfter != weir.Never { // the window may have begun after the instant
-			g.At = max(g.At, a.At+a.ResetAfter-r.Rate.Period)
+		if r.Algorithm.Resets() && r.Algorithm != config.Calendar && answer.ResetAfter != weir.Never { // the window may have begun after the instant
+			g.At = max(g.At, answer.At+answer.ResetAfter-r.Rate.Period)
 		}
 	}
 	return g

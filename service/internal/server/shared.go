@@ -83,6 +83,7 @@ func NewShared(cfg Config, store StoreConfig) (*Shared, error) {
 	if s.Server, err = New(cfg); err != nil {
 		return nil, err
 	}
+	s.Server.counter, s.Server.ladder = stored{s}, &s.ladder
 	s.link = redislink.New(store.Link)
 	s.debts = make([]debts, s.link.Lanes())
 	s.dismissed, s.dismiss = context.WithCancel(context.Background())

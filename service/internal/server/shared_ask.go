@@ -13,7 +13,6 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/quota"
-	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 var bucketScript = redislink.NewScript(redisscript.Buckets)
@@ -30,9 +29,7 @@ type bucketAsk struct {
 // An asking is a request at the store. It has a bucket for each of the match's rules with a rate,
 // in order, or one for the quota that the request brings.
 type asking struct {
-	rs      *version
-	k       rules.Found
-	req     *decider.Request
+	*ask
 	buckets []bucketAsk
 	lane    *redislink.Lane
 	call    *redislink.Call
@@ -46,11 +43,8 @@ type asking struct {
 // prepare returns the asking of a request. It has no buckets if the store need not be asked.
 // Of each bucket, ahead returns for how long before they are refilled tokens may be taken; nil
 // for not at all.
-func (s *Shared) prepare(rs *version, k rules.Found, req *decider.Request, ahead func(*rule) time.Duration) (*asking, error) {
-	if req.N < 0 {
-		panic("server: negative cost")
-	}
-	a := &asking{rs: rs, k: k, req: req}
+func (s *Shared) prepare(of *ask, ahead func(*rule) time.Duration) (*asking, error) {
+	a, req := &asking{ask: of}, of.req
 	if req.Quota != nil {
 		err := s.prepareOwnAsk(a)
 		if len(a.buckets) > 0 {
@@ -59,7 +53,7 @@ func (s *Shared) prepare(rs *version, k rules.Found, req *decider.Request, ahead
 		return a, err
 	}
 	asked := s.ownLimit(req)
-	for _, r := range rs.list(k.Rated) {
+	for _, r := range a.rs.list(a.Rated) {
 		st, shadow := r.stored, r.Mode == config.Shadow
 		b := bucketAsk{
 			key: s.storedKey(r.Bucket(req.Key), st.name), quota: st.quota,
@@ -88,10 +82,7 @@ func (s *Shared) prepare(rs *version, k rules.Found, req *decider.Request, ahead
 
 // prepareOwnAsk prepares the bucket of the quota that a request brings.
 func (s *Shared) prepareOwnAsk(a *asking) error {
-	req, m := a.req, a.k.Match
-	if !m.AllowsOwn() {
-		return decider.ErrOwnQuota
-	}
+	req := a.req
 	if st := a.rs.overrides[req.Quota.Unit]; st != nil {
 		return s.prepareOverride(a)
 	}
@@ -121,7 +112,7 @@ func ownRate(own quota.Own) config.Quota {
 
 // prepareOverride prepares the window in which the limit of a descriptor counts.
 func (s *Shared) prepareOverride(a *asking) error {
-	req, m := a.req, a.k.Match
+	req, m := a.req, a.Match
 	q, err := redisscript.NewWindow(redisscript.ClockWindow, req.Quota.Count, req.Quota.Unit)
 	if err != nil {
 		return decider.ErrQuota

@@ -19,7 +19,7 @@ import (
 // A rule's queue bounds the tokens that are reserved, as if all requests had this cost. While the
 // store does not answer, the request waits for the node's share.
 func (s *Shared) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	if req.Quota != nil || req.N == 0 {
+	if req.Quota != nil || req.N <= 0 {
 		return s.Decide(ctx, req, v)
 	}
 	w := sharedWait{s: s, ctx: ctx, req: req, began: time.Now()}
@@ -67,7 +67,8 @@ func (w *sharedWait) patience(r *rule) (time.Duration, weir.Reason) {
 // try asks once, and waits for what is reserved. It reports whether to ask again.
 func (w *sharedWait) try(v *decider.Verdict) (again bool, err error) {
 	s, rs := w.s, w.s.rules.Load()
-	a, err := s.prepare(rs, s.keys.Find(w.req.Key, rs.Set), w.req, func(r *rule) time.Duration {
+	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
+	a, err := s.prepare(&ask{Found: s.keys.Find(w.req.Key, rs.Set), rs: rs, req: w.req, v: v}, func(r *rule) time.Duration {
 		if w.req.N > r.Within(r.OwnLimit(s.ownLimit(w.req))) {
 			return 0 // no wait helps
 		}
@@ -88,31 +89,31 @@ func (w *sharedWait) try(v *decider.Verdict) (again bool, err error) {
 	case err != nil && w.ctx.Err() != nil:
 		return false, w.ctx.Err()
 	case err != nil:
-		return false, s.waitAway(w.ctx, a, v)
+		return false, s.waitAway(w.ctx, a)
 	case a.reply.Granted:
-		return false, w.turn(a, v)
+		return false, w.turn(a)
 	}
-	return w.refused(a, v)
+	return w.refused(a)
 }
 
 // turn waits for the turn of a request with reserved tokens.
-func (w *sharedWait) turn(a *asking, v *decider.Verdict) error {
+func (w *sharedWait) turn(a *asking) error {
 	s, wait := w.s, a.wait()
 	if wait > 0 {
 		r, ahead := a.longest()
 		w.place = ahead
 		if why := w.enter(r); why != 0 {
 			s.giveBackStored(a.buckets, &a.reply)
-			s.refuseWait(a, r, why, wait, v)
+			s.refuseWait(a, r, why, wait)
 			return nil
 		}
 		if why := w.sleep(r, wait); why != 0 {
 			s.giveBackStored(a.buckets, &a.reply)
-			return w.ended(a, r, why, v)
+			return w.ended(a, r, why)
 		}
 	}
-	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-	s.judge(a, v)
+	s.answered(a)
+	s.conclude(a.ask, true)
 	return nil
 }
 
@@ -120,7 +121,7 @@ func (w *sharedWait) turn(a *asking, v *decider.Verdict) error {
 // reserved tokens before it.
 func (a *asking) longest() (r *rule, ahead int) {
 	var most time.Duration
-	for i, rated := range a.rs.list(a.k.Rated) {
+	for i, rated := range a.rs.list(a.Rated) {
 		at, b := a.bucket(i)
 		if b.take.Ahead <= 0 {
 			continue
@@ -184,19 +185,19 @@ func (s *Shared) pause(ctx context.Context, d time.Duration) weir.Reason {
 }
 
 // ended ends a wait that sleep has ended early.
-func (w *sharedWait) ended(a *asking, r *rule, why weir.Reason, v *decider.Verdict) error {
+func (w *sharedWait) ended(a *asking, r *rule, why weir.Reason) error {
 	if why == callerLeft {
 		return w.ctx.Err()
 	}
-	w.s.refuseWait(a, r, why, 0, v)
+	w.s.refuseWait(a, r, why, 0)
 	return nil
 }
 
 // refused ends the wait of a request that could not reserve its tokens or, if a window
 // denies, waits until it has room and reports that the request is to ask again.
-func (w *sharedWait) refused(a *asking, v *decider.Verdict) (again bool, err error) {
+func (w *sharedWait) refused(a *asking) (again bool, err error) {
 	s := w.s
-	for i, r := range a.rs.list(a.k.Rated) {
+	for i, r := range a.rs.list(a.Rated) {
 		at, b := a.bucket(i)
 		if r.Mode == config.Shadow || !a.reply.Denied(at, &b.quota, &b.take) {
 			continue
@@ -209,46 +210,50 @@ func (w *sharedWait) refused(a *asking, v *decider.Verdict) (again bool, err err
 		if r.Interval == 0 && retry <= longest {
 			if why = w.enter(r); why == 0 {
 				if why = w.sleep(r, retry+rand.N(maxJitter)); why != 0 {
-					return false, w.ended(a, r, why, v)
+					return false, w.ended(a, r, why)
 				}
 				return true, nil
 			}
 		}
-		s.refuseWait(a, r, why, retry, v)
+		s.refuseWait(a, r, why, retry)
 		return false, nil
 	}
-	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-	s.judge(a, v)
+	s.answered(a)
+	s.conclude(a.ask, true)
 	return false, nil
 }
 
 // maxJitter spreads requests that wait for the same window.
 const maxJitter = 20 * time.Millisecond
 
-// refuseWait ends a Verdict with the refusal of a request that would wait.
-func (s *Shared) refuseWait(a *asking, r *rule, why weir.Reason, retry time.Duration, v *decider.Verdict) {
+// refuseWait makes the verdict of a request that may not wait.
+func (s *Shared) refuseWait(a *asking, r *rule, why weir.Reason, retry time.Duration) {
 	s.steps[decider.Exact].Add(1)
 	if why == weir.Closed {
 		retry = waiting.DrainRetry
 	}
-	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Rule: a.k.List[0].Ref}
-	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.Ref, At: v.At})
-	r.counts.denied[why].Add(1)
-	a.k.Known.Count(false, false)
-	v.Deny(why, retry)
+	a.v.At, a.v.Reason = s.clock.Now(), why
+	a.answer(weir.Decision{RetryAfter: retry}, r.Ref)
+	s.conclude(a.ask, true)
 }
 
 // waitAway waits for the node's share while the store does not answer.
-func (s *Shared) waitAway(ctx context.Context, a *asking, v *decider.Verdict) error {
+func (s *Shared) waitAway(ctx context.Context, a *asking) error {
 	c := s.choose(a)
 	if c.step == decider.ByRule {
-		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-		_, err := s.decideAway(a, v)
-		return err
+		s.takeAway([]*asking{a}, false)
+		if a.err == nil {
+			s.conclude(a.ask, true)
+		}
+		return a.err
 	}
+	v := a.v
 	if err := s.Server.Wait(ctx, a.req, v); err != nil {
 		return err
 	}
-	s.degraded(a, c.step, v)
+	if v.Step = c.step; v.OK {
+		s.owe(a)
+	}
+	s.ladder.note(a.req.Key, v)
 	return nil
 }

@@ -110,6 +110,7 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 		return nil, err
 	}
 	t.leaves.least, t.Server.tier = tier.Leaves, t
+	t.Server.counter, t.Server.ladder = assigned{t}, &t.ladder
 	t.leaf, err = leafset.New(leafset.Config{
 		Config:   leaf.Config{Name: tier.Name, MaxKeys: tier.MaxKeys, MaxWaiters: max(t.room.Max(), 1), Idle: tier.Idle, Share: tier.Away == config.AwayShare},
 		Upstream: tierExchange{t},

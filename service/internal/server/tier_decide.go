@@ -8,7 +8,6 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/usage"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // tierRetry is the retry advice of a denial because the upstream does not answer.
@@ -16,84 +15,142 @@ const tierRetry = time.Second
 
 // A tierRequest is a request to a Tier.
 type tierRequest struct {
-	rs    *version
-	k     rules.Found
-	req   *decider.Request
+	*ask
 	way   tierWay
 	terms *tierTerms // nil if no rule with a rate counts
 	alone *choice    // how the node has decided alone; nil if it has not
 }
 
 // resolve finds out what decides about a request.
-func (t *Tier) resolve(rs *version, k rules.Found, req *decider.Request) tierRequest {
-	if req.N < 0 {
-		panic("server: negative cost")
+func (t *Tier) resolve(a *ask) (tierWay, *tierTerms) {
+	switch {
+	case a.req.Quota != nil:
+		return byUpstream, nil
+	case len(a.Rated) == 0:
+		return byNode, nil
 	}
-	r := tierRequest{rs: rs, k: k, req: req}
-	if req.Quota != nil {
-		r.way = byUpstream
-		return r
+	terms := t.terms(a.rs, a.Match)
+	if asked := t.ownLimit(a.req); terms.way == byLeaf && asked > 0 && a.Limits(asked) {
+		return byUpstream, terms
 	}
-	if len(k.Rated) == 0 {
-		return r
-	}
-	r.terms = t.terms(rs, k.Match)
-	if r.way = r.terms.way; r.way == byLeaf {
-		if asked := t.ownLimit(req); asked > 0 && k.Limits(asked) {
-			r.way = byUpstream
-		}
-	}
-	return r
+	return terms.way, terms
 }
 
-// Decide decides at once: see decider.Decider.
-func (t *Tier) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	if req.Quota != nil {
-		if err := t.CheckRequests([]decider.Request{*req}); err != nil {
-			return err
-		}
+// assigned counts by assignments, and asks the upstream about the rest.
+type assigned struct{ *Tier }
+
+func (t assigned) take(ctx context.Context, a ask) (whole bool, err error) {
+	way, terms := t.resolve(&a)
+	if t.takeHere(&a, way, terms) {
+		return a.whole, a.err
 	}
-	rs := t.rules.Load()
-	r := t.resolve(rs, t.keys.Find(req.Key, rs.Set), req)
-	if r.k.Unrated(req) {
-		return decider.ErrNoRate
-	}
-	if t.decideHere(&r, v, true) {
-		return nil
-	}
-	err := t.ask(ctx, func(ctx context.Context) error { return t.cfg.Upstream.Decide(ctx, req, v) })
+	return t.takeThere(ctx, tierRequest{ask: &ask{Found: a.Found, rs: a.rs, req: a.req, v: a.v}, way: way, terms: terms})
+}
+
+// takeThere asks the upstream.
+func (t *Tier) takeThere(ctx context.Context, r tierRequest) (whole bool, err error) {
+	err = t.ask(ctx, func(ctx context.Context) error { return t.cfg.Upstream.Decide(ctx, r.req, r.v) })
 	switch err {
 	case nil:
-		t.asked(&r, v, true)
+		t.asked(&r)
 	case errUpstream:
-		err = t.decideAway(&r, v)
+		t.takeAway(&r)
+		err = r.err
 	}
-	return err
+	return r.whole, err
 }
 
-// decideHere decides a request unless the upstream has to be asked. It counts a request that is
-// allowed only if final is set.
-func (t *Tier) decideHere(r *tierRequest, v *decider.Verdict, final bool) bool {
-	*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
-	switch r.way {
+// takeAll takes what the node can decide, and asks the upstream about the rest together.
+func (t assigned) takeAll(ctx context.Context, asks []ask, all bool) {
+	reqs, there, ok := make([]tierRequest, len(asks)), []*tierRequest(nil), true
+	for i := range asks {
+		a := &asks[i]
+		if a.settled {
+			ok = ok && a.v.OK
+			continue
+		}
+		r := &reqs[i]
+		r.ask = a
+		if r.way, r.terms = t.resolve(a); t.takeHere(a, r.way, r.terms) {
+			ok = ok && !a.refused()
+		} else {
+			there = append(there, r)
+		}
+	}
+	switch {
+	case all && !ok:
+		for _, r := range there {
+			r.settled = true
+		}
+	case len(there) > 0:
+		t.askAll(ctx, there, all)
+	}
+	for i := range asks {
+		ok = ok && !asks[i].refused()
+	}
+	for i := 0; all && !ok && i < len(reqs); i++ {
+		if r := &reqs[i]; r.ask != nil {
+			t.takeBack(r)
+		}
+	}
+}
+
+// askAll asks the upstream about requests together. If it does not answer, the node decides.
+func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
+	reqs, got := make([]decider.Request, len(there)), make([]decider.Verdict, len(there))
+	for i, r := range there {
+		reqs[i] = *r.req
+	}
+	err := t.ask(ctx, func(ctx context.Context) (err error) {
+		_, err = t.cfg.Upstream.Batch(ctx, reqs, all, got)
+		return err
+	})
+	for i, r := range there {
+		switch err {
+		case nil:
+			*r.v = got[i]
+			t.asked(r)
+		case errUpstream:
+			t.takeAway(r)
+		default:
+			r.err = err
+		}
+	}
+}
+
+// takeHere takes the tokens of a request unless the upstream has to be asked.
+func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) bool {
+	switch way {
 	case byNode:
-		_ = t.decide(r.rs, r.k, r.req, v, final, nil) // no error: it brings no quota, and a rule has a rate
+		a.err = memory{t.Server}.takeOne(a, nil)
 		return true
 	case byUpstream:
 		return false
 	}
-	d, step := t.leaf.Take(r.terms.key(r.req.Key), r.req.N, r.terms.policy)
-	if step == leaf.Ask || t.crowded(r, step) {
+	d, step := t.leaf.Take(terms.key(a.req.Key), a.req.N, terms.policy)
+	if step == leaf.Ask || t.crowded(terms, step) {
 		return false
 	}
-	t.conclude(r, d, step, v)
-	t.decided(r, v, final)
+	t.conclude(a, terms, d, step)
 	return true
 }
 
+// takeBack returns what a request was given here.
+func (t *Tier) takeBack(r *tierRequest) {
+	switch {
+	case r.settled || r.refused():
+	case r.alone != nil:
+		t.undoAlone(r.ask, r.alone)
+	case r.way == byNode:
+		memory{t.Server}.undo(r.ask)
+	case r.way == byLeaf && r.req.N > 0:
+		t.leaf.Settle(r.terms.key(r.req.Key), t.onLeaf(r.v.Grant.At), r.req.N, 0)
+	}
+}
+
 // crowded reports whether a decision is by rule only because the leaf has no room for the key.
-func (t *Tier) crowded(r *tierRequest, step leaf.Step) bool {
-	return step == leaf.ByRule && r.terms.policy.Away == leaf.ShareAway && t.link.lost()
+func (t *Tier) crowded(terms *tierTerms, step leaf.Step) bool {
+	return step == leaf.ByRule && terms.policy.Away == leaf.ShareAway && t.link.lost()
 }
 
 var tierSteps = [...]decider.Step{leaf.Assigned: decider.Assigned, leaf.Last: decider.Last, leaf.Share: decider.Share, leaf.ByRule: decider.ByRule}
@@ -107,22 +164,21 @@ func (t *Tier) stepOf(step leaf.Step) decider.Step {
 	return decider.Assigned
 }
 
-// conclude sets the Verdict by the leaf's decision. The rule with the smallest rate tells it.
-func (t *Tier) conclude(r *tierRequest, d weir.Decision, step leaf.Step, v *decider.Verdict) {
-	m := r.k.Match
-	v.Rule, v.Step = m.List[0].Ref, t.stepOf(step)
-	for _, rule := range m.Rated {
+// conclude makes the verdict by the leaf's decision. The rule with the smallest rate tells it.
+func (t *Tier) conclude(a *ask, terms *tierTerms, d weir.Decision, step leaf.Step) {
+	v := a.v
+	v.Rule, v.Step, a.whole = a.First(), t.stepOf(step), true
+	for _, rule := range a.Rated {
 		one := d
 		one.Remaining = min(d.Remaining, rule.Limit())
-		one.OK = d.OK || rule != r.terms.rule.Rule
-		v.Answers = append(v.Answers, decider.Answer{Decision: one, Rule: rule.Ref, At: v.At})
-		if !one.OK {
+		one.OK = d.OK || rule != terms.rule.Rule
+		if a.answer(one, rule.Ref); !one.OK {
 			break
 		}
 	}
 	switch {
 	case d.OK:
-		v.OK, v.Grant = true, t.grantOf(r)
+		v.OK, v.Grant = true, t.grantOf(a.req.N, terms)
 	case v.Step == decider.ByRule:
 		v.Deny(weir.Closed, d.RetryAfter)
 	default:
@@ -130,69 +186,29 @@ func (t *Tier) conclude(r *tierRequest, d weir.Decision, step leaf.Step, v *deci
 	}
 }
 
-// asked completes the Verdict of the upstream.
-func (t *Tier) asked(r *tierRequest, v *decider.Verdict, final bool) {
-	if v.OK && r.req.WantID && v.Grant.N > 0 && v.Grant.ID == "" {
+// asked completes the verdict of the upstream.
+func (t *Tier) asked(r *tierRequest) {
+	v := r.v
+	if r.whole = true; v.OK && r.req.WantID && v.Grant.N > 0 && v.Grant.ID == "" {
 		v.Grant.ID = string(t.cfg.Upstream.AppendGrantID(nil, v.Grant, r.req.Key))
 	}
-	t.decided(r, v, final)
 }
 
-// decideAway decides by the node alone: by its share of the limits, or as the rules say.
-func (t *Tier) decideAway(r *tierRequest, v *decider.Verdict) error {
-	*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
-	c := choose(r.rs, r.k, t.cfg.Away)
-	if err := t.decideAlone(r.rs, r.k, r.req, &c, tierRetry, v, true); err != nil {
-		return err
-	}
-	r.alone, v.Step = &c, c.step
-	t.note(r.req.Key, v)
-	return nil
-}
-
-// decided notes a decision of the leaf or the upstream.
-func (t *Tier) decided(r *tierRequest, v *decider.Verdict, final bool) {
-	switch t.note(r.req.Key, v); {
-	case v.OK && final:
-		t.countAllowed(r)
-	case !v.OK && v.Reason != 0 && r.req.N > 0:
-		t.countDenied(r, v)
-	}
-}
-
-func (t *Tier) countAllowed(r *tierRequest) {
-	if r.req.N == 0 {
-		return
-	}
-	if len(r.k.List) == 0 {
-		t.unmatchedAllowed.Add(1)
-	}
-	for _, rule := range r.k.Rated {
-		r.rs.at(rule).counts.allowed.add(r.k.Print)
-	}
-	r.k.Known.Count(true, false)
-}
-
-func (t *Tier) countDenied(r *tierRequest, v *decider.Verdict) {
-	if r.req.Quota != nil {
-		t.countOwnDenied(r.rs, r.k, v.Reason)
-		return
-	}
-	r.k.Known.Count(false, false)
-	if rule := r.k.Denying(v); rule != nil {
-		r.rs.at(rule).counts.denied.Add(v.Reason)
-	}
+// takeAway takes by the node alone: by its share of the limits, or as the rules say.
+func (t *Tier) takeAway(r *tierRequest) {
+	c := choose(r.rs, r.Found, t.cfg.Away)
+	*r.v = decider.Verdict{At: t.clock.Now(), Answers: r.v.Answers[:0]}
+	r.err, r.alone = t.takeAlone(r.ask, &c, tierRetry), &c
 }
 
 // leafMark is added to Grant.Rules of grants by assignments.
 const leafMark = 0x6c65_6166_6c65_6166
 
 // grantOf returns the grant of a request that the leaf has allowed.
-func (t *Tier) grantOf(r *tierRequest) decider.Grant {
-	n := r.req.N
+func (t *Tier) grantOf(n int, terms *tierTerms) decider.Grant {
 	if n == 0 {
 		return decider.Grant{}
 	}
 	at := t.leaf.Now().Truncate(usage.Grain) // so that the id, which rounds, tells it exactly
-	return decider.Grant{N: n, At: (at + t.leafAhead()).Round(usage.Grain), Rules: r.terms.rule.mark() + leafMark}
+	return decider.Grant{N: n, At: (at + t.leafAhead()).Round(usage.Grain), Rules: terms.rule.mark() + leafMark}
 }

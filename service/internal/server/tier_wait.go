@@ -16,15 +16,14 @@ import (
 //
 // A rule's queue bounds the time, as if all requests had this cost and the whole rate.
 func (t *Tier) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	if req.Quota != nil || req.N == 0 {
+	if req.Quota != nil || req.N <= 0 {
 		return t.Decide(ctx, req, v)
 	}
 	rs := t.rules.Load()
-	r := t.resolve(rs, t.keys.Find(req.Key, rs.Set), req)
-	switch r.way {
-	case byNode:
-		*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
-		return t.decide(rs, r.k, req, v, true, nil)
+	r := tierRequest{ask: &ask{Found: t.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}}
+	r.way, r.terms = t.resolve(r.ask)
+	if r.way == byNode {
+		return t.Decide(ctx, req, v)
 	}
 	w := tierWait{tier: t, r: &r, began: time.Now()}
 	if r.way == byLeaf {
@@ -50,7 +49,7 @@ type tierWait struct {
 func (w *tierWait) patience() (time.Duration, weir.Reason) {
 	t, req := w.tier, w.r.req
 	longest, why := time.Duration(weir.Never), weir.OverRate
-	for _, rule := range w.r.k.Rated {
+	for _, rule := range w.r.Rated {
 		if rule.Mode == config.Shadow {
 			continue
 		}
@@ -86,13 +85,13 @@ func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, 
 	*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0], Waited: waited}
 	rejection, rejected := err.(*weir.Rejection)
 	switch {
-	case err == nil && (step == leaf.Ask || t.crowded(r, step)):
+	case err == nil && (step == leaf.Ask || t.crowded(r.terms, step)):
 		return false, nil
 	case err == nil:
 		if w.queued {
 			r.terms.rule.counts.queue.Times.Add(waited)
 		}
-		t.conclude(r, weir.Decision{OK: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}, step, v)
+		t.conclude(r.ask, r.terms, weir.Decision{OK: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}, step)
 		v.Waited = waited
 	case ctx.Err() != nil:
 		if w.queued {
@@ -100,19 +99,19 @@ func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, 
 		}
 		return true, ctx.Err()
 	case w.full:
-		t.refuseWait(r, weir.QueueFull, 0, step, v)
+		t.refuseWait(r, weir.QueueFull, 0, step)
 	case !rejected: // the node is closing
-		t.refuseWait(r, weir.Closed, waiting.DrainRetry, step, v)
-	case step == leaf.ByRule && t.crowded(r, step):
+		t.refuseWait(r, weir.Closed, waiting.DrainRetry, step)
+	case step == leaf.ByRule && t.crowded(r.terms, step):
 		return false, nil
 	case rejection.Reason == weir.OverRate && step != leaf.ByRule:
-		t.refuseWait(r, why, rejection.RetryAfter, step, v)
+		t.refuseWait(r, why, rejection.RetryAfter, step)
 	case rejection.Reason == weir.OverRate:
-		t.conclude(r, weir.Decision{RetryAfter: rejection.RetryAfter}, step, v)
+		t.conclude(r.ask, r.terms, weir.Decision{RetryAfter: rejection.RetryAfter}, step)
 	default:
-		t.refuseWait(r, rejection.Reason, rejection.RetryAfter, step, v)
+		t.refuseWait(r, rejection.Reason, rejection.RetryAfter, step)
 	}
-	t.decided(r, v, true)
+	t.Server.conclude(r.ask, true)
 	return true, nil
 }
 
@@ -134,20 +133,21 @@ func (w *tierWait) waitThere(ctx context.Context, v *decider.Verdict) error {
 	switch {
 	case err == nil && !v.OK && v.Reason == weir.OverRate && t.room.Closed():
 		*v = decider.Verdict{At: v.At, Answers: v.Answers[:0], Waited: v.Waited}
-		t.refuseWait(r, weir.Closed, 0, leaf.Ask, v)
-		t.decided(r, v, true)
+		t.refuseWait(r, weir.Closed, 0, leaf.Ask)
+		t.Server.conclude(r.ask, true)
 	case err == nil:
-		t.asked(r, v, true)
+		t.asked(r)
+		t.Server.conclude(r.ask, true)
 	case err == errUpstream && (w.full || dismissed):
 		*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
 		why := weir.QueueFull
 		if dismissed {
 			why = weir.Closed
 		}
-		t.refuseWait(r, why, 0, leaf.Ask, v)
-		t.decided(r, v, true)
+		t.refuseWait(r, why, 0, leaf.Ask)
+		t.Server.conclude(r.ask, true)
 	case err == errUpstream:
-		return t.waitAway(ctx, r, v)
+		return t.waitAway(ctx, r)
 	default:
 		return err
 	}
@@ -177,28 +177,32 @@ func (w *tierWait) leave() time.Duration {
 	return time.Since(w.began)
 }
 
-// refuseWait sets the Verdict to the refusal of a request that would wait.
-func (t *Tier) refuseWait(r *tierRequest, why weir.Reason, retry time.Duration, step leaf.Step, v *decider.Verdict) {
+// refuseWait makes the verdict of a request that may not wait.
+func (t *Tier) refuseWait(r *tierRequest, why weir.Reason, retry time.Duration, step leaf.Step) {
+	v := r.v
 	if why == weir.Closed {
 		retry = waiting.DrainRetry
 	}
-	if v.Rule = r.k.List[0].Ref; step != leaf.Ask {
+	if v.Rule, r.whole = r.First(), true; step != leaf.Ask {
 		v.Step = t.stepOf(step)
 	}
-	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.terms.rule.Ref, At: v.At})
+	r.answer(weir.Decision{RetryAfter: retry}, r.terms.rule.Ref)
 	v.Deny(why, retry)
 }
 
 // waitAway waits for the node's share, or decides as the rules say.
-func (t *Tier) waitAway(ctx context.Context, r *tierRequest, v *decider.Verdict) error {
-	c := choose(r.rs, r.k, t.cfg.Away)
+func (t *Tier) waitAway(ctx context.Context, r *tierRequest) error {
+	c := choose(r.rs, r.Found, t.cfg.Away)
 	if c.step == decider.ByRule {
-		return t.decideAway(r, v)
+		if t.takeAway(r); r.err == nil {
+			t.Server.conclude(r.ask, true)
+		}
+		return r.err
 	}
-	if err := t.Server.Wait(ctx, r.req, v); err != nil {
+	if err := t.Server.Wait(ctx, r.req, r.v); err != nil {
 		return err
 	}
-	v.Step = c.step
-	t.note(r.req.Key, v)
+	r.v.Step = c.step
+	t.ladder.note(r.req.Key, r.v)
 	return nil
 }
