@@ -128,9 +128,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	cfg.RateLimit.MaxConnectionAge = cfg.MaxConnectionAge
 	cfg.API.Authorize, cfg.API.Client = d.guard.Authorize, d.guard.Client
-	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
-		cfg.RateLimit.Identify = d.guard.Identify
-	}
+	cfg.RateLimit.BodyTimeout, cfg.RateLimit.Identify = cfg.ClientTimeout, d.identify()
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
 	cfg.API.MaxRequests, cfg.API.Answered = d.most, logAnswers(d.log, cfg.LogAnswers)
 	if d.api, err = httpapi.New(d.decider, cfg.API); err != nil {

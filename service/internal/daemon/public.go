@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/h2inline"
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // A publicServer serves callers over HTTP: a http.Server, or an h2inline.Server.
@@ -14,6 +15,14 @@ type publicServer interface {
 	Serve(net.Listener) error
 	Shutdown(context.Context) error
 	Close() error
+}
+
+// identify returns the function that APIs with sessions know clients by, or nil if every client is allowed.
+func (d *Daemon) identify() func(secret string) *token.Session {
+	if d.cfg.Tokens == "" {
+		return nil
+	}
+	return d.guard.Identify
 }
 
 // handler returns the handler of callers over HTTP, of each server and transport: all that is in front of
