@@ -50,7 +50,7 @@ var packages = map[string]floor{
 	"service/internal/server/batchjson": core, "service/internal/server/jsonscan": core, "service/internal/server/leafjson": core, "service/internal/server/clock": core, "service/internal/server/handover": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
 	"service/internal/allocator": pure, "service/internal/balance": pure, "service/internal/server/quota": core, "service/internal/server/rules": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
 	"service/internal/server/adminapi": service, "service/internal/operator": service, "service/internal/proxy/proxypage": service, "service/internal/proxy/clients": service, "service/internal/proxy/origins": service, "service/internal/proxy/forward": service, "service/internal/proxy/relay": service, "service/internal/proxy/condition": service, "service/internal/proxy/limits": service, "service/internal/proxy/tally": service, "service/internal/server/httpapi": service, "service/internal/server/grpcapi": service, "service/internal/server/respapi": service, "service/internal/server/rlqsapi": service, "service/internal/server/token": service, "service/internal/redisstore": service, "service/internal/peer": service, "service/internal/upstream": service, "service/internal/mismatch": service,
-	"service/internal/connlimit": service, "service/internal/certfile": service, "service/internal/heapfloor": service, "service/internal/proxyheader": service, "service/internal/eventloop": service, "service/internal/httpserve": service, "service/internal/http2serve": service, "service/internal/http1client": service, "service/internal/inline": service, "service/internal/fieldblock": service, "service/internal/logqueue": service, "service/internal/terminal": service, "service/internal/unixsocket": service, "service/internal/supervisor": service,
+	"service/internal/connlimit": service, "service/internal/certfile": service, "service/internal/heapfloor": service, "service/internal/proxyheader": service, "service/internal/eventloop": service, "service/internal/httpserve": service, "service/internal/h2inline": service, "service/internal/h2inline/fieldblock": service, "service/internal/http1client": service, "service/internal/logqueue": service, "service/internal/terminal": service, "service/internal/unixsocket": service, "service/internal/supervisor": service,
 	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/throughput": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/proxyrule": service, "service/internal/settings": service, "service/internal/web": service, "service/internal/cli": service, "service/internal/cli/clitest": service,
 	"service/lab/internal/arena": lab, "service/lab/internal/demo": lab, "service/lab/internal/load": lab, "service/lab/internal/origin": lab, "service/lab/internal/report": lab,
 	"service/lab/internal/figure": lab, "service/lab/internal/plot": lab, "service/lab/internal/scenario": lab, "service/lab/internal/fleet": lab, "service/lab/internal/sim": lab, "service/lab/internal/sla": lab,
@@ -104,9 +104,8 @@ var sideways = map[string][]string{
 	"service/internal/server/jsonscan":         {"service/internal/server/decider"},
 	"service/internal/server/batchjson":        {"service/internal/server/decider", "service/internal/server/jsonscan"},
 	"service/internal/server/leafjson":         {"service/internal/server/decider", "service/internal/server/jsonscan"},
-	"service/internal/inline":                  {"service/internal/fieldblock"},
-	"service/internal/server/httpapi":          {"service/internal/connlimit", "service/internal/inline", "service/internal/server/token"},
-	"service/internal/server/grpcapi":          {"service/internal/connlimit", "service/internal/inline", "service/internal/server/token"},
+	"service/internal/server/httpapi":          {"service/internal/connlimit", "service/internal/server/token"},
+	"service/internal/server/grpcapi":          {"service/internal/connlimit", "service/internal/server/token"},
 	"service/internal/server/respapi":          {"service/internal/eventloop", "service/internal/server/token"},
 	"service/internal/server/respapi/resptest": {"service/internal/eventloop", "service/internal/server/respapi", "service/internal/server/token"},
 	"service/internal/server/rlqsapi":          {"service/internal/descriptor", "service/internal/server/token"},
@@ -121,7 +120,7 @@ var sideways = map[string][]string{
 	"service/internal/operator":        {"service/internal/httpserve", "service/internal/server/token", "service/internal/web"},
 	"service/internal/proxy/proxypage": {"service/internal/operator", "service/internal/proxy", "service/internal/proxy/condition", "service/internal/proxy/forward", "service/internal/proxy/limits", "service/internal/proxy/origins"},
 	"service/internal/connlimit":       {"service/internal/eventloop"},
-	"service/internal/http2serve":      {"service/internal/fieldblock", "service/internal/inline"},
+	"service/internal/h2inline":        {"service/internal/h2inline/fieldblock"},
 	"service/internal/peer":            {"service/internal/connlimit", "service/internal/mismatch"},
 	"service/internal/upstream":        {"service/internal/mismatch"},
 	"service/internal/ring":            {"service/internal/peer"},
@@ -147,7 +146,7 @@ var sideways = map[string][]string{
 	"service/internal/rulecheck":       {"service/internal/terminal"},
 	"service/internal/top":             {"service/internal/operator", "service/internal/server/adminapi", "service/internal/terminal"},
 	"service/internal/daemon": {"service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/inputfile", "service/internal/certfile", "service/internal/server/adminapi", "service/internal/server/grpcapi", "service/internal/server/httpapi", "service/internal/server/respapi", "service/internal/server/rlqsapi", "service/internal/server/token", "service/internal/servermetric",
-		"service/internal/connlimit", "service/internal/eventloop", "service/internal/http2serve", "service/internal/httpserve", "service/internal/inline", "service/internal/logqueue", "service/internal/supervisor"},
+		"service/internal/connlimit", "service/internal/eventloop", "service/internal/h2inline", "service/internal/httpserve", "service/internal/logqueue", "service/internal/supervisor"},
 	"service/lab/internal/load":     {"service/lab/internal/pace", "service/lab/internal/trace"},
 	"service/lab/internal/report":   {"service/lab/internal/plot"},
 	"service/lab/internal/origin":   {"service/internal/settings"},
@@ -197,6 +196,19 @@ var bannedHere = map[string][]string{
 
 // pictures draw, or encode what was drawn: weirlab alone has them.
 var pictures = []string{"gonum.org/v1/plot", "golang.org/x/image", "image"}
+
+// transports are the packages that speak a protocol of callers. They know a node as a decider.Decider, and not what serves
+// their connections.
+var transports = []string{
+	"service/internal/server/httpapi", "service/internal/server/grpcapi", "service/internal/server/respapi", "service/internal/server/rlqsapi",
+	"service/internal/server/jsonscan", "service/internal/server/batchjson", "service/internal/server/leafjson",
+}
+
+// unknownToTransports are packages that the transports do not import.
+var unknownToTransports = []string{
+	"service/internal/server", "service/internal/server/node", "service/internal/ring", "service/internal/peer", "service/internal/daemon",
+	"service/internal/h2inline", "service/internal/h2inline/fieldblock", "service/internal/httpserve",
+}
 
 // A File is one file of Go source, named from the module's root.
 type File struct{ Name, Source string }
@@ -306,6 +318,8 @@ func within(path, other string) bool { return path == other || strings.HasPrefix
 func (c *checker) checkOurs(i *ast.ImportSpec, imported string) {
 	below, known := packages[imported]
 	switch {
+	case slices.Contains(transports, c.pkg) && slices.Contains(unknownToTransports, imported):
+		c.breach(i.Pos(), "imports %s, which no transport knows", imported)
 	case !known, slices.Contains(sideways[c.pkg], imported):
 	case below >= c.floor && c.floor != binary:
 		c.breach(i.Pos(), "imports %s, which is not below it", imported)

@@ -131,7 +131,6 @@ func TestEachRuleBites(t *testing.T) {
 		{"nor does its test", "service/internal/proxy/a_test.go", `import _ ` + ours + `service/lab/internal/load"`, "weir does without the laboratory"},
 		{"weir draws no pictures", "service/internal/server/adminapi/a.go", `import _ "gonum.org/v1/plot/vg"`, "weir draws no pictures"},
 		{"the lab does", "service/lab/internal/load/a.go", `import _ "gonum.org/v1/plot/vg"`, ""},
-		{"but a protocol imports the server", "service/internal/server/httpapi/a.go", `import _ ` + ours + `service/internal/server"`, ""},
 		{"the lab does not import edges", "service/lab/internal/load/a.go", `import _ ` + ours + `service/internal/proxy"`, "the lab stands on the shells"},
 		{"but the demonstration shows the proxy", "service/lab/internal/demo/a.go", `import _ ` + ours + `service/internal/proxy"`, ""},
 		{"the lab does not import its neighbours", "service/lab/internal/origin/a.go", `import _ ` + ours + `service/lab/internal/load"`, "imports service/lab/internal/load, which is not below it"},
@@ -139,6 +138,10 @@ func TestEachRuleBites(t *testing.T) {
 		{"the binary imports all", "service/cmd/weir/a.go", `import _ ` + ours + `service/internal/proxy"`, ""},
 		{"but not the lab", "service/cmd/weir/a.go", `import _ ` + ours + `service/lab/internal/demo"`, "weir does without the laboratory"},
 		{"which has a binary of its own", "service/lab/cmd/weirlab/a.go", `import _ ` + ours + `service/lab/internal/demo"`, ""},
+		{"but a protocol imports deciders", "service/internal/server/httpapi/a.go", `import _ ` + ours + `service/internal/server/decider"`, ""},
+		{"and not the node", "service/internal/server/httpapi/a.go", `import _ ` + ours + `service/internal/server"`, "imports service/internal/server, which no transport knows"},
+		{"nor what serves its connections", "service/internal/server/grpcapi/a.go", `import _ ` + ours + `service/internal/h2inline"`, "imports service/internal/h2inline, which no transport knows"},
+		{"nor another protocol", "service/internal/server/respapi/a.go", `import _ ` + ours + `service/internal/server/httpapi"`, "imports service/internal/server/httpapi, which is not below it"},
 		{"everybody imports the words", "internal/gate/a.go", `import _ "github.com/weir-go/weir"`, ""},
 		{"a test imports what it likes of ours", "internal/gate/a_test.go", `import _ ` + ours + `inflight"`, ""},
 

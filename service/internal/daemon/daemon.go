@@ -10,7 +10,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -130,11 +129,9 @@ func New(cfg Config) (*Daemon, error) {
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	cfg.RateLimit.MaxConnectionAge = cfg.MaxConnectionAge
 	cfg.API.Authorize, cfg.API.Client = d.guard.Authorize, d.guard.Client
-	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
-		cfg.RateLimit.Identify = d.guard.Identify
-	}
+	cfg.RateLimit.BodyTimeout, cfg.RateLimit.Identify = cfg.ClientTimeout, d.identify()
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
-	cfg.API.MaxRequests = d.most
+	cfg.API.MaxRequests, cfg.API.Answered = d.most, logAnswers(d.log, cfg.LogAnswers)
 	if d.api, err = httpapi.New(d.decider, cfg.API); err != nil {
 		return nil, err
 	}
@@ -329,26 +326,6 @@ const maxOperators = 100
 // MaxHeader returns the bound of a request's header in bytes, for keys of up to maxKey bytes, which may be escaped.
 func MaxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
 
-// newPublic returns the http.Server of callers. It has no ReadTimeout, which would
-// end requests that wait: httpapi gives bodies a deadline. It also suspends the
-// deadline of WriteTimeout while a request waits.
-func (d *Daemon) newPublic() *http.Server {
-	api := d.leaves.around(d.rls.Handler(d.aboutKeys()))
-	srv := httpserve.New(d.fleet.serve(httpserve.Leave(api, d.asksToLeave)), d.log)
-	srv.ReadHeaderTimeout, srv.WriteTimeout = d.cfg.ClientTimeout, d.cfg.ClientTimeout
-	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.connContext
-	srv.MaxHeaderBytes = MaxHeader(d.cfg.API.MaxKey)
-	srv.DisableGeneralOptionsHandler = true        // that one reads a body without a deadline
-	httpserve.SpeakHTTP2(srv, d.cfg.ClientTimeout) // d.conns ends TLS
-	d.conns.Failed = func(from net.Addr, err error) { srv.ErrorLog.Printf("TLS handshake error from %v: %v", from, err) }
-	return srv
-}
-
-// aboutKeys returns the handler of requests about keys.
-func (d *Daemon) aboutKeys() http.Handler {
-	return logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api))
-}
-
 // handshakes returns the configuration of handshakes: that of the access in force.
 func handshakes(inForce *atomic.Pointer[tls.Config]) *tls.Config {
 	return &tls.Config{
@@ -359,7 +336,7 @@ func handshakes(inForce *atomic.Pointer[tls.Config]) *tls.Config {
 
 // serve serves callers until ctx ends, and then drains and saves the state.
 func (d *Daemon) serve(ctx context.Context) error {
-	d.public = d.serveInline(d.newPublic())
+	d.public = d.newPublic()
 	failed := make(chan error, 3)
 	go func() { failed <- d.public.Serve(d.conns) }()
 	if d.resp.api != nil {

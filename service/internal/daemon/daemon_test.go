@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -18,11 +16,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/grpcapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
-	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // Answers are logged by the class of their status, up to a rate.
@@ -35,7 +31,6 @@ func TestLogAnswers(t *testing.T) {
 			n      int
 			want   int
 		}{
-			{"no class", [6]bool{}, 500, 1, 0},
 			{"2xx", [6]bool{2: true}, 200, 1, 1},
 			{"other classes", [6]bool{2: true, 5: true}, 429, 1, 0},
 			{"4xx", [6]bool{4: true}, 429, 1, 1},
@@ -43,9 +38,9 @@ func TestLogAnswers(t *testing.T) {
 			{"a hundred at once", [6]bool{4: true}, 429, 150, maxLogged},
 		} {
 			var out bytes.Buffer
-			h := logAnswers(slog.New(slog.NewJSONHandler(&out, nil)), tt.log, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(tt.status) }))
+			answered := logAnswers(slog.New(slog.NewJSONHandler(&out, nil)), tt.log)
 			for range tt.n {
-				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/rate/a%0Ab", nil))
+				answered(httptest.NewRequest("POST", "/rate/a%0Ab", nil), tt.status, time.Now())
 			}
 			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 			if out.Len() == 0 {
@@ -64,121 +59,28 @@ func TestLogAnswers(t *testing.T) {
 				}
 			}
 		}
+		if logAnswers(slog.New(slog.DiscardHandler), [6]bool{}) != nil {
+			t.Error("without a class, answers are looked at")
+		}
 	})
 }
 
-// A fieldWriter is a ResponseWriter of the inline transport.
-type fieldWriter struct {
-	*httptest.ResponseRecorder
-	fields []string
-}
-
-func (w *fieldWriter) Facts() inline.Facts { return inline.Facts{} }
-
-func (w *fieldWriter) SetField(f *inline.Field) { w.fields = append(w.fields, f.Name+"="+f.Value()) }
-
-func (w *fieldWriter) SetValue(name string, value []byte) {
-	w.fields = append(w.fields, name+"="+string(value))
-}
-
-func (w *fieldWriter) Now() time.Time { return time.Time{} }
-
-func (w *fieldWriter) Status() int { return w.Code }
-
-// Behind the log, handlers find the ResponseWriter of the inline transport, and the next request finds its own.
-func TestLogAnswersInline(t *testing.T) {
-	var out bytes.Buffer
-	status := http.StatusOK
-	h := logAnswers(slog.New(slog.NewJSONHandler(&out, nil)), [6]bool{5: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fields, ok := w.(inline.Writer)
-		if !ok {
-			t.Fatalf("%T is no inline.Writer", w)
-		}
-		fields.SetValue("x", []byte(r.URL.Path))
-		w.WriteHeader(status)
-	}))
-	for _, status = range []int{http.StatusServiceUnavailable, http.StatusOK} {
-		for _, path := range []string{"/a", "/b"} {
-			w := &fieldWriter{ResponseRecorder: httptest.NewRecorder()}
-			h.ServeHTTP(w, httptest.NewRequest("POST", path, nil))
-			if w.Code != status || fmt.Sprint(w.fields) != "[x="+path+"]" {
-				t.Errorf("%s: %d %v", path, w.Code, w.fields)
-			}
-		}
-	}
-	if n := strings.Count(out.String(), `"status":503`); n != 2 || strings.Count(out.String(), "\n") != 2 {
-		t.Errorf("%s: want the two answers with 503", out.String())
-	}
-}
-
-// What the inline transport answers goes through the token guard, the log of answers and the request to leave.
-func TestImmediate(t *testing.T) {
-	var out bytes.Buffer
+// No request is fast if its decision may take a message.
+func TestFast(t *testing.T) {
 	s := newServer(t)
-	d := &Daemon{cfg: Config{LogAnswers: [6]bool{4: true}}, log: slog.New(slog.NewJSONHandler(&out, nil)), server: s}
-	var err error
-	if d.api, err = httpapi.New(s, httpapi.Config{Authorize: d.guard.Authorize}); err != nil {
-		t.Fatal(err)
-	}
-	if d.rls, err = grpcapi.New(s, grpcapi.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := token.Parse("tokens.yaml", []byte("tokens:\n- {name: a, token: the-secret-of-a-is-long, keys: ['*']}\n"))
+	api, err := httpapi.New(s, httpapi.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, guarded := range []bool{false, true} {
-		if guarded {
-			d.guard.Use(tokens)
-		}
-		for _, draining := range []bool{true, false} {
-			d.draining.Store(draining)
-			for _, bearer := range []string{"the-secret-of-a-is-long", "another"} {
-				r := httptest.NewRequest("POST", "/rate/a", nil)
-				r.Header.Set("Authorization", "Bearer "+bearer)
-				w, want := &fieldWriter{ResponseRecorder: httptest.NewRecorder()}, http.StatusOK
-				if guarded && bearer == "another" {
-					want = http.StatusUnauthorized
-				}
-				if d.immediate()(r, inline.Facts{}).ServeHTTP(w, r); w.Code != want || (w.Header().Get("Connection") == "close") != draining {
-					t.Errorf("tokens: %t, draining: %t, %s: %d %v", guarded, draining, bearer, w.Code, w.Header())
-				}
-			}
-		}
+	rls, err := grpcapi.New(s, grpcapi.Config{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	out.Reset()
-	d.draining.Store(true)
-	for _, tt := range []struct {
-		path, kind string
-		status     int // 0: it is not answered inline
-	}{
-		{"/rate/a", "", http.StatusUnauthorized},
-		{"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", "application/grpc", http.StatusOK},
-		{"/rate/a", "application/grpc", 0},
-		{"/rate", "", 0},
-	} {
-		r := httptest.NewRequest("POST", tt.path, nil)
-		r.ProtoMajor = 2
-		r.Header.Set("Content-Type", tt.kind)
-		h := d.immediate()(r, httpapi.FactsOf(r.Header))
-		if (h != nil) != (tt.status != 0) {
-			t.Errorf("%s %s: %v", tt.path, tt.kind, h)
-		}
-		if h == nil {
-			continue
-		}
-		w := &fieldWriter{ResponseRecorder: httptest.NewRecorder()}
-		if h.ServeHTTP(w, r); w.Code != tt.status || w.Header().Get("Connection") != "close" {
-			t.Errorf("%s %s: %d %v", tt.path, tt.kind, w.Code, w.Header())
-		}
-	}
-	if n := strings.Count(out.String(), `"status":401`); n != 1 {
-		t.Errorf("%s: want one answer with 401", out.String())
-	}
-	for _, slow := range []*Daemon{{shared: new(server.Shared)}, {tier: new(tier)}, {fleet: new(fleet)}} {
-		slow.api, slow.rls = d.api, d.rls
-		if slow.immediate()(httptest.NewRequest("POST", "/rate/a", nil), inline.Facts{}) != nil {
-			t.Error("a decision that may take a message is answered inline")
+	r := httptest.NewRequest("POST", "/rate/a", nil)
+	for _, d := range []*Daemon{{}, {shared: new(server.Shared)}, {tier: new(tier)}, {fleet: new(fleet)}} {
+		d.api, d.rls = api, rls
+		if fast, alone := d.isFast()(r), d.shared == nil && d.tier == nil && d.fleet == nil; fast != alone {
+			t.Errorf("alone: %t, fast: %t", alone, fast)
 		}
 	}
 }

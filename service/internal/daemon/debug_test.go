@@ -44,7 +44,7 @@ func TestWhoListsKeys(t *testing.T) {
 		r, w := httptest.NewRequest("GET", tt.path, nil), httptest.NewRecorder()
 		r.RemoteAddr = tt.from
 		r.Header.Set("Authorization", "Bearer "+tt.secret)
-		if d.aboutKeys().ServeHTTP(w, r); w.Code != tt.want {
+		if d.handler().ServeHTTP(w, r); w.Code != tt.want {
 			t.Errorf("%s from %s with %q, tokens %t: %d, %s: want %d", tt.path, tt.from, tt.secret, tt.tokens != "", w.Code, w.Body, tt.want)
 		}
 		if w.Code == 403 && tt.tokens == "" && !strings.Contains(w.Body.String(), "keys are listed to clients on loopback, to operators") {

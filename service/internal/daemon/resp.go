@@ -28,13 +28,10 @@ func (r *respServer) listen(d *Daemon, ln net.Listener) (err error) {
 	r.conns = d.limited(ln, &d.respTLS)
 	r.conns.Farewell = respFarewell
 	cfg := respapi.Config{
-		MaxKey: d.cfg.API.MaxKey, ClientTimeout: d.cfg.ClientTimeout, SetIdle: r.conns.SetIdle, Version: d.cfg.Version, Blocking: blocking,
+		MaxKey: d.cfg.API.MaxKey, ClientTimeout: d.cfg.ClientTimeout, SetIdle: r.conns.SetIdle, Version: d.cfg.Version, Blocking: blocking, Identify: d.identify(),
 	}
 	if d.cfg.TLS.ClientCA != "" {
 		cfg.Epoch = d.trusts.Load
-	}
-	if d.cfg.Tokens != "" {
-		cfg.Identify = d.guard.Identify
 	}
 	if r.api, err = respapi.New(d.decider, cfg); err == nil {
 		d.log.Info("RESP", "listen", ln.Addr().String())

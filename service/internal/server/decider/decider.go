@@ -157,7 +157,7 @@ type Request struct {
 	// OnWait, if not nil, is called when the request has to wait, after it has got its place
 	// in the queue.
 	OnWait func()
-	// Now, if not zero, is the present instant, as the caller has read it for several requests. In
+	// Now, if not zero, is the present instant, as the caller has read it already. In
 	// a batch, the first request's counts.
 	Now time.Time
 	// WantID says that the caller will call AppendGrantID for the grant. A Decider that asks

@@ -27,7 +27,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir/service/internal/connlimit"
-	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
@@ -142,10 +141,10 @@ func (a *API) identifyHeader(authorization []string) (*token.Session, error) {
 	return a.identify(authorization[0])
 }
 
-// Immediate reports whether ServeUnary answers a request without waiting, if the Decider does not
+// Immediate reports whether Handler answers a request without waiting, if the Decider does not
 // wait for others.
-func (a *API) Immediate(r *http.Request, f inline.Facts) bool {
-	return f.GRPC && r.ProtoMajor == 2 && r.URL.Path == unaryPath
+func (a *API) Immediate(r *http.Request) bool {
+	return r.URL.Path == unaryPath && isGRPC(r)
 }
 
 // answer decides a request that was decoded, for the client of a session, if there is one.

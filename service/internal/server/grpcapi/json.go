@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -14,7 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-go/weir/service/internal/connlimit"
-	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // Handler serves gRPC over HTTP/2, and the endpoints of envoyproxy/ratelimit over HTTP: POST
@@ -22,10 +22,10 @@ import (
 func (a *API) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.ProtoMajor == 2 && inline.IsGRPC(r.Header):
+		case isGRPC(r):
 			a.limitBody(w)
 			if r.URL.Path == unaryPath {
-				a.ServeUnary(w, r)
+				a.serveUnary(w, r)
 			} else {
 				a.web.ServeHTTP(w, r)
 			}
@@ -40,10 +40,16 @@ func (a *API) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// isGRPC reports whether a request is of gRPC.
+func isGRPC(r *http.Request) bool {
+	contentType := r.Header["Content-Type"]
+	return r.ProtoMajor == 2 && len(contentType) == 1 && strings.HasPrefix(contentType[0], "application/grpc")
+}
+
 // limitBody sets the time-out of a body. A ResponseWriter without time-outs returns an error,
 // which is ignored.
 func (a *API) limitBody(w http.ResponseWriter) {
-	if _, whole := w.(inline.Writer); !whole && a.cfg.BodyTimeout > 0 {
+	if a.cfg.BodyTimeout > 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.cfg.BodyTimeout))
 	}
 }

@@ -10,13 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // unaryPath is the path of ShouldRateLimit.
@@ -28,8 +25,8 @@ const prefixLen = 5
 
 // Values that answers share.
 var (
-	grpcType  = inline.NewField("Content-Type", "application/grpc")
-	trailers  = inline.NewField("Trailer", "Grpc-Status")
+	grpcType  = []string{"application/grpc"}
+	trailers  = []string{"Grpc-Status"}
 	statusOK  = []string{"0"}
 	errPrefix = status.Error(codes.Internal, "the message is incomplete")
 	errSlow   = status.Error(codes.DeadlineExceeded, "the message was not received in time")
@@ -37,21 +34,14 @@ var (
 	errLarge  = status.Errorf(codes.ResourceExhausted, "received message larger than max (%d)", maxMessage)
 )
 
-// ServeUnary answers ShouldRateLimit over HTTP/2. The time for the body must be bounded before. The server of package grpc
+// serveUnary answers ShouldRateLimit over HTTP/2. The time for the body must be bounded before. The server of package grpc
 // takes three times as long behind net/http.
-func (a *API) ServeUnary(w http.ResponseWriter, r *http.Request) {
+func (a *API) serveUnary(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	defer a.forget(c)
 	h := w.Header()
-	copies, _ := w.(inline.Writer)
-	var now time.Time
-	if copies != nil {
-		now = copies.Now()
-		copies.SetField(grpcType)
-	} else {
-		h["Content-Type"] = grpcType.Values
-	}
-	err := a.unary(c, r, now)
+	h["Content-Type"] = grpcType
+	err := a.unary(c, r)
 	a.count(err)
 	if err != nil { // an answer without a message has its status among its headers
 		s := status.Convert(err)
@@ -61,17 +51,13 @@ func (a *API) ServeUnary(w http.ResponseWriter, r *http.Request) {
 	if c.over {
 		a.over.Add(1)
 	}
-	if copies != nil {
-		copies.SetField(trailers)
-	} else {
-		h["Trailer"] = trailers.Values
-	}
+	h["Trailer"] = trailers
 	_, _ = w.Write(c.framed()) // a client that is gone needs no answer
 	h["Grpc-Status"] = statusOK
 }
 
-// unary decides a request. now is as in decider.Request.
-func (a *API) unary(c *call, r *http.Request, now time.Time) error {
+// unary decides a request.
+func (a *API) unary(c *call, r *http.Request) error {
 	session, err := a.identifyHeader(r.Header["Authorization"])
 	if err != nil {
 		return err
@@ -92,9 +78,6 @@ func (a *API) unary(c *call, r *http.Request, now time.Time) error {
 	}
 	if err := c.decode(c.out); err != nil {
 		return status.Error(codes.Internal, err.Error())
-	}
-	if len(c.requests) > 0 {
-		c.requests[0].Now = now
 	}
 	return a.answer(r.Context(), c, session)
 }

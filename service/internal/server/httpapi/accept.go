@@ -5,42 +5,38 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/weir-go/weir/service/internal/inline"
+	"unsafe"
 )
 
-// FactsOf returns the Facts of a header.
-func FactsOf(h http.Header) inline.Facts {
-	return inline.Facts{GRPC: inline.IsGRPC(h), Browser: ofBrowser(h), Text: asText(h["Accept"])}
+// traits are what the header of a request says. A server that answers many requests with the same header may give the same
+// map for all, so that the last one is remembered.
+type traits struct {
+	header  http.Header
+	browser bool // a browser sent it, perhaps for a page of another origin
+	text    bool // Accept prefers text/plain to JSON
 }
 
-// ofBrowser is Facts.Browser of the request.
-func (c *call) ofBrowser() bool {
-	if c.inline != nil {
-		return c.inline.Facts().Browser
+// traits returns the traits of the request.
+func (c *call) traits() *traits {
+	h := c.r.Header
+	if t := &c.last; pointer(t.header) != pointer(h) {
+		*t = traits{h, len(h["Sec-Fetch-Site"]) > 0 || len(h["Origin"]) > 0, asText(h["Accept"])}
 	}
-	return ofBrowser(c.r.Header)
+	return &c.last
 }
 
-// asText is Facts.Text of the request.
-func (c *call) asText() bool {
-	if c.inline != nil {
-		return c.inline.Facts().Text
-	}
-	return asText(c.r.Header["Accept"])
-}
-
-func ofBrowser(h http.Header) bool { return len(h["Sec-Fetch-Site"]) > 0 || len(h["Origin"]) > 0 }
+// pointer returns the identity of a map.
+func pointer(h http.Header) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&h)) }
 
 // asProblem reports whether an Accept names the type of problems, with a weight that
 // is not zero.
-func asProblem(accept []string) bool { return weight(accept, problemType.Value()) > 0 }
+func asProblem(accept []string) bool { return weight(accept, problemType[0]) > 0 }
 
 // asText reports whether an Accept prefers text/plain to JSON by its weights. A client that names
 // both with the same weight gets JSON.
 func asText(accept []string) bool {
 	text := weight(accept, "text/plain")
-	return text > 0 && text > weight(accept, jsonType.Value())
+	return text > 0 && text > weight(accept, jsonType[0])
 }
 
 // maxAccepted bounds the types of an Accept that are looked at. Browsers name fewer than ten.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/problem"
-	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -88,18 +87,18 @@ func (c *call) deny(text string, why weir.Reason, retryAfter time.Duration, step
 
 // Values that answers share.
 var (
-	jsonType    = inline.NewField("Content-Type", "application/json")
-	problemType = inline.NewField("Content-Type", "application/problem+json")
-	linesType   = inline.NewField("Content-Type", "application/x-ndjson")
-	textType    = inline.NewField("Content-Type", "text/plain; charset=utf-8")
-	noStore     = inline.NewField("Cache-Control", "no-store")
+	jsonType    = []string{"application/json"}
+	problemType = []string{"application/problem+json"}
+	linesType   = []string{"application/x-ndjson"}
+	textType    = []string{"text/plain; charset=utf-8"}
+	noStore     = []string{"no-store"}
 	bearer      = []string{"Bearer"}
 	closes      = []string{"close"}
 )
 
 // send answers with what is in the buffer.
-func (c *call) send(contentType *inline.Field) {
-	c.setField(contentType)
+func (c *call) send(contentType []string) {
+	c.w.Header()["Content-Type"] = contentType
 	if c.r.Method != http.MethodPost {
 		c.forbidStore()
 	}
@@ -136,7 +135,7 @@ func (c *call) fail(f *fault) {
 	case asProblem(c.r.Header["Accept"]):
 		contentType = problemType
 		c.buf = c.appendFault(f.appendProblem(append(c.buf[:0], '{')), f)
-	case c.asText():
+	case c.traits().text:
 		contentType = textType
 		c.buf = append(c.buf[:0], f.text...)
 	default:

@@ -35,7 +35,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/connlimit"
-	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
@@ -95,6 +94,9 @@ type Config struct {
 	// different clients are different leaves, also if they have the same name. It must be safe
 	// for concurrent use.
 	Client func(r *http.Request) string
+	// Answered, if not nil, is called after each answer, with its status and when the request came. It must
+	// be safe for concurrent use.
+	Answered func(r *http.Request, status int, came time.Time)
 }
 
 // Validate returns an error that names the first invalid field.
@@ -123,6 +125,7 @@ func (c Config) Validate() error {
 type API struct {
 	cfg          Config
 	decider      decider.Decider
+	epoch        time.Time
 	calls        sync.Pool // of *call
 	batches      sync.Pool // of *batch
 	exchanges    sync.Pool // of *exchange
@@ -134,6 +137,7 @@ type API struct {
 	answers      [][len(statuses)]atomic.Uint64 // by endpoint; the last are requests to none
 	batched      atomic.Uint64                  // requests in batches
 	took         latency
+	crowded      atomic.Bool // many goroutines wait, as was seen last
 }
 
 // New returns an API, or an error about the Config.
@@ -146,7 +150,7 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, DefaultMaxRequests)
 	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, DefaultBodyTimeout)
 	cfg.AnswerTimeout = cmp.Or(cfg.AnswerTimeout, DefaultAnswerTimeout)
-	a := &API{cfg: cfg, decider: d, limits: newLimits(&cfg)}
+	a := &API{cfg: cfg, decider: d, epoch: time.Now(), limits: newLimits(&cfg)}
 	a.answers = make([][len(statuses)]atomic.Uint64, len(endpoints)+1)
 	a.calls.New = func() any {
 		c := &call{api: a}
@@ -163,9 +167,8 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status, c.waits = w, r, http.StatusOK, false
-	c.inline, _ = w.(inline.Writer)
-	began, measured := c.start()
-	if c.unread = r.ContentLength != 0; c.unread && c.inline == nil {
+	c.came = a.epoch.Add(time.Since(a.epoch)) // half as long as time.Now
+	if c.unread = r.ContentLength != 0; c.unread {
 		c.limitBody()
 	}
 	c.target = locate(r.URL)
@@ -175,8 +178,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reset := c.leave()
 	a.count(i, c.status)
-	if measured && (c.parts > 1 || c.root == checkRoot) && !c.waits {
-		a.took.add(time.Since(began))
+	if c.turn++; c.turn%tookEvery == 1 && (c.parts > 1 || c.root == checkRoot) && !c.waits {
+		a.took.add(time.Since(c.came))
+	}
+	if a.cfg.Answered != nil && !reset {
+		a.cfg.Answered(r, c.status, c.came)
 	}
 	c.forget()
 	a.calls.Put(c)
@@ -188,15 +194,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Immediate reports whether a request is decided without waiting, if the Decider does not wait for others. That
 // is so for requests about one key, or of a gateway, that do not ask for a wait, as far as
 // that can be told at a glance.
-func (a *API) Immediate(r *http.Request, f inline.Facts) bool {
+func (a *API) Immediate(r *http.Request) bool {
 	path, query := r.URL.Path, r.URL.RawQuery
-	return a.Single(r, f) && len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
+	return a.Single(r) && len(path)+len(query) <= maxImmediate && (query == "" || !strings.Contains(query, "canWait") && !strings.Contains(query, "%"))
 }
 
 // Single reports whether a request is for the API and has a single answer, perhaps after a wait: one about a key, or of a gateway.
-func (a *API) Single(r *http.Request, f inline.Facts) bool {
+func (a *API) Single(r *http.Request) bool {
 	path := r.URL.Path
-	return !f.GRPC && (strings.HasPrefix(path, "/rate/") || strings.HasPrefix(path, "/lease/") || strings.HasPrefix(path, "/check"))
+	return strings.HasPrefix(path, "/rate/") || strings.HasPrefix(path, "/lease/") || strings.HasPrefix(path, "/check")
 }
 
 // maxImmediate bounds the path and the query of an Immediate request, in bytes. Long keys are not remembered,
@@ -207,25 +213,27 @@ const maxImmediate = 512
 type call struct {
 	api      *API
 	w        http.ResponseWriter
-	inline   inline.Writer // w, if it is one
 	r        *http.Request
 	suspend  func() // suspendDeadline, made once
 	turn     uint   // counts requests
-	waits    bool   // or may wait
-	unstored bool   // forbidStore was called
+	came     time.Time
+	waits    bool // or may wait
+	unstored bool // forbidStore was called
 
 	target
 	params  params
 	request decider.Request
 	verdict decider.Verdict
 	denial  fault
-	buf     []byte            // of the answer
-	left    []byte            // RateLimit
+	buf     []byte // of the answer
+	left    []byte // RateLimit
+	values  values
 	status  int               // of the answer
 	unread  bool              // there is a body, which is not read
 	limit   *connlimit.Limit  // that counts the request; nil if it was refused before
 	client  *connlimit.Client // nil if the connection came through no connlimit.Listener
 
+	last       traits // of a request
 	lastRule   *decider.RuleRef
 	lastPolicy *policy // of lastRule
 }
@@ -235,7 +243,7 @@ const maxKept = 64 << 10
 
 // forget clears all that belongs to the request.
 func (c *call) forget() {
-	c.w, c.inline, c.r, c.unstored, c.target, c.params, c.request = nil, nil, nil, false, target{}, params{}, decider.Request{}
+	c.w, c.r, c.unstored, c.target, c.params, c.request = nil, nil, false, target{}, params{}, decider.Request{}
 	c.verdict.Answers, c.limit, c.client = c.verdict.Answers[:0], nil, nil
 	if cap(c.buf) > maxKept {
 		c.buf = nil

@@ -144,7 +144,7 @@ func (c *call) refuseKeys(e *exchange) *fault {
 // sendAnswer answers with the assignments, in the order of the reports.
 func (c *call) sendAnswer(e *exchange) {
 	h := c.w.Header()
-	h["Content-Type"] = jsonType.Values
+	h["Content-Type"] = jsonType
 	out, written := leafjson.AppendStart(c.buf[:0], &e.got.Answer), false
 	assigned, refused := e.got.Assignments, e.refused
 	for i := 0; len(assigned)+len(refused) > 0; i++ {

@@ -149,7 +149,7 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 		}
 	}
 	h := c.w.Header()
-	c.setField(contentType)
+	c.w.Header()["Content-Type"] = contentType
 	if b.All && !ok {
 		c.status = http.StatusTooManyRequests
 		longest := time.Duration(0) // until all of them would be allowed

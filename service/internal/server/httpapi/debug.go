@@ -23,7 +23,7 @@ func (c *call) instances() *fault {
 		return c.failed()
 	}
 	slices.SortFunc(seen, func(a, b decider.Seen) int { return cmp.Compare(a.Key, b.Key) })
-	c.setField(jsonType)
+	c.w.Header()["Content-Type"] = jsonType
 	b, between := append(c.buf[:0], `{"Instances":{`...), ""
 	for i := range seen {
 		if i > 0 && seen[i].Key == seen[i-1].Key {

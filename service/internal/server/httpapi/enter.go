@@ -40,10 +40,9 @@ func newLimits(cfg *Config) (all [limits]*connlimit.Limit) {
 func (a *API) Bodies() *connlimit.Limit { return a.limits[connlimit.Bodies] }
 
 // enter takes a place for the request. A request that may wait, but finds too many
-// that do, is decided at once. A request that is decided on the goroutine of its connection
-// needs none: connections are bounded.
+// that do, is decided at once.
 func (c *call) enter(e *endpoint) *fault {
-	if e.kind == unlimited || c.inline != nil && !c.params.canWait {
+	if e.kind == unlimited {
 		return nil
 	}
 	c.client = connlimit.ClientOf(c.r.Context())
@@ -69,7 +68,10 @@ func (c *call) enter(e *endpoint) *fault {
 // that its request keeps the place. A request without a place gets no answer then:
 // leave reports true, and ServeHTTP must reset the stream.
 func (c *call) leave() (reset bool) {
-	stalled := c.inline == nil && c.r.ProtoMajor == 2 && runtime.NumGoroutine() > goroutinesEach*c.api.cfg.MaxRequests
+	if c.turn%crowdEvery == 0 {
+		c.api.crowded.Store(runtime.NumGoroutine() > goroutinesEach*c.api.cfg.MaxRequests)
+	}
+	stalled := c.r.ProtoMajor == 2 && c.api.crowded.Load()
 	if c.limit == nil {
 		return stalled
 	}
@@ -79,6 +81,10 @@ func (c *call) leave() (reset bool) {
 	c.limit.Leave(c.client, 1)
 	return false
 }
+
+// crowdEvery is how many requests of a call read the number of goroutines once. The first does: there are many calls only while
+// many requests are in progress.
+const crowdEvery = 16
 
 // goroutinesEach is how many goroutines a request in progress, or an idle connection, has
 // at most.
@@ -92,7 +98,7 @@ func (c *call) checkTaking(e *endpoint) *fault {
 		c.w.Header()["Allow"] = []string{http.MethodPost}
 		return getDecides
 	}
-	if !c.ofBrowser() {
+	if !c.traits().browser {
 		return nil
 	}
 	r := *c.r

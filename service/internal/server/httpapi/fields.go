@@ -2,19 +2,19 @@ package httpapi
 
 import (
 	"cmp"
+	"unsafe"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/ratelimitfield"
-	"github.com/weir-go/weir/service/internal/inline"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A policy is a rule in the terms of RateLimit-Policy and RateLimit.
 type policy struct {
-	name  string        // quoted
-	quota gcra.Quota    // of a token bucket
-	field *inline.Field // RateLimit-Policy with this rule alone
+	name  string     // quoted
+	quota gcra.Quota // of a token bucket
+	field []string   // RateLimit-Policy with this rule alone
 }
 
 func newPolicy(r *decider.RuleRef) *policy {
@@ -24,7 +24,7 @@ func newPolicy(r *decider.RuleRef) *policy {
 		p.quota = gcra.Per(r.Rate.Count, r.Rate.Period, r.Limit)
 		says = ratelimitfield.OfBucket(p.quota.Burst(), p.quota.Rate())
 	}
-	p.field = inline.NewField("Ratelimit-Policy", string(says.Append(nil, p.name)))
+	p.field = []string{string(says.Append(nil, p.name))}
 	return p
 }
 
@@ -80,41 +80,44 @@ func (c *call) writeFields() {
 		if items == 1 {
 			first = p
 		} else {
-			value = cmp.Or(value, first.field.Value()) + ", " + p.field.Value()
+			value = cmp.Or(value, first.field[0]) + ", " + p.field[0]
 		}
 	}
 	if c.left = left; first == nil {
 		return
 	}
-	switch {
-	case value == "":
-		c.setField(first.field)
-	case c.inline != nil:
-		c.inline.SetValue("ratelimit-policy", []byte(value))
-	default:
-		c.w.Header()["Ratelimit-Policy"] = []string{value}
+	h := c.w.Header()
+	if h["Ratelimit-Policy"] = first.field; value != "" {
+		h["Ratelimit-Policy"] = []string{value}
 	}
-	if c.inline != nil {
-		c.inline.SetValue("ratelimit", left)
-	} else {
-		c.w.Header()["Ratelimit"] = []string{string(left)}
-	}
+	h["Ratelimit"] = c.values.add(left)
 }
 
-// setField sets a header field.
-func (c *call) setField(f *inline.Field) {
-	if c.inline != nil {
-		c.inline.SetField(f)
-	} else {
-		c.w.Header()[f.Name] = f.Values
+// values are header fields with one value each, which are never changed. Many share an allocation.
+type values struct {
+	texts []byte
+	all   []string
+}
+
+// add returns the values of a field.
+func (v *values) add(text []byte) []string {
+	if len(text) > cap(v.texts)-len(v.texts) {
+		v.texts = make([]byte, 0, max(8<<10, len(text)))
 	}
+	if len(v.all) == cap(v.all) {
+		v.all = make([]string, 0, 256)
+	}
+	from, n := len(v.texts), len(v.all)
+	v.texts = append(v.texts, text...)
+	v.all = append(v.all, unsafe.String(unsafe.SliceData(v.texts[from:]), len(text)))
+	return v.all[n : n+1 : n+1]
 }
 
 // forbidStore keeps caches from repeating a grant.
 func (c *call) forbidStore() {
 	if !c.unstored {
 		c.unstored = true
-		c.setField(noStore)
+		c.w.Header()["Cache-Control"] = noStore
 	}
 }
 

@@ -72,7 +72,7 @@ func (c *call) sendLease(l decider.Lease, err error) *fault {
 	if err != nil {
 		return c.noLeaseFault(err, l.Step)
 	}
-	if c.asText() {
+	if c.traits().text {
 		return c.sendText(append(c.buf[:0], l.ID...))
 	}
 	b := appendText(c.buf[:0], `{"lease_id":`, l.ID)

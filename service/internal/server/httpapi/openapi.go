@@ -20,7 +20,7 @@ var openAPIJSON = sync.OnceValue(func() []byte {
 
 // openAPI sends the description of the API.
 func (c *call) openAPI() *fault {
-	c.setField(jsonType)
+	c.w.Header()["Content-Type"] = jsonType
 	_, _ = c.w.Write(openAPIJSON()) // a caller that is gone needs no answer
 	return nil
 }

@@ -22,8 +22,8 @@ func (c *call) ask() *fault {
 	req := &c.request // it is zero: to set the fields takes less time than to copy a whole one
 	req.Key, req.N, req.Limit, req.Queue = c.key, c.cost(), p.maxRequests, p.maxQueue
 	req.OwnQueue, req.WantID = p.valued&paramMaxRequestsInQueue != 0, req.N > 0
-	if c.inline != nil {
-		req.Now = c.inline.Now()
+	if c.r.ContentLength == 0 { // or else reading has taken time
+		req.Now = c.came
 	}
 	if p.atMost && p.canWait {
 		return bad("atMost and canWait exclude each other")
@@ -76,7 +76,7 @@ func (c *call) wait() *fault {
 	}
 	defer cancel()
 	v := &c.verdict
-	c.request.OnWait = c.suspend
+	c.request.OnWait, c.values = c.suspend, values{} // many calls may wait
 	err := c.api.decider.Wait(ctx, &c.request, v)
 	if v.Waited > 0 {
 		c.restoreDeadline()
@@ -133,7 +133,7 @@ func (c *call) restoreDeadline() {
 
 // grant answers a request that is allowed.
 func (c *call) grant() *fault {
-	if c.asText() {
+	if c.traits().text {
 		return c.grantText()
 	}
 	v, b := &c.verdict, append(c.buf[:0], '{')

@@ -1,4 +1,4 @@
-package http2serve
+package h2inline
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/weir-go/weir/service/internal/fieldblock"
+	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
 )
 
 // A frame is a frame of the client.

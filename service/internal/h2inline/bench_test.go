@@ -1,4 +1,4 @@
-package http2serve_test
+package h2inline_test
 
 import (
 	"bytes"
@@ -17,8 +17,7 @@ import (
 
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/http2serve"
-	"github.com/weir-go/weir/service/internal/inline"
+	"github.com/weir-go/weir/service/internal/h2inline"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/grpcapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -44,19 +43,7 @@ func decisions(tb testing.TB, std bool) service {
 	if std {
 		return srv
 	}
-	unary := http.HandlerFunc(envoy.ServeUnary)
-	return http2serve.New(http2serve.Config{
-		HTTP: srv, Facts: httpapi.FactsOf, Single: api.Single,
-		Immediate: func(r *http.Request, f inline.Facts) http.Handler {
-			switch {
-			case api.Immediate(r, f):
-				return api
-			case envoy.Immediate(r, f):
-				return unary
-			}
-			return nil
-		},
-	})
+	return h2inline.New(srv, func(r *http.Request) bool { return envoy.Immediate(r) || api.Immediate(r) }, api.Single)
 }
 
 const (

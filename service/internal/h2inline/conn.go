@@ -1,4 +1,4 @@
-package http2serve
+package h2inline
 
 import (
 	"context"
@@ -12,8 +12,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/weir-go/weir/service/internal/fieldblock"
-	"github.com/weir-go/weir/service/internal/inline"
+	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
 )
 
 const (
@@ -59,7 +58,6 @@ type conn struct {
 	decoder  *fieldblock.Decoder
 	request  request
 	response response
-	answered uint   // requests, see instant
 	parting  bool   // an answer asks the client to leave
 	owed     int    // bytes of DATA that were handled here, and not credited yet
 	toRelay  []byte // frames
@@ -71,8 +69,9 @@ type conn struct {
 	unacked  int        // SETTINGS that the client has not acknowledged
 	lastID   uint32     // the last stream of the client
 	dateAt   int64
-	dated    *inline.Field // the date at that second
+	dated    string // the date at that second
 	encoder  fieldblock.Encoder
+	trailer  []byte    // the block of one, while it is sent
 	encoded  bool      // the size of the client's table was sent
 	window   int64     // bytes of DATA that the client takes
 	initial  int64     // the same, of a new stream
@@ -97,7 +96,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	now, buf := time.Now(), make([]byte, leastRead)
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), http.LocalAddrContextKey, nc.LocalAddr()))
 	return &conn{
-		srv: s, nc: nc, ctx: s.cfg.HTTP.ConnContext(ctx, nc), cancel: cancel, small: buf, buf: buf, decoder: fieldblock.NewDecoder(s.settings.maxList),
+		srv: s, nc: nc, ctx: s.http.ConnContext(ctx, nc), cancel: cancel, small: buf, buf: buf, decoder: fieldblock.NewDecoder(s.settings.maxList),
 		window: initialWindow, initial: initialWindow, times: times{began: now, read: now, active: now},
 	}
 }

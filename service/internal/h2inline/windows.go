@@ -1,4 +1,4 @@
-package http2serve
+package h2inline
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package http2serve_test
+package h2inline_test
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,10 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/weir-go/weir/internal/pipenet"
-	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // start sends the settings of a client.
@@ -71,7 +68,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // An answer heeds the header of its request, whatever the one before on its connection was.
-func TestFacts(t *testing.T) {
+func TestHeaders(t *testing.T) {
 	headers := [][]string{
 		nil, {"accept", "text/plain"}, {"accept", "application/problem+json"}, {"accept", "*/*"}, {"origin", "http://other"},
 		{"sec-fetch-site", "cross-site"}, {"sec-fetch-site", "none", "accept", "text/plain"}, {"content-type", "application/grpc"}, {"content-type", "application/json"},
@@ -127,50 +124,6 @@ func TestSimilarRequests(t *testing.T) {
 			}
 		}
 		return all
-	})
-}
-
-// A request's instant is at most 32 requests old, and never older than the last long write.
-func TestNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := newHTTP()
-		var late []time.Duration
-		srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			late = append(late, time.Since(w.(inline.Writer).Now()))
-			if r.URL.Path == "/now/large" {
-				_, _ = w.Write(make([]byte, 70_000))
-			}
-			time.Sleep(time.Millisecond)
-		})
-		ln := pipenet.Listen()
-		s := newInline(srv)
-		served := make(chan struct{})
-		go func() { _ = s.Serve(ln); close(served) }()
-		nc, err := ln.Dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &client{tb: t, nc: nc}
-		c.encoder = hpack.NewEncoder(&c.block)
-		all := append([]byte(http2.ClientPreface), frames(func(f *http2.Framer) {
-			_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 80_000})
-		})...)
-		for range 100 {
-			all = append(all, c.get("/now/x")...)
-		}
-		all = append(append(all, c.get("/now/large")...), c.get("/now/x")...)
-		go c.write(all)
-		time.Sleep(5 * time.Second) // the server is writing
-		go func() { _, _ = io.Copy(io.Discard, nc) }()
-		synctest.Wait()
-		time.Sleep(time.Second)
-		_ = nc.Close()
-		_ = s.Close()
-		<-served
-		synctest.Wait()
-		if most := slices.Max(late); len(late) != 102 || most > 32*time.Millisecond {
-			t.Errorf("the instants of %d requests are up to %v old", len(late), most)
-		}
 	})
 }
 

@@ -1,4 +1,4 @@
-package http2serve_test
+package h2inline_test
 
 import (
 	"bytes"
@@ -22,30 +22,25 @@ import (
 
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/internal/testrig"
-	"github.com/weir-go/weir/service/internal/http2serve"
+	"github.com/weir-go/weir/service/internal/h2inline"
 	"github.com/weir-go/weir/service/internal/httpserve"
-	"github.com/weir-go/weir/service/internal/inline"
 )
 
 // constants are more than a client's table has room for.
-var constants = func() []*inline.Field {
-	all := []*inline.Field{inline.NewField("X-First", "1")}
+var constants = func() (all [][]string) {
 	for i := range 20 {
-		all = append(all, inline.NewField("X-Constant", strings.Repeat("c", 10*i)))
+		all = append(all, []string{strings.Repeat("c", 10*i)})
 	}
 	return all
 }()
 
+var one = []string{"1"}
+
 // setConstants sets fields that many answers have, and some that few have.
 func setConstants(w http.ResponseWriter, what string) {
 	n, _ := strconv.Atoi(what)
-	for _, f := range []*inline.Field{constants[0], constants[1+len(what)%4], constants[1+n%20]} {
-		if to, ok := w.(inline.Writer); ok {
-			to.SetField(f)
-		} else {
-			w.Header()[f.Name] = append(w.Header()[f.Name], f.Values...)
-		}
-	}
+	h := w.Header()
+	h["X-First"], h["X-Constant"], h["X-Other"] = one, constants[len(what)%4], constants[n%20]
 }
 
 // answer answers /now/..., /soon/... and /later/... alike.
@@ -97,8 +92,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// single is Config.Single.
-func single(r *http.Request, _ inline.Facts) bool { return strings.HasPrefix(r.URL.Path, "/soon/") }
+// isSingle reports whether the answer to a request waits, but is a single one.
+func isSingle(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/soon/") }
 
 // timeout bounds the time of a client for a header, and for an answer.
 const timeout = 10 * time.Second
@@ -129,17 +124,8 @@ func newServer(std bool) service {
 }
 
 // newInline returns a server that answers /now/... at once.
-func newInline(srv *http.Server) *http2serve.Server {
-	return http2serve.New(http2serve.Config{
-		HTTP: srv, Single: single,
-		Facts: func(http.Header) inline.Facts { return inline.Facts{} },
-		Immediate: func(r *http.Request, _ inline.Facts) http.Handler {
-			if !strings.HasPrefix(r.URL.Path, "/now/") {
-				return nil
-			}
-			return srv.Handler
-		},
-	})
+func newInline(srv *http.Server) *h2inline.Server {
+	return h2inline.New(srv, func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/now/") }, isSingle)
 }
 
 // A client speaks HTTP/2 by hand, in a bubble.

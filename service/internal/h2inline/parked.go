@@ -1,4 +1,4 @@
-package http2serve
+package h2inline
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func (c *conn) park(id uint32) {
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
 	p := &parked{conn: c, id: id, window: c.initial, cancel: cancel, answer: response{header: http.Header{}}}
-	p.answer.begin(&c.request, c.read)
+	p.answer.head = c.request.http.Method == http.MethodHead
 	if c.parked == nil {
 		c.parked = map[uint32]*parked{}
 	}
@@ -50,7 +50,7 @@ func (r *request) clone(ctx context.Context) *http.Request {
 func (p *parked) serve(r *http.Request) {
 	defer p.cancel()
 	c := p.conn
-	answered := c.call(c.srv.cfg.HTTP.Handler, (*parkedWriter)(&p.answer), r)
+	answered := c.call(c.srv.http.Handler, &p.answer, r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.parking--
@@ -69,24 +69,3 @@ func (p *parked) serve(r *http.Request) {
 	}
 	c.settle(now)
 }
-
-// A parkedWriter is the http.ResponseWriter of a parked request: a response that is no inline.Writer, because
-// the handler may wait.
-type parkedWriter response
-
-func (w *parkedWriter) response() *response { return (*response)(w) }
-
-func (w *parkedWriter) Header() http.Header { return w.header }
-
-func (w *parkedWriter) WriteHeader(status int) { w.response().WriteHeader(status) }
-
-func (w *parkedWriter) Write(b []byte) (int, error) { return w.response().Write(b) }
-
-// FlushError does nothing: an answer is sent when it is whole.
-func (w *parkedWriter) FlushError() error { return nil }
-
-// SetReadDeadline does nothing: the whole request was read.
-func (w *parkedWriter) SetReadDeadline(time.Time) error { return nil }
-
-// SetWriteDeadline does nothing: the connection has deadlines.
-func (w *parkedWriter) SetWriteDeadline(time.Time) error { return nil }

@@ -1,4 +1,4 @@
-package http2serve_test
+package h2inline_test
 
 import (
 	"bytes"

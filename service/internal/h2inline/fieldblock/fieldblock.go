@@ -1,6 +1,6 @@
 // Package fieldblock decodes and encodes the header blocks of HTTP/2 (HPACK, RFC 7541) for requests
 // that are answered at once. In contrast to package hpack, on which it is built, a Decoder does not allocate for requests
-// that resemble the one before, and tells whether a field is ordinary. An Encoder uses the client's table for Constants alone.
+// that resemble the one before, and tells whether a field is ordinary. An Encoder uses the client's table for values that come again.
 package fieldblock
 
 import (

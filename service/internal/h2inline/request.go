@@ -1,4 +1,4 @@
-package http2serve
+package h2inline
 
 import (
 	"bytes"
@@ -10,8 +10,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/weir-go/weir/service/internal/fieldblock"
-	"github.com/weir-go/weir/service/internal/inline"
+	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
 )
 
 // A request is the http.Request of a connection. It is used again for each request that is answered
@@ -25,10 +24,7 @@ type request struct {
 	pseudo int                 // how many of them come before those of header
 	path   int                 // the index of the path
 	length int                 // the Content-Length, or -1; of HTTP/1.1, of the body
-	facts  inline.Facts        // of header
 	body   body
-
-	factsOf func(http.Header) inline.Facts
 
 	// Of HTTP/1.1.
 	lines string // of header
@@ -42,7 +38,7 @@ func (*body) Close() error { return nil }
 
 // init makes a request without anything of those before.
 func (r *request) init(c *conn) {
-	*r = request{header: http.Header{}, factsOf: c.srv.cfg.Facts}
+	*r = request{header: http.Header{}}
 	r.http = (&http.Request{
 		Proto: "HTTP/2.0", ProtoMajor: 2, Header: r.header, URL: &r.url, RemoteAddr: c.nc.RemoteAddr().String(),
 	}).WithContext(c.ctx)
@@ -130,14 +126,19 @@ func (r *request) setHeader(fields []*fieldblock.Field) bool {
 			return false
 		}
 	}
-	clear(r.header)
+	r.newHeader()
 	r.length = declared(fields)
 	for i := range fields {
 		f := fields[i]
 		r.header[f.Canonical] = append(r.header[f.Canonical], f.Value)
 	}
-	r.facts = r.factsOf(r.header)
 	return true
+}
+
+// newHeader begins another header. Requests that have the same have the same map.
+func (r *request) newHeader() {
+	r.header = http.Header{}
+	r.http.Header = r.header
 }
 
 // setURL parses the path.

@@ -1,4 +1,4 @@
-package http2serve
+package h2inline
 
 import (
 	"bufio"
@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/weir-go/weir/service/internal/fieldblock"
+	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
 )
 
 // A relay is a connection in memory to the http.Server, for the streams that are not answered here. They have

@@ -1,9 +1,10 @@
-// Package http2serve serves the HTTP connections of callers of weir serve. It answers requests
+// Package h2inline serves HTTP connections in place of an http.Server. It answers requests
 // that never wait on the goroutine that reads their connection, with one write for all requests
 // that one read has brought. Over HTTP/2, it answers requests that wait on a separate goroutine each, and relays
-// every other stream to an http.Server, frame by frame, over a connection in memory. It hands a connection
-// of HTTP/1.1 over to that with the first other request. docs/http2.md describes it.
-package http2serve
+// every other stream to net/http, frame by frame, over a connection in memory. It hands a connection
+// of HTTP/1.1 over to that with the first other request. Handlers see an http.ResponseWriter. A header value that many answers
+// share is sent once: see fieldblock.Encoder. docs/http2.md describes it.
+package h2inline
 
 import (
 	"context"
@@ -17,30 +18,13 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/weir-go/weir/internal/pipenet"
-	"github.com/weir-go/weir/service/internal/inline"
 )
-
-// Config configures a Server. All fields are needed.
-type Config struct {
-	// HTTP serves what the Server does not answer itself. Its Handler, ConnContext, ConnState,
-	// ErrorLog, MaxHeaderBytes, IdleTimeout, WriteTimeout and HTTP2 apply to all connections.
-	// New sets its Protocols to HTTP/1.1: no connection that it gets begins as HTTP/2, and none may become that
-	// later. It must not be used otherwise.
-	HTTP *http.Server
-	// Facts returns the Facts of a header.
-	Facts func(http.Header) inline.Facts
-	// Immediate returns a handler that answers a request as the Handler of HTTP does, but without waiting, or nil. The body of
-	// the request may not have come yet. Immediate and its handlers must not keep such a request, or texts of
-	// its path, after they return.
-	Immediate func(*http.Request, inline.Facts) http.Handler
-	// Single reports whether the Handler gives a request without a body, which is not Immediate, a single answer: without
-	// Flush, Hijack, or a status below 200. Single must not keep the request either. The Handler gets a copy.
-	Single func(*http.Request, inline.Facts) bool
-}
 
 // A Server serves connections. It is safe for concurrent use.
 type Server struct {
-	cfg      Config
+	http     *http.Server
+	fast     func(*http.Request) bool
+	single   func(*http.Request) bool
 	outer    *pipenet.Listener // of connections that are not HTTP/2
 	inner    *pipenet.Listener // of relays
 	relays   *http.Server      // serves inner
@@ -60,27 +44,36 @@ type settings struct {
 	idle, ping, pong, write, answer time.Duration
 }
 
-// New returns a Server.
-func New(cfg Config) *Server {
-	public, h2 := cfg.HTTP, cfg.HTTP.HTTP2
+// New returns a Server of the Handler of an http.Server, whose ConnContext, ConnState, ErrorLog, MaxHeaderBytes, IdleTimeout,
+// WriteTimeout and HTTP2 apply to all connections. It must have all of them, and not be used otherwise. Its Protocols become
+// HTTP/1.1: no connection that it gets begins as HTTP/2, and none may become that later.
+//
+// The Handler answers a request for which fast reports true without waiting. The body of such a request may not have come yet while
+// fast runs, but has when the Handler is called. Both must not keep the request, or texts of its path, after they return.
+//
+// The Handler gives a request without a body, for which fast reports false and single true, a single answer: without Flush, Hijack, or
+// a status below 200. single must not keep the request either. The Handler gets a copy.
+func New(srv *http.Server, fast, single func(*http.Request) bool) *Server {
+	h2 := srv.HTTP2
 	s := &Server{
-		cfg: cfg, outer: pipenet.Listen(), inner: pipenet.Listen(), conns: map[*conn]struct{}{}, idle: make(chan struct{}),
+		http: srv, fast: fast, single: single,
+		outer: pipenet.Listen(), inner: pipenet.Listen(), conns: map[*conn]struct{}{}, idle: make(chan struct{}),
 		settings: settings{
-			maxStreams: h2.MaxConcurrentStreams, maxFrame: h2.MaxReadFrameSize, maxList: public.MaxHeaderBytes + 10*32,
+			maxStreams: h2.MaxConcurrentStreams, maxFrame: h2.MaxReadFrameSize, maxList: srv.MaxHeaderBytes + 10*32,
 			streamBuffer: h2.MaxReceiveBufferPerStream, connBuffer: h2.MaxReceiveBufferPerConnection,
-			idle: public.IdleTimeout, ping: h2.SendPingTimeout, pong: h2.PingTimeout, write: h2.WriteByteTimeout, answer: public.WriteTimeout,
+			idle: srv.IdleTimeout, ping: h2.SendPingTimeout, pong: h2.PingTimeout, write: h2.WriteByteTimeout, answer: srv.WriteTimeout,
 		},
 	}
 	bounds := *h2
 	bounds.SendPingTimeout, bounds.WriteByteTimeout = 0, 0 // the connection of the client has them
 	s.relays = &http.Server{
-		Handler: public.Handler, ErrorLog: public.ErrorLog, WriteTimeout: public.WriteTimeout, MaxHeaderBytes: public.MaxHeaderBytes,
-		DisableGeneralOptionsHandler: public.DisableGeneralOptionsHandler, Protocols: new(http.Protocols), HTTP2: &bounds,
+		Handler: srv.Handler, ErrorLog: srv.ErrorLog, WriteTimeout: srv.WriteTimeout, MaxHeaderBytes: srv.MaxHeaderBytes,
+		DisableGeneralOptionsHandler: srv.DisableGeneralOptionsHandler, Protocols: new(http.Protocols), HTTP2: &bounds,
 		ConnContext: func(_ context.Context, nc net.Conn) context.Context { return nc.(*innerConn).outer.ctx },
 	}
 	s.relays.Protocols.SetUnencryptedHTTP2(true)
-	public.Protocols = new(http.Protocols)
-	public.Protocols.SetHTTP1(true)
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
 	return s
 }
 
@@ -89,7 +82,7 @@ func New(cfg Config) *Server {
 func (s *Server) Serve(ln net.Listener) error {
 	defer ln.Close()
 	failed := make(chan error, 3)
-	go func() { failed <- s.cfg.HTTP.Serve(s.outer) }()
+	go func() { failed <- s.http.Serve(s.outer) }()
 	go func() { failed <- s.relays.Serve(s.inner) }()
 	go func() { failed <- s.accept(ln) }()
 	return <-failed
@@ -177,7 +170,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, c := range s.end() {
 		go c.leave()
 	}
-	err := s.cfg.HTTP.Shutdown(ctx)
+	err := s.http.Shutdown(ctx)
 	select {
 	case <-s.idle:
 	case <-ctx.Done():
@@ -191,7 +184,7 @@ func (s *Server) Close() error {
 	for _, c := range s.end() {
 		_ = c.nc.Close()
 	}
-	return errors.Join(s.cfg.HTTP.Close(), s.relays.Close())
+	return errors.Join(s.http.Close(), s.relays.Close())
 }
 
 // prefixed is a connection whose first bytes were read.

@@ -1,4 +1,4 @@
-package http2serve
+package h2inline
 
 import (
 	"encoding/binary"
@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/weir-go/weir/service/internal/fieldblock"
+	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
 )
 
 // A block is a header block that has not come to its end.
@@ -124,21 +124,16 @@ func (c *conn) handleFields(fields []*fieldblock.Field, tooLong bool, now time.T
 // handleRequest answers the request that was set, or begins to.
 func (c *conn) handleRequest(fields []*fieldblock.Field, ended bool) {
 	k := &c.block
-	switch h := c.immediate(); {
-	case h != nil && ended:
-		c.respond(k.id, c.initial, h)
-	case h != nil:
+	switch fast := c.srv.fast(c.request.http); {
+	case fast && ended:
+		c.respond(k.id, c.initial, c.srv.http.Handler)
+	case fast:
 		c.addUnread(k.id, fields)
-	case ended && c.srv.cfg.Single(c.request.http, c.request.facts):
+	case ended && c.srv.single(c.request.http):
 		c.park(k.id)
 	default:
 		c.relayHeaders(k.id, k.flags, k.priority, fields)
 	}
-}
-
-// immediate returns the handler of the request that was set, if it does not wait.
-func (c *conn) immediate() http.Handler {
-	return c.srv.cfg.Immediate(c.request.http, c.request.facts)
 }
 
 // refuseHeader answers a request with too many header fields, as net/http does.
@@ -216,7 +211,7 @@ func (c *conn) addBody(u *unread, f *frame, data []byte) {
 		c.owed += u.frames
 		c.removeUnread(u)
 		c.request.complete(u)
-		c.respond(u.id, u.window, c.immediate())
+		c.respond(u.id, u.window, c.srv.http.Handler)
 		unreads.Put(u)
 	}
 }

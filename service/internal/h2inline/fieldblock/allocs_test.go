@@ -5,7 +5,7 @@ package fieldblock_test
 import (
 	"testing"
 
-	"github.com/weir-go/weir/service/internal/fieldblock"
+	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
 )
 
 // Requests that resemble the one before do not allocate.

@@ -1,6 +1,6 @@
 //go:build !race
 
-package http2serve_test
+package h2inline_test
 
 import (
 	"bytes"

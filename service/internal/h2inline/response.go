@@ -1,99 +1,94 @@
-package http2serve
+package h2inline
 
 import (
-	"cmp"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"golang.org/x/net/http2"
 
-	"github.com/weir-go/weir/service/internal/fieldblock"
-	"github.com/weir-go/weir/service/internal/inline"
+	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
 )
 
 // A response is the http.ResponseWriter of a connection. It is used again for each request that is
 // answered here.
 type response struct {
-	http1    bool
 	header   http.Header
-	fields   []*inline.Field
-	block    []byte   // the rest of the header, without the status
-	trailers []string // their names
+	names    []*fieldblock.Name // in header once; the order of fields
+	fields   []field            // of the header, without the status
+	trailers []string           // their names
 	body     []byte
 	state
 }
 
+// A field is a header field of an answer.
+type field struct {
+	name  *fieldblock.Name
+	value string
+}
+
 // A state describes a response so far.
 type state struct {
-	status int  // 0 before the header
-	typed  bool // there is a Content-Type
-	sized  bool // there is a Content-Length
-	closes bool // the client is asked to leave
-	head   bool // the request is HEAD: the body is not sent
-	facts  inline.Facts
-	now    time.Time
+	status  int  // 0 before the header
+	typed   bool // there is a Content-Type
+	sized   bool // there is a Content-Length
+	closes  bool // the client is asked to leave
+	flushed bool // the length was not known with the header
+	head    bool // the request is HEAD: the body is not sent
 }
 
 // Header returns the header fields of the answer.
 func (w *response) Header() http.Header { return w.header }
 
-var _ inline.Writer = (*response)(nil)
+// maxNames bounds the names that are remembered for the next answer.
+const maxNames = 16
 
-// Facts returns the Facts of the request.
-func (w *response) Facts() inline.Facts { return w.facts }
-
-// Now returns the instant of the request.
-func (w *response) Now() time.Time { return w.now }
-
-// SetField adds a field.
-func (w *response) SetField(f *inline.Field) {
-	switch f.Name {
-	case "Content-Type":
-		w.typed = true
-	case "Trailer":
-		w.trailers = append(w.trailers, f.Values...)
-	}
-	w.fields = append(w.fields, f)
-}
-
-// SetValue encodes a field.
-func (w *response) SetValue(name string, value []byte) {
-	if w.http1 {
-		w.block = appendCanonical(w.block, name, value)
-	} else {
-		w.block = fieldblock.AppendField(w.block, name, value)
-	}
-}
-
-// Status returns the status so far.
-func (w *response) Status() int { return cmp.Or(w.status, http.StatusOK) }
-
-// WriteHeader encodes the header as it is now.
+// WriteHeader keeps the header as it is now.
 func (w *response) WriteHeader(status int) {
 	if w.status != 0 || status < 200 {
 		return
 	}
-	if w.status = status; len(w.header) == 0 {
+	w.status = status
+	left := len(w.header)
+	for i := 0; i < len(w.names) && left > 0; i++ {
+		if values, ok := w.header[w.names[i].Canonical]; ok {
+			w.add(w.names[i], values)
+			left--
+		}
+	}
+	if left == 0 {
 		return
 	}
-	for name, values := range w.header {
-		switch name {
-		case "Connection":
-			w.closes = len(values) > 0 && values[0] == "close"
+	known := w.names
+	for canonical, values := range w.header {
+		if slices.ContainsFunc(known, func(n *fieldblock.Name) bool { return n.Canonical == canonical }) {
 			continue
-		case "Trailer":
-			w.trailers = append(w.trailers, values...)
-		case "Content-Type":
-			w.typed = true
-		case "Content-Length":
-			w.sized = true
 		}
-		if w.http1 {
-			w.appendLines(name, values)
-		} else {
-			w.block = fieldblock.AppendValues(w.block, name, values)
+		if name := fieldblock.NameOf(canonical); name != nil {
+			if len(w.names) < maxNames {
+				w.names = append(w.names, name)
+			}
+			w.add(name, values)
 		}
+	}
+}
+
+// add adds the fields with a name to the header.
+func (w *response) add(name *fieldblock.Name, values []string) {
+	switch name.Canonical {
+	case "Connection":
+		w.closes = len(values) > 0 && values[0] == "close"
+		return
+	case "Trailer":
+		w.trailers = append(w.trailers, values...)
+	case "Content-Type":
+		w.typed = true
+	case "Content-Length":
+		w.sized = true
+	}
+	for _, value := range values {
+		w.fields = append(w.fields, field{name, value})
 	}
 }
 
@@ -112,25 +107,29 @@ func (w *response) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// Names of fields that a handler need not set.
+var (
+	contentType = fieldblock.NameOf("Content-Type")
+	date        = fieldblock.NameOf("Date")
+)
+
 // sizedBody bounds the bodies to which net/http adds a Content-Length.
 const sizedBody = 4 << 10
 
-// end completes the header. It reports whether there is no more than that.
+// end completes the header, but for its length. It reports whether there is no more than that.
 func (w *response) end() bool {
 	w.WriteHeader(http.StatusOK)
-	if !w.bodyless() {
-		if !w.typed && len(w.body) > 0 {
-			w.block = fieldblock.AppendValues(w.block, "Content-Type", []string{http.DetectContentType(w.body)})
-		}
-		if !w.sized && len(w.body) <= sizedBody && (len(w.body) > 0 || !w.head) {
-			w.block = fieldblock.AppendContentLength(w.block, len(w.body))
-		}
+	if !w.bodyless() && !w.typed && len(w.body) > 0 {
+		w.fields = append(w.fields, field{contentType, http.DetectContentType(w.body)})
 	}
 	return w.head || len(w.body) == 0 && len(w.trailers) == 0
 }
 
-// FlushError does nothing: an answer is sent when it is whole.
-func (w *response) FlushError() error { return nil }
+// Flush ends the header. An answer is sent when it is whole.
+func (w *response) Flush() {
+	w.WriteHeader(http.StatusOK)
+	w.flushed = true
+}
 
 // SetReadDeadline does nothing: the whole body was read.
 func (w *response) SetReadDeadline(time.Time) error { return nil }
@@ -138,36 +137,24 @@ func (w *response) SetReadDeadline(time.Time) error { return nil }
 // SetWriteDeadline does nothing: the connection has deadlines.
 func (w *response) SetWriteDeadline(time.Time) error { return nil }
 
-// begin forgets the response before. The next one is to r, now.
-func (w *response) begin(r *request, now time.Time) {
-	if len(w.header) > 0 {
-		clear(w.header)
-	}
-	w.fields, w.block, w.trailers, w.body = w.fields[:0], w.block[:0], w.trailers[:0], w.body[:0]
-	w.state = state{head: r.http.Method == http.MethodHead, facts: r.facts, now: now}
+// forget drops the response, with what its handler has made for it.
+func (w *response) forget() {
+	clear(w.header)
+	clear(w.fields)
+	w.fields, w.trailers, w.body, w.state = w.fields[:0], w.trailers[:0], w.body[:0], state{}
 }
 
 // respond answers the request that was set.
 func (c *conn) respond(id uint32, window int64, h http.Handler) {
 	w := &c.response
-	w.begin(&c.request, c.instant())
+	w.head = c.request.http.Method == http.MethodHead
 	if !c.call(h, w, c.request.http) {
 		c.reset(id, http2.ErrCodeInternal)
-		return
+	} else {
+		c.sendAnswer(id, window, w, c.read)
+		c.parting = c.parting || w.closes
 	}
-	c.sendAnswer(id, window, w, c.read)
-	c.parting = c.parting || w.closes
-}
-
-// instantFor is the number of requests that have the same instant: about 20 µs of decisions.
-const instantFor = 32
-
-// instant returns the present instant. It reads the clock for every few requests of a read.
-func (c *conn) instant() time.Time {
-	if c.answered++; c.answered%instantFor == 0 {
-		c.read = time.Now()
-	}
-	return c.read
+	w.forget()
 }
 
 // sendAnswer sends an answer that is whole.
@@ -177,11 +164,14 @@ func (c *conn) sendAnswer(id uint32, window int64, w *response, now time.Time) {
 		flags = http2.FlagHeadersEndStream
 	}
 	from := c.beginBlock(id, flags)
-	b := c.encoder.Append(fieldblock.AppendStatus(c.out, w.status), 0, c.date(now).Constant)
-	for i, f := range w.fields {
-		b = c.encoder.Append(b, i+1, f.Constant)
+	b := c.encoder.Append(fieldblock.AppendStatus(c.out, w.status), 0, date, c.date(now))
+	for i := range w.fields {
+		b = c.encoder.Append(b, i+1, w.fields[i].name, w.fields[i].value)
 	}
-	c.out = append(b, w.block...)
+	if !w.bodyless() && !w.sized && !w.flushed && len(w.body) <= sizedBody && (len(w.body) > 0 || !w.head) {
+		b = fieldblock.AppendContentLength(b, len(w.body))
+	}
+	c.out = b
 	c.endBlock(id, from)
 	if flags == 0 {
 		c.sendBody(id, window, w)
@@ -195,7 +185,7 @@ func (c *conn) call(h http.Handler, w http.ResponseWriter, r *http.Request) (ans
 			return
 		}
 		if e := recover(); e != http.ErrAbortHandler {
-			c.srv.cfg.HTTP.ErrorLog.Printf("http: panic serving %v: %v\n%s", c.nc.RemoteAddr(), e, debug.Stack())
+			c.srv.http.ErrorLog.Printf("http: panic serving %v: %v\n%s", c.nc.RemoteAddr(), e, debug.Stack())
 		}
 	}()
 	h.ServeHTTP(w, r)
@@ -211,11 +201,15 @@ func (c *conn) sendBody(id uint32, window int64, w *response) {
 		c.window -= int64(n)
 		return
 	}
-	w.block = w.block[:0]
+	c.trailer = c.trailer[:0]
 	for _, name := range w.trailers {
-		w.block = fieldblock.AppendValues(w.block, name, w.header[name])
+		for _, value := range w.header[name] {
+			if name := fieldblock.NameOf(name); name != nil {
+				c.trailer = name.Append(c.trailer, value)
+			}
+		}
 	}
-	b := blocked{id: id, window: window, data: w.body, ends: len(w.block) == 0, after: w.block}
+	b := blocked{id: id, window: window, data: w.body, ends: len(c.trailer) == 0, after: c.trailer}
 	if b.ends && len(b.data) == 0 {
 		c.begin(http2.FrameData, http2.FlagDataEndStream, id, 0)
 		return
@@ -266,9 +260,9 @@ func setLength(header []byte, n int) {
 	header[0], header[1], header[2] = byte(n>>16), byte(n>>8), byte(n)
 }
 
-// date returns the field of a second.
-func (c *conn) date(now time.Time) *inline.Field {
-	if at := now.Unix(); at != c.dateAt || c.dated == nil {
+// date returns the date of an instant.
+func (c *conn) date(now time.Time) string {
+	if at := now.Unix(); at != c.dateAt || c.dated == "" {
 		c.dateAt, c.dated = at, c.srv.date(now)
 	}
 	return c.dated
@@ -276,16 +270,16 @@ func (c *conn) date(now time.Time) *inline.Field {
 
 // A dated is the date of a second.
 type dated struct {
-	at    int64
-	field *inline.Field
+	at   int64
+	text string
 }
 
-// date returns the field of a second, which the connections share.
-func (s *Server) date(now time.Time) *inline.Field {
+// date returns the date of an instant. The connections share it.
+func (s *Server) date(now time.Time) string {
 	d := s.dated.Load()
 	if at := now.Unix(); d == nil || d.at != at {
-		d = &dated{at, inline.NewField("Date", now.UTC().Format(http.TimeFormat))}
+		d = &dated{at, now.UTC().Format(http.TimeFormat)}
 		s.dated.Store(d)
 	}
-	return d.field
+	return d.text
 }

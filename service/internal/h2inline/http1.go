@@ -1,4 +1,4 @@
-package http2serve
+package h2inline
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// An HTTP/1.1 connection stays here as long as its requests are ordinary and Immediate. The first
+// An HTTP/1.1 connection stays here as long as its requests are ordinary and fast. The first
 // other one takes it to net/http, for good.
 
 // A next says what becomes of an HTTP/1.1 connection.
@@ -33,7 +33,7 @@ const (
 func (c *conn) serveHTTP1() {
 	c.http1 = true
 	c.request.init(c)
-	c.response.header, c.response.http1 = http.Header{}, true
+	c.response.header = http.Header{}
 	for {
 		c.mu.Lock()
 		then := c.answerHTTP1(time.Now())
@@ -64,17 +64,13 @@ func (c *conn) answerHTTP1(now time.Time) (then next) {
 		if ordinary && n == 0 {
 			break
 		}
-		var h http.Handler
-		if ordinary {
-			h = c.immediate()
-		}
-		if h == nil {
+		if !ordinary || !c.srv.fast(c.request.http) {
 			then = handOver
 			break
 		}
 		c.r += n
 		c.active = now
-		then = c.respondHTTP1(h)
+		then = c.respondHTTP1()
 		if len(c.out) > mostWritten {
 			c.flush(now)
 			now = time.Now()
@@ -210,7 +206,7 @@ func (r *request) parse(b []byte) (n int, ordinary bool) {
 
 // setLines makes the header of lines that end with CRLF, and reports whether it is ordinary.
 func (r *request) setLines(text string) bool {
-	clear(r.header)
+	r.newHeader()
 	r.lines, r.host, r.length = text, "", 0
 	hosts := 0
 	for text != "" {
@@ -242,15 +238,14 @@ func (r *request) setLines(text string) bool {
 		}
 		r.header[key] = append(r.header[key], value)
 	}
-	r.facts = r.factsOf(r.header)
 	return hosts == 1 && httpguts.ValidHostHeader(r.host)
 }
 
 // respondHTTP1 answers the request that was parsed.
-func (c *conn) respondHTTP1(h http.Handler) next {
+func (c *conn) respondHTTP1() next {
 	w := &c.response
-	w.begin(&c.request, c.instant())
-	if !c.call(h, w, c.request.http) {
+	defer w.forget()
+	if !c.call(c.srv.http.Handler, w, c.request.http) {
 		return ended
 	}
 	w.WriteHeader(http.StatusOK)
@@ -263,11 +258,14 @@ func (c *conn) respondHTTP1(h http.Handler) next {
 		b = strconv.AppendInt(append(b, "status code "...), int64(w.status), 10)
 	}
 	b = append(b, "\r\n"...)
-	for _, f := range w.fields {
-		b = append(b, f.Line...)
+	for i := range w.fields {
+		f := &w.fields[i]
+		if name := f.name.Canonical; name != "Content-Length" && name != "Transfer-Encoding" {
+			b = appendLine(b, name, f.value)
+		}
 	}
-	b = append(append(b, w.block...), c.date(c.read).Line...)
-	chunked := len(w.trailers) > 0
+	b = appendLine(b, "Date", c.date(c.read))
+	chunked := len(w.trailers) > 0 || w.flushed
 	if !w.bodyless() {
 		if !w.typed && len(w.body) > 0 {
 			b = appendLine(b, "Content-Type", http.DetectContentType(w.body))
@@ -312,37 +310,15 @@ func appendChunks(b []byte, w *response) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendLines appends header lines, except the length of the body.
-func (w *response) appendLines(name string, values []string) {
-	if name == "Content-Length" || name == "Transfer-Encoding" || !httpguts.ValidHeaderFieldName(name) {
-		return
-	}
-	for _, value := range values {
-		w.block = appendLine(w.block, name, value)
-	}
-}
-
-// appendCanonical appends a header line. The name has lower case.
-func appendCanonical(b []byte, name string, value []byte) []byte {
-	from := len(b)
-	b = appendLine(b, name, value)
-	for i := range len(name) {
-		if c := &b[from+i]; (i == 0 || name[i-1] == '-') && 'a' <= *c && *c <= 'z' {
-			*c -= 'a' - 'A'
-		}
-	}
-	return b
-}
-
 // appendLine appends a header line. Line breaks in a value become spaces, as in net/http.
-func appendLine[T string | []byte](b []byte, name string, value T) []byte {
+func appendLine(b []byte, name, value string) []byte {
 	b = append(append(b, name...), ": "...)
-	for i := range len(value) {
-		c := value[i]
+	from := len(b)
+	b = append(b, value...)
+	for i, c := range b[from:] {
 		if c == '\r' || c == '\n' {
-			c = ' '
+			b[from+i] = ' '
 		}
-		b = append(b, c)
 	}
 	return append(b, "\r\n"...)
 }

@@ -1,4 +1,4 @@
-package http2serve
+package h2inline
 
 import (
 	"net/http"
@@ -43,7 +43,7 @@ func (c *conn) tell(now time.Time) {
 	if c.ending.IsZero() && (c.failed || c.leaving && !busy) {
 		c.ending = now
 	}
-	note := c.srv.cfg.HTTP.ConnState
+	note := c.srv.http.ConnState
 	if busy == c.busy && (busy || c.active.Sub(c.told) < tellEvery) {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/weir-go/weir/service/internal/fieldblock"
+	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
 )
 
 const most = 2000 // bytes of a list
@@ -177,11 +177,14 @@ func TestHuffman(t *testing.T) {
 func TestEncode(t *testing.T) {
 	b := fieldblock.AppendStatus(nil, http.StatusOK)
 	b = fieldblock.AppendStatus(b, http.StatusTeapot)
-	b = fieldblock.AppendValues(b, "Content-Type", []string{"text/plain", ""})
-	b = fieldblock.AppendValues(b, "Weir-Odd", []string{strings.Repeat("x", 300)})
-	b = fieldblock.AppendValues(b, "not a name", []string{"x"})
+	contentType := fieldblock.NameOf("Content-Type")
+	b = contentType.Append(contentType.Append(b, "text/plain"), "")
+	b = fieldblock.NameOf("Weir-Odd").Append(b, strings.Repeat("x", 300))
+	if fieldblock.NameOf("not a name") != nil {
+		t.Error("a name that is not valid")
+	}
 	b = fieldblock.AppendContentLength(b, 12)
-	b = fieldblock.AppendField(b, "date", "today")
+	b = fieldblock.NameOf("Date").Append(b, "today")
 	b = fieldblock.AppendLiterals(b, []*fieldblock.Field{{Name: "x", Value: "y"}})
 	list, err := hpack.NewDecoder(0, nil).DecodeFull(b)
 	var got strings.Builder

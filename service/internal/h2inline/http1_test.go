@@ -1,4 +1,4 @@
-package http2serve_test
+package h2inline_test
 
 import (
 	"bufio"
@@ -246,7 +246,7 @@ func TestHTTP1HalfClosed(t *testing.T) {
 }
 
 // An answer heeds the header of its request, whatever the one before on its connection was.
-func TestHTTP1Facts(t *testing.T) {
+func TestHTTP1Headers(t *testing.T) {
 	lines := []string{
 		"", "Accept: text/plain\r\n", "accept: application/problem+json\r\n", "Origin: http://other\r\n", "Sec-Fetch-Site: cross-site\r\n", "Content-Type: application/grpc\r\n",
 	}
