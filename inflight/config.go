@@ -26,7 +26,8 @@ const (
 	// been waiting for an Interval, and the wait takes half of MaxWait. Then
 	// the newest request goes first and the others are rejected after Target,
 	// until the queue is empty. Unless tenants wait, so are the oldest above
-	// the square root of the limit, at least two: more are of no use then.
+	// the square root of the limit, at least three (two under a limit of one): more are of
+	// no use then.
 	AdaptiveLIFO Discipline = "adaptive_lifo"
 	// CoDel2012 is CoDel with the memory of the paper of 2012. When overload
 	// returns within 16 Intervals, rejections resume at nearly the rate at
