@@ -99,7 +99,7 @@ type Class struct {
 	limits.Gate
 }
 
-// A Request is what is known of a client's request before it takes units.
+// A Request has what is found out about the request of a client before it takes units.
 type Request struct {
 	Client clients.Client
 	Class  *Class

@@ -262,7 +262,7 @@ func (f *forward) discardAnswer(a origins.Answer, late bool) loadsign.Sign {
 
 // takeIdleConn takes an idle connection to the origin for a brief request, if there is one.
 func (f *forward) takeIdleConn(req *http.Request, to *origins.Origin) {
-	if call := to.Start(req, f.inform.Pass); call != nil {
+	if call := to.Start(req, f.inform); call != nil {
 		f.call, f.cancel = call, call.Abort
 	}
 }
