@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/plan"
 	"github.com/weir-go/weir/service/internal/proxyrule"
@@ -58,7 +59,7 @@ type ExplainedRule struct {
 // Explain says what the proxy would do with a request. It assumes that the body is as long as the
 // Content-Length. The request takes no token and no unit, and does not go to the origin.
 func (p *Proxy) Explain(r *http.Request) Explanation {
-	r, _ = p.trust.Identify(r)
+	r = p.trust.Identify(r, new(clients.Client))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()

@@ -234,7 +234,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	r, from := p.trust.Identify(r)
+	var q forward.Request
+	r = p.trust.Identify(r, &q.Client)
 	if r.ProtoMajor == 2 {
 		stream := clients.NewStreamWriter(w, p.cfg.ClientTimeout)
 		defer stream.Finish()
@@ -242,7 +243,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	pl := p.plan.Load()
 	if pl.Ruled || len(pl.Classes) > 1 {
-		p.ruled(w, r, from)
+		p.ruled(w, r, &q.Client)
 		return
 	}
 	pl.Other.Counts.CountRequest()
@@ -250,7 +251,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		forward.RefuseTooLarge(w, r, pl.Other.Counts)
 		return
 	}
-	p.limited(w, r, pl.Other, forward.Request{Client: from, Class: &pl.Other.Class, Route: pl.Other.RouteOf(r, "")})
+	q.Class, q.Route = &pl.Other.Class, pl.Other.RouteOf(r, "")
+	p.limited(w, r, pl.Other, &q)
 }
 
 // Listener bounds the time of each write by Config.ClientTimeout, and a 32nd of it, so that a

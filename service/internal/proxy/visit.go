@@ -22,13 +22,13 @@ type visit struct {
 }
 
 // visit returns the visit of a request. Its end must follow.
-func (p *Proxy) visit(r *http.Request, from clients.Client) *visit {
+func (p *Proxy) visit(r *http.Request, from *clients.Client) *visit {
 	for {
 		pl := p.plan.Load()
 		pl.Deciding.Add(1)
 		if p.plan.Load() == pl { // otherwise, its counts may have been collected already
 			c, pattern := pl.Classify(r)
-			return &visit{Request: forward.Request{Client: from, Class: &c.Class, Route: c.RouteOf(r, pattern)}, class: c, proxy: p, plan: pl}
+			return &visit{Request: forward.Request{Client: *from, Class: &c.Class, Route: c.RouteOf(r, pattern)}, class: c, proxy: p, plan: pl}
 		}
 		pl.Deciding.Add(-1)
 	}
@@ -45,13 +45,13 @@ func (v *visit) end() {
 
 // CountDenied counts a request that the caller has denied, and answered itself.
 func (p *Proxy) CountDenied(r *http.Request) {
-	v := p.visit(r, clients.Client{})
+	v := p.visit(r, new(clients.Client))
 	defer v.end()
 	v.class.Counts.CountRequest()
 }
 
 // ruled serves a request by the file of rules.
-func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from clients.Client) {
+func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from *clients.Client) {
 	v := p.visit(r, from)
 	defer v.end()
 	c, reader := v.class, v.plan.Reader
@@ -94,7 +94,7 @@ func (v *visit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		v.serveCached(w, r)
 		return
 	}
-	v.proxy.limited(w, r, v.class, v.Request)
+	v.proxy.limited(w, r, v.class, &v.Request)
 }
 
 // decide ends the part of the visit that the plan counts.
@@ -104,7 +104,7 @@ func (v *visit) decide() {
 }
 
 // limited sends a request to the origin within the limit of its class, or refuses it.
-func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *plan.Class, q forward.Request) {
+func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *plan.Class, q *forward.Request) {
 	if p.spare(w, r, c) {
 		p.forwarder.Forward(w, r, q)
 	}
@@ -122,7 +122,7 @@ func cacheKey(r *http.Request) (key string, ok bool) { return visitOf(r).Client.
 // fillCache serves a request that a cache does not answer.
 func (p *Proxy) fillCache(w http.ResponseWriter, r *http.Request) {
 	v := visitOf(r)
-	p.limited(w, r, v.class, v.Request)
+	p.limited(w, r, v.class, &v.Request)
 }
 
 // serveCached answers from the cache. A request that the limit has rejected gets its tokens back,

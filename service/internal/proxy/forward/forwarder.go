@@ -107,7 +107,7 @@ type Request struct {
 }
 
 // Forward sends a request to the origin within the limit of its class, or refuses it.
-func (p *Forwarder) Forward(w http.ResponseWriter, r *http.Request, q Request) {
+func (p *Forwarder) Forward(w http.ResponseWriter, r *http.Request, q *Request) {
 	c := q.Class
 	size, err := p.receiveBody(w, r)
 	if size > 0 {

@@ -187,7 +187,7 @@ func (f *forward) sendElsewhere(w http.ResponseWriter, r *http.Request, failed e
 		return
 	}
 	p.cfg.Origins.CountRetried(was)
-	again := p.beginForward(w, r, f.Request, &ps, p.now())
+	again := p.beginForward(w, r, &f.Request, &ps, p.now())
 	again.moves = f.moves + 1
 	if failed := again.serve(w, r); failed != nil {
 		again.sendElsewhere(w, r, failed)
