@@ -54,14 +54,14 @@ func (p *Proxy) Settings() Settings {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()
-	l := pl.limiters[proxyrule.DefaultClass]
+	l := pl.Limiters[proxyrule.DefaultClass]
 	forwards := p.forwarder.Stats()
 	st, set := l.State(), l.Settings()
 	s := Settings{
 		Limit: set.Limit, Queue: set.Queue, MaxWait: set.MaxWait, LimitNow: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting,
 		Abandoned: forwards.Abandoned, LongLived: forwards.LongLived, Draining: p.draining.Load(),
 	}
-	for name, l := range pl.limiters {
+	for name, l := range pl.Limiters {
 		if name != proxyrule.DefaultClass {
 			if s.Classes == nil {
 				s.Classes = map[string]ClassSettings{}
@@ -80,12 +80,12 @@ func (p *Proxy) Set(c Change) error {
 	defer p.mu.Unlock()
 	name := settings.Or(c.Class, proxyrule.DefaultClass)
 	pl := p.plan.Load()
-	l := pl.limiters[name]
+	l := pl.Limiters[name]
 	switch {
-	case l == nil && pl.class(name) != nil:
+	case l == nil && pl.ClassNamed(name) != nil:
 		return fmt.Errorf("class = %q: shares the limit of the class default", name)
 	case l == nil:
-		return fmt.Errorf("class = %q: there is no such class with a limit; there are %s", name, strings.Join(slices.Sorted(maps.Keys(pl.limiters)), ", "))
+		return fmt.Errorf("class = %q: there is no such class with a limit; there are %s", name, strings.Join(slices.Sorted(maps.Keys(pl.Limiters)), ", "))
 	case c.Limit == nil && c.Queue == nil && c.MaxWait == nil:
 		return errors.New("nothing to set: give limit, queue or max_wait")
 	}

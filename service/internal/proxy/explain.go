@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/proxy/clients"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/plan"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -26,7 +28,7 @@ type Explanation struct {
 	State   *limits.Report `json:"state"`    // of that limit
 	Total   *limits.Report `json:"total,omitempty"`
 
-	Pressure *PressureReport `json:"pressure,omitempty"`
+	Pressure *plan.PressureReport `json:"pressure,omitempty"`
 }
 
 // A Verdict names the action of the proxy for a request.
@@ -57,26 +59,26 @@ type ExplainedRule struct {
 // Explain says what the proxy would do with a request. It assumes that the body is as long as the
 // Content-Length. The request takes no token and no unit, and does not go to the origin.
 func (p *Proxy) Explain(r *http.Request) Explanation {
-	r, _ = p.trust.Identify(r)
+	r = p.trust.Identify(r, new(clients.Client))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()
-	c, _ := pl.classify(r)
+	c, _ := pl.Classify(r)
 	x := Explanation{
-		Explanation: pl.rules.Explain(r), LimitOf: c.Limiter.Name, State: c.Limiter.Report(), Pressure: pl.pressure(), Rules: []ExplainedRule{},
+		Explanation: pl.Rules.Explain(r), LimitOf: c.Limiter.Name, State: c.Limiter.Report(), Pressure: pl.Pressure(), Rules: []ExplainedRule{},
 	}
-	if pl.shadow {
+	if pl.Shadow {
 		x.Mode = proxyrule.Shadow
 	}
-	if pl.total != nil {
-		x.Total = pl.total.Report()
+	if pl.Total != nil {
+		x.Total = pl.Total.Report()
 	}
 	for i, static := range x.Explanation.Rules {
-		if pl.shadow {
+		if pl.Shadow {
 			static.Mode = proxyrule.Shadow
 		}
-		rule := &pl.rules.Rules[i]
-		x.Rules = append(x.Rules, explainRule(static, rule, pl.buckets[rule.Name], r))
+		rule := &pl.Rules.Rules[i]
+		x.Rules = append(x.Rules, explainRule(static, rule, pl.Buckets[rule.Name], r))
 	}
 	x.judge(c, r)
 	return x
@@ -110,7 +112,7 @@ func explainRule(static proxyrule.RuleExplanation, rule *proxyrule.Rule, b *prox
 }
 
 // judge finds the verdict: the first part on the way of a request that stops it decides.
-func (x *Explanation) judge(c *class, r *http.Request) {
+func (x *Explanation) judge(c *plan.Class, r *http.Request) {
 	x.Verdict, x.Words = Forward, "Forwarded to the origin."
 	j := judge{Explanation: x}
 	if j.request(c, r) || j.rates() || j.limits() {
@@ -122,8 +124,8 @@ func (x *Explanation) judge(c *class, r *http.Request) {
 	if len(j.shadow) > 0 {
 		x.Words = "Forwarded, but only because of shadow mode. Otherwise: " + strings.Join(j.shadow, " ")
 	}
-	x.Words += x.Pressure.words()
-	if c.cache != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+	x.Words += x.Pressure.Words()
+	if c.Cache != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		x.Words += " If the cache has its response, the cache answers instead, without the limit."
 	}
 }
@@ -147,12 +149,12 @@ func (j *judge) stop(mode proxyrule.Mode, v Verdict, status int, format string, 
 }
 
 // request judges by the method and the length of the body.
-func (j *judge) request(c *class, r *http.Request) (stopped bool) {
+func (j *judge) request(c *plan.Class, r *http.Request) (stopped bool) {
 	if r.Method == http.MethodConnect {
 		return j.stop(proxyrule.Enforce, Reject, http.StatusMethodNotAllowed, "Rejected with 405: a reverse proxy serves no CONNECT.")
 	}
-	return c.maxBody >= 0 && r.ContentLength > c.maxBody && j.stop(j.Mode, Reject, http.StatusRequestEntityTooLarge,
-		"Rejected with 413: the body has %d bytes, and the class allows %d.", r.ContentLength, c.maxBody)
+	return c.MaxBody >= 0 && r.ContentLength > c.MaxBody && j.stop(j.Mode, Reject, http.StatusRequestEntityTooLarge,
+		"Rejected with 413: the body has %d bytes, and the class allows %d.", r.ContentLength, c.MaxBody)
 }
 
 // rates judges by the rules.

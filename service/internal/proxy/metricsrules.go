@@ -4,6 +4,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/proxy/plan"
 	"github.com/weir-go/weir/service/internal/proxy/tally"
 )
 
@@ -40,8 +41,8 @@ func (p *Proxy) collectRules(s metric.Scrape) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()
-	s.Send(shadowFamily, flag(pl.shadow))
-	for name, l := range pl.limiters {
+	s.Send(shadowFamily, flag(pl.Shadow))
+	for name, l := range pl.Limiters {
 		st := l.State()
 		s.Send(classPatience, l.Patience().Seconds(), name)
 		s.Send(classLimit, float64(st.Limit), name)
@@ -52,16 +53,16 @@ func (p *Proxy) collectRules(s metric.Scrape) {
 		s.Send(classInflight, float64(st.Inflight), name)
 		s.Send(classWaiting, float64(st.Waiting), name)
 	}
-	for _, c := range pl.classes {
-		c.collect(s)
+	for _, c := range pl.Classes {
+		collectClass(s, c)
 	}
-	for name := range pl.buckets {
+	for name := range pl.Buckets {
 		n := totals[name]
 		s.Send(ruleDecisions, float64(n.allowed), name, "allow")
 		s.Send(ruleDecisions, float64(n.denied), name, "deny")
 		s.Send(ruleDecisions, float64(n.wouldDeny), name, "would_deny")
 	}
-	if pl.ruled {
+	if pl.Ruled {
 		s.Send(rulesLoaded, float64(p.reloads.loaded.UnixMilli())/1000)
 		s.Send(rulesGood, flag(p.reloads.err == nil))
 		s.Send(rulesFailures, float64(p.reloads.failures))
@@ -75,8 +76,8 @@ func flag(on bool) float64 {
 	return 0
 }
 
-// collect sends the metrics of a class.
-func (c *class) collect(s metric.Scrape) {
+// collectClass sends the metrics of a class.
+func collectClass(s metric.Scrape, c *plan.Class) {
 	st := c.Counts.Stats()
 	s.Send(classRequests, float64(st.Requests), c.Name)
 	s.SendOutcomes(classOutcomes, st.Stats, c.Name)
@@ -94,10 +95,10 @@ func (c *class) collect(s metric.Scrape) {
 	for _, why := range []string{weir.OverLimit.String(), tally.TooLarge, tally.Pressure} {
 		decided("would_reject", why, st.WouldRefuse[why])
 	}
-	if c.cache == nil {
+	if c.Cache == nil {
 		return
 	}
-	r := c.cache.report()
+	r := reportCache(c.Cache.Stats())
 	for result, count := range map[string]uint64{"hit": r.Hits, "stale": r.Stale, "filled": r.Filled, "coalesced": r.Coalesced,
 		"failed": r.Failed, "passed": r.Passed, "rejected": r.Rejected} {
 		s.Send(cacheRequests, float64(count), c.Name, result)

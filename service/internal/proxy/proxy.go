@@ -49,6 +49,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/plan"
 	"github.com/weir-go/weir/service/internal/proxy/tally"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
@@ -153,16 +154,15 @@ type Proxy struct {
 	epoch   time.Time // instants are durations since then
 	trust   clients.Trust
 	origins *origins.Set
-	given   proxyrule.Concurrency // of the Config, for what a file leaves out
 	metrics *metrics
 	log     *slog.Logger
 
-	plan atomic.Pointer[plan]
+	plan atomic.Pointer[plan.Plan]
 	all  *tally.Counts // of all classes
 
 	mu            sync.Mutex            // guards the fields below, the settings of limiters, and changes of plan
 	retired       []*limits.Limiter     // of earlier plans, with requests
-	decidingPlans []*plan               // earlier ones with requests about which their rules still decide
+	decidingPlans []*plan.Plan          // earlier ones with requests about which their rules still decide
 	ruleCounts    map[string]ruleCounts // of earlier plans
 	reloads       reloads
 
@@ -194,7 +194,7 @@ func New(cfg Config) (*Proxy, error) {
 		cfg.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	p := &Proxy{
-		cfg: cfg, epoch: time.Now(), trust: cfg.Trust.Canonical(), given: cfg.concurrency(), connections: clients.NewConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), all: tally.New(nil),
+		cfg: cfg, epoch: time.Now(), trust: cfg.Trust.Canonical(), connections: clients.NewConnections(cfg.ClientTimeout), log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(), all: tally.New(nil),
 		ruleCounts: map[string]ruleCounts{},
 	}
 	p.watch = condition.New(p.snapshot, p.log)
@@ -234,23 +234,25 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	r, from := p.trust.Identify(r)
+	var q forward.Request
+	r = p.trust.Identify(r, &q.Client)
 	if r.ProtoMajor == 2 {
 		stream := clients.NewStreamWriter(w, p.cfg.ClientTimeout)
 		defer stream.Finish()
 		w = stream
 	}
 	pl := p.plan.Load()
-	if pl.ruled || len(pl.classes) > 1 {
-		p.ruled(w, r, from)
+	if pl.Ruled || len(pl.Classes) > 1 {
+		p.ruled(w, r, &q.Client)
 		return
 	}
-	pl.other.Counts.CountRequest()
-	if !pl.other.bound(w, r) {
-		forward.RefuseTooLarge(w, r, pl.other.Counts)
+	pl.Other.Counts.CountRequest()
+	if !pl.Other.BoundBody(w, r) {
+		forward.RefuseTooLarge(w, r, pl.Other.Counts)
 		return
 	}
-	p.limited(w, r, pl.other, forward.Request{Client: from, Class: &pl.other.Class, Route: pl.other.route(r, "")})
+	q.Class, q.Route = &pl.Other.Class, pl.Other.RouteOf(r, "")
+	p.limited(w, r, pl.Other, &q)
 }
 
 // Listener bounds the time of each write by Config.ClientTimeout, and a 32nd of it, so that a
@@ -275,7 +277,7 @@ func (p *Proxy) UseOriginTLS(cfg *tls.Config) { p.origins.UseTLS(cfg) }
 
 // CheckOrigins checks the health of the origins until ctx ends, if there is a path for that.
 func (p *Proxy) CheckOrigins(ctx context.Context) {
-	p.origins.CheckHealth(ctx, func() origins.Health { return p.plan.Load().health })
+	p.origins.CheckHealth(ctx, func() origins.Health { return p.plan.Load().Health })
 }
 
 // Drain makes /-/ready answer 503, and returns how many connections of clients are open.
@@ -289,7 +291,7 @@ func (p *Proxy) Drain() (connections int) {
 func (p *Proxy) Draining() bool { return p.draining.Load() }
 
 // Shadow reports whether the whole proxy is in shadow mode: by the Config, or by the file of rules.
-func (p *Proxy) Shadow() bool { return p.plan.Load().shadow }
+func (p *Proxy) Shadow() bool { return p.plan.Load().Shadow }
 
 // Idle reports whether no request waits, and no exchange is in progress, long-lived
 // ones included.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/plan"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
@@ -45,14 +47,14 @@ func (p *Proxy) load() (change string, err error) {
 		}
 	}
 	old := p.plan.Load()
-	next, apply, err := p.newPlan(rules, ruled)
+	next, apply, err := plan.New(p.planConfig(), old, rules, ruled)
 	if err != nil {
 		return "", fmt.Errorf("proxy: %w", err)
 	}
 	p.use(next, apply)
 	p.reloads.loaded = time.Now()
 	if old != nil {
-		change = proxyrule.Diff(old.rules, rules)
+		change = proxyrule.Diff(old.Rules, rules)
 	}
 	return change, nil
 }
@@ -75,7 +77,7 @@ func (p *Proxy) Reload() (change string, err error) {
 	if err != nil {
 		p.reloads.log.Log(slog.LevelError, "reload failed: the last good rules stay in force", "path", p.cfg.RulesPath, "error", err)
 	} else {
-		p.reloads.log.Log(slog.LevelInfo, "reloaded", "path", p.cfg.RulesPath, "change", change, "hash", p.plan.Load().rules.Hash)
+		p.reloads.log.Log(slog.LevelInfo, "reloaded", "path", p.cfg.RulesPath, "change", change, "hash", p.plan.Load().Rules.Hash)
 	}
 	return change, err
 }
@@ -102,5 +104,14 @@ func (p *Proxy) serveReload(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusUnprocessableEntity, reloadFailed{err.Error()})
 		return
 	}
-	writeJSON(w, http.StatusOK, reloaded{change, p.plan.Load().rules.Hash})
+	writeJSON(w, http.StatusOK, reloaded{change, p.plan.Load().Rules.Hash})
+}
+
+// planConfig returns what the plans are made with.
+func (p *Proxy) planConfig() *plan.Config {
+	return &plan.Config{
+		Shadow: p.cfg.Shadow, Given: p.cfg.concurrency(), Health: origins.Health{Path: p.cfg.HealthPath, Interval: p.cfg.HealthInterval},
+		MaxPressure: p.cfg.MaxPressure, PressureFile: p.cfg.PressureFile, MaxBody: p.cfg.MaxBody, Timeout: p.cfg.Timeout,
+		Origins: p.origins, All: p.all, LimitChanged: p.limitChanged, CacheKey: cacheKey, Fill: http.HandlerFunc(p.fillCache),
+	}
 }

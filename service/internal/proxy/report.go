@@ -3,10 +3,13 @@ package proxy
 import (
 	"time"
 
+	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/httpcache"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/internal/proxy/condition"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
+	"github.com/weir-go/weir/service/internal/proxy/plan"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -25,7 +28,7 @@ type Report struct {
 	Rules   []RuleReport   `json:"rules"`          // in the order of the file
 	Total   *limits.Report `json:"total,omitempty"`
 
-	Pressure *PressureReport `json:"pressure,omitempty"` // none without a bound
+	Pressure *plan.PressureReport `json:"pressure,omitempty"` // none without a bound
 
 	// Former is the number of requests in flight of limits which a reload has removed.
 	Former  int              `json:"former"`
@@ -108,7 +111,7 @@ type RuleReport struct {
 func (p *Proxy) Report() Report {
 	st, totals := p.Stats(), p.ruleTotals()
 	r := Report{
-		Status: p.Status(), Mode: modeOf(p.plan.Load().shadow), Abandoned: st.Abandoned, Connections: st.Connections,
+		Status: p.Status(), Mode: modeOf(p.plan.Load().Shadow), Abandoned: st.Abandoned, Connections: st.Connections,
 		Classes: []ClassReport{}, Rules: []RuleReport{},
 	}
 	for i := range st.Origins {
@@ -117,27 +120,27 @@ func (p *Proxy) Report() Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.plan.Load()
-	r.Pressure = pl.pressure()
-	if pl.ruled {
+	r.Pressure = pl.Pressure()
+	if pl.Ruled {
 		r.File = p.fileReportLocked(pl)
 	}
-	for _, c := range pl.classes {
-		r.Classes = append(r.Classes, c.report())
+	for _, c := range pl.Classes {
+		r.Classes = append(r.Classes, reportClass(c))
 	}
-	if pl.total != nil {
-		r.Total = pl.total.Report()
+	if pl.Total != nil {
+		r.Total = pl.Total.Report()
 	}
 	for _, l := range p.retired {
 		if l.Name != proxyrule.TotalName {
 			r.Former += l.CountForwards()
 		}
 	}
-	for i := range pl.rules.Rules {
-		rule := &pl.rules.Rules[i]
+	for i := range pl.Rules.Rules {
+		rule := &pl.Rules.Rules[i]
 		n := totals[rule.Name]
 		one := RuleReport{
 			Name: rule.Name, Limit: rule.Limit, Routes: rule.Routes, Except: rule.Except,
-			Mode: modeOf(pl.shadow || rule.Mode == proxyrule.Shadow), Allowed: n.allowed, Denied: n.denied, WouldDeny: n.wouldDeny,
+			Mode: modeOf(pl.Shadow || rule.Mode == proxyrule.Shadow), Allowed: n.allowed, Denied: n.denied, WouldDeny: n.wouldDeny,
 		}
 		if rule.Limit == 0 {
 			quota := rule.Quota()
@@ -158,9 +161,9 @@ func modeOf(shadow bool) string {
 	return string(proxyrule.Enforce)
 }
 
-func (p *Proxy) fileReportLocked(pl *plan) *FileReport {
+func (p *Proxy) fileReportLocked(pl *plan.Plan) *FileReport {
 	l := &p.reloads
-	f := &FileReport{Path: p.cfg.RulesPath, Hash: pl.rules.Hash, Loaded: l.loaded, Change: l.change, Reloads: l.count, Failures: l.failures}
+	f := &FileReport{Path: p.cfg.RulesPath, Hash: pl.Rules.Hash, Loaded: l.loaded, Change: l.change, Reloads: l.count, Failures: l.failures}
 	if l.err != nil {
 		f.Error = l.err.Error()
 	}
@@ -170,23 +173,31 @@ func (p *Proxy) fileReportLocked(pl *plan) *FileReport {
 	return f
 }
 
-// report describes a class. Proxy.mu is held.
-func (c *class) report() ClassReport {
+// reportClass describes a class. Proxy.mu is held.
+func reportClass(c *plan.Class) ClassReport {
 	n := c.Counts.Stats()
 	r := ClassReport{
-		Name: c.Name, Routes: c.rule.Routes, Mode: modeOf(c.Shadow), Own: c.own, Timeout: settings.Duration(max(c.Timeout, 0)),
-		Deadline: settings.Duration(c.deadline), MaxBody: max(c.maxBody, 0), Priority: proxyrule.Level(c.priority).String(),
+		Name: c.Name, Routes: c.Rule.Routes, Mode: modeOf(c.Shadow), Own: c.Own, Timeout: settings.Duration(max(c.Timeout, 0)),
+		Deadline: settings.Duration(c.Deadline), MaxBody: max(c.MaxBody, 0), Priority: proxyrule.Level(c.Priority).String(),
 		Requests: n.Requests, Denied: n.Denied, Admitted: n.Admitted, Cancelled: n.Cancelled,
 		Rejected: n.Refused, WouldReject: n.WouldRefuse, Outcomes: map[string]uint64{}, Wasted: n.Wasted, Waits: n.Waits,
 	}
 	for o, count := range n.Outcomes {
 		r.Outcomes[o.String()] = count
 	}
-	if c.own {
+	if c.Own {
 		r.Limit = c.Limiter.Report()
 	}
-	if c.cache != nil {
-		r.Cache = c.cache.report()
+	if c.Cache != nil {
+		r.Cache = reportCache(c.Cache.Stats())
 	}
 	return r
+}
+
+// reportCache describes a cache by its counts.
+func reportCache(s httpcache.Stats) *CacheReport {
+	return &CacheReport{
+		Hits: s.Lookups[cache.Hit], Stale: s.Lookups[cache.Stale], Filled: s.Lookups[cache.Filled], Coalesced: s.Lookups[cache.Coalesced],
+		Failed: s.Lookups[cache.Failed], Passed: s.Passed, Rejected: s.Rejected, Entries: s.Entries, Bytes: s.Bytes,
+	}
 }

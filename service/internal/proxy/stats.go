@@ -27,12 +27,12 @@ func (p *Proxy) Stats() Stats {
 	defer p.mu.Unlock()
 	forwards := p.forwarder.Stats()
 	s := Stats{
-		Stats: p.all.Stats().Stats, Mode: p.plan.Load().limiters[proxyrule.DefaultClass].Settings().Limit,
+		Stats: p.all.Stats().Stats, Mode: p.plan.Load().Limiters[proxyrule.DefaultClass].Settings().Limit,
 		Abandoned: forwards.Abandoned, LongLived: forwards.LongLived, Connections: p.connections.Count(),
 		Origins: p.origins.Stats(),
 	}
 	s.State = p.stateLocked()
-	for _, l := range p.plan.Load().limiters {
+	for _, l := range p.plan.Load().Limiters {
 		l.AddOriginLimits(s.Origins)
 	}
 	return s
@@ -42,7 +42,7 @@ func (p *Proxy) Stats() Stats {
 // a unit of its class, but is not in flight.
 func (p *Proxy) stateLocked() (all inflight.State) {
 	pl := p.plan.Load()
-	for name, l := range pl.limiters {
+	for name, l := range pl.Limiters {
 		st := l.State()
 		if name == proxyrule.TotalName {
 			all.Waiting += st.Waiting
@@ -61,8 +61,8 @@ func (p *Proxy) stateLocked() (all inflight.State) {
 		}
 	}
 	all.Inflight = max(all.Inflight, 0) // they are read one after the other
-	if pl.total != nil {
-		all.Limit = min(all.Limit, pl.total.State().Limit)
+	if pl.Total != nil {
+		all.Limit = min(all.Limit, pl.Total.State().Limit)
 	}
 	return all
 }
@@ -77,7 +77,7 @@ func (p *Proxy) snapshot() condition.Snapshot {
 	for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate} {
 		s.Rejected += st.Rejected[why]
 	}
-	if limiters := p.plan.Load().limiters; len(limiters) > 1 {
+	if limiters := p.plan.Load().Limiters; len(limiters) > 1 {
 		s.Limits = make(map[condition.Limit]uint64, len(limiters))
 		for _, l := range limiters {
 			s.Limits[condition.Limit{Name: l.Name, ID: l}] = l.CountRejected()

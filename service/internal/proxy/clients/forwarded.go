@@ -41,9 +41,9 @@ type Client struct {
 // trusted reports whether the request came through a trusted proxy.
 func (c *Client) trusted() bool { return c.proxy != caller.Peer{} }
 
-// Identify returns a request with the address of its client as its RemoteAddr, and where it comes from. The
+// Identify returns a request with the address of its client as its RemoteAddr, and sets from, which is the zero Client. The
 // RemoteAddr of a peer at a Unix socket is caller.UnixPeer.
-func (t *Trust) Identify(r *http.Request) (identified *http.Request, from Client) {
+func (t *Trust) Identify(r *http.Request, from *Client) *http.Request {
 	ctx := r.Context()
 	if r.ProtoMajor == 1 {
 		from.conn, _ = ctx.Value(connKey{}).(*conn)
@@ -51,7 +51,7 @@ func (t *Trust) Identify(r *http.Request) (identified *http.Request, from Client
 	}
 	local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
 	if t.Proxies.Empty() && !caller.IsUnix(local) {
-		return r, from
+		return r
 	}
 	peer := caller.PeerAt(r.RemoteAddr, local)
 	if !t.Proxies.Contains(peer) {
@@ -59,7 +59,7 @@ func (t *Trust) Identify(r *http.Request) (identified *http.Request, from Client
 			r = r.WithContext(ctx)
 			r.RemoteAddr = caller.UnixPeer
 		}
-		return r, from
+		return r
 	}
 	from.proxy = peer
 	if client := caller.Behind(peer, r.Header[t.Header], t.Header == "Forwarded", t.Proxies); client != peer {
@@ -71,7 +71,7 @@ func (t *Trust) Identify(r *http.Request) (identified *http.Request, from Client
 	} else if peer.Unix {
 		r.RemoteAddr = caller.UnixPeer
 	}
-	return r, from
+	return r
 }
 
 // forwardedHeaders are the headers by which proxies tell about their clients.

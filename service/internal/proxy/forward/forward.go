@@ -77,11 +77,11 @@ const (
 )
 
 // beginForward moves the permits into a new forward.
-func (p *Forwarder) beginForward(w http.ResponseWriter, r *http.Request, q Request, ps *limits.Units, now time.Duration) *forward {
+func (p *Forwarder) beginForward(w http.ResponseWriter, r *http.Request, q *Request, ps *limits.Units, now time.Duration) *forward {
 	p.serving.Add(1)
 	p.work.countBegin(now)
 	f := &forward{
-		forwarder: p, Request: q, writer: w, ctx: r.Context(), heldSince: now, begun: now,
+		forwarder: p, Request: *q, writer: w, ctx: r.Context(), heldSince: now, begun: now,
 		method: r.Method, path: r.URL.Path,
 		servedAtBegin: ps.ServedCount(), holdersAtBegin: ps.CountHolder(1),
 	}

@@ -99,7 +99,7 @@ type Class struct {
 	limits.Gate
 }
 
-// A Request is what is known of a client's request before it takes units.
+// A Request has what is found out about the request of a client before it takes units.
 type Request struct {
 	Client clients.Client
 	Class  *Class
@@ -107,7 +107,7 @@ type Request struct {
 }
 
 // Forward sends a request to the origin within the limit of its class, or refuses it.
-func (p *Forwarder) Forward(w http.ResponseWriter, r *http.Request, q Request) {
+func (p *Forwarder) Forward(w http.ResponseWriter, r *http.Request, q *Request) {
 	c := q.Class
 	size, err := p.receiveBody(w, r)
 	if size > 0 {

@@ -187,7 +187,7 @@ func (f *forward) sendElsewhere(w http.ResponseWriter, r *http.Request, failed e
 		return
 	}
 	p.cfg.Origins.CountRetried(was)
-	again := p.beginForward(w, r, f.Request, &ps, p.now())
+	again := p.beginForward(w, r, &f.Request, &ps, p.now())
 	again.moves = f.moves + 1
 	if failed := again.serve(w, r); failed != nil {
 		again.sendElsewhere(w, r, failed)
@@ -262,7 +262,7 @@ func (f *forward) discardAnswer(a origins.Answer, late bool) loadsign.Sign {
 
 // takeIdleConn takes an idle connection to the origin for a brief request, if there is one.
 func (f *forward) takeIdleConn(req *http.Request, to *origins.Origin) {
-	if call := to.Start(req, f.inform.Pass); call != nil {
+	if call := to.Start(req, f.inform); call != nil {
 		f.call, f.cancel = call, call.Abort
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/textproto"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -72,12 +73,17 @@ func (o *Origin) Send(req *http.Request, connected *atomic.Bool) (a Answer) {
 	return a
 }
 
+// An Informer takes the 1xx answers to a request.
+type Informer interface {
+	Pass(code int, header textproto.MIMEHeader) error
+}
+
 // Start starts a request on an idle connection, if it is brief and there is one. Otherwise it returns nil.
-func (o *Origin) Start(req *http.Request, inform http1client.Inform) *http1client.Call {
+func (o *Origin) Start(req *http.Request, to Informer) *http1client.Call {
 	if o.client == nil || !isBrief(req) {
 		return nil
 	}
-	return o.client.Start(req, inform)
+	return o.client.Start(req, to.Pass)
 }
 
 // AnswerOf returns the answer of a call that Start has started.

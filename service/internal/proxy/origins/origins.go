@@ -131,7 +131,7 @@ func (s *Set) UseTLS(cfg *tls.Config) {
 	s.ordinary.Swap(newTransport(s.dial, cfg, false)).CloseIdleConnections()
 }
 
-// A Place is the place of a request among those that an origin works on.
+// A Place is the place of a request at an origin: it counts among the requests that the origin works on.
 type Place struct {
 	ticket balance.Ticket
 	Taken  bool // the request has it

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
+	"github.com/weir-go/weir/service/internal/proxy/plan"
 )
 
 // maxRows bounds the classes, rules and origins of a State. A file has at most 100 classes
@@ -42,9 +43,9 @@ type State struct {
 	AllRules   int     `json:"all_rules"`
 	AllOrigins int     `json:"all_origins"`
 
-	Pressure *proxy.PressureReport `json:"pressure,omitempty"`    // none without a bound
-	Limits   *limits.Report        `json:"total_limit,omitempty"` // of all classes together; none without one
-	History  []Sample              `json:"history,omitempty"`     // the oldest first
+	Pressure *plan.PressureReport `json:"pressure,omitempty"`    // none without a bound
+	Limits   *limits.Report       `json:"total_limit,omitempty"` // of all classes together; none without one
+	History  []Sample             `json:"history,omitempty"`     // the oldest first
 }
 
 // Law is Little's law of the period: Inflight = Throughput × MeanMS ÷ 1000.

@@ -20,9 +20,9 @@ const (
 
 // Counts holds the counts of a class, or of all classes.
 type Counts struct {
-	all         *Counts // of all classes; nil of these
-	requests    atomic.Uint64
-	denied      atomic.Uint64 // by rules
+	all         *Counts       // of all classes; nil of these
+	requests    atomic.Uint64 // only of a class
+	denied      atomic.Uint64 // by rules; only of a class
 	admitted    atomic.Uint64
 	waited      atomic.Int64                                // nanoseconds, of those
 	waits       [len(inflight.WaitBounds) + 1]atomic.Uint64 // of those, as in inflight.Stats
@@ -47,18 +47,10 @@ const reasons = weir.Recovering + 1
 func New(all *Counts) *Counts { return &Counts{all: all} }
 
 // CountRequest counts a request that has come.
-func (c *Counts) CountRequest() {
-	for ; c != nil; c = c.all {
-		c.requests.Add(1)
-	}
-}
+func (c *Counts) CountRequest() { c.requests.Add(1) }
 
 // CountDenied counts a request that the rules have denied.
-func (c *Counts) CountDenied() {
-	for ; c != nil; c = c.all {
-		c.denied.Add(1)
-	}
-}
+func (c *Counts) CountDenied() { c.denied.Add(1) }
 
 // CountAdmitted counts a request that has got its units, after a wait.
 func (c *Counts) CountAdmitted(waited time.Duration) {
@@ -117,9 +109,9 @@ func (c *Counts) CountWouldSpare() { c.wouldRefuse.spared.Add(1) }
 
 // Stats are the counts at an instant.
 type Stats struct {
-	inflight.Stats // without the state
-	Requests       uint64
-	Denied         uint64
+	inflight.Stats        // without the state
+	Requests       uint64 // only of a class
+	Denied         uint64 // only of a class
 	// Refused and WouldRefuse have the counts above zero by reason.
 	Refused, WouldRefuse map[string]uint64
 }
