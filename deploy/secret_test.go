@@ -1,6 +1,8 @@
 package deploy_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -22,9 +24,17 @@ func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRes
 	return c.client.Resource(schema.FromAPIVersionAndKind(apiVersion, kind).GroupVersion().WithResource(strings.ToLower(kind) + "s")), true, nil
 }
 
-// The secret of the peers is random, and long; an upgrade keeps the one that is in the
-// cluster.
-func TestPeerSecret(t *testing.T) {
+// The secrets of peers and operators are random, and long; an upgrade keeps those of the cluster. The file of tokens
+// has only their hashes.
+func TestSecrets(t *testing.T) {
+	for _, tt := range []struct{ name, file, key string }{
+		{"shop-weir-peers", "secret.yaml", "secret"}, {"shop-weir-admin", "adminsecret.yaml", "operator"}, {"shop-weir-admin", "adminsecret.yaml", "prometheus"},
+	} {
+		t.Run(tt.name+" "+tt.key, func(t *testing.T) { keepsSecret(t, tt.name, tt.file, tt.key) })
+	}
+}
+
+func keepsSecret(t *testing.T, name, file, key string) {
 	secret := func(objects ...runtime.Object) string {
 		t.Helper()
 		client := fake.NewSimpleDynamicClient(clientscheme.Scheme, objects...)
@@ -33,11 +43,16 @@ func TestPeerSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := decode(t, []string{texts["weir/templates/secret.yaml"]}).secrets[0]
-		if s.Name != "shop-weir-peers" || s.Annotations["helm.sh/hook"] != "" {
+		s := decode(t, []string{texts["weir/templates/"+file]}).secrets[0]
+		if s.Name != name || s.Annotations["helm.sh/hook"] != "" {
 			t.Errorf("%+v", s)
 		}
-		return string(s.Data["secret"])
+		value := string(s.Data[key]) + s.StringData[key]
+		if hash := sha256.Sum256([]byte(value)); file == "adminsecret.yaml" && (!strings.Contains(s.StringData["tokens.yaml"], "sha256: "+hex.EncodeToString(hash[:])) ||
+			strings.Contains(s.StringData["tokens.yaml"], value)) {
+			t.Errorf("%s: want the hash of %s", s.StringData["tokens.yaml"], value)
+		}
+		return value
 	}
 	first, second := secret(), secret()
 	if len(first) < 32 || first == second {
@@ -45,8 +60,8 @@ func TestPeerSecret(t *testing.T) {
 	}
 	kept := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Name: "shop-weir-peers", Namespace: "limits"},
-		Data:       map[string][]byte{"secret": []byte(first)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "limits"},
+		Data:       map[string][]byte{key: []byte(first)},
 	}
 	if third := secret(kept); third != first {
 		t.Errorf("secret %q after an upgrade: want %q", third, first)

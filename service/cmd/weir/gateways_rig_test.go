@@ -91,7 +91,12 @@ func (g *gateway) start(t *testing.T, weir, origin string, with setting) string 
 		}
 		fatal(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
 	}
-	cmd := g.command(filepath.Join(dir, g.file))
+	return startGateway(t, g.name, dir, listen, g.command(filepath.Join(dir, g.file)))
+}
+
+// startGateway runs a program in a directory until the test ends, and returns its URL once it listens at a port.
+func startGateway(t *testing.T, name, dir, listen string, cmd *exec.Cmd) string {
+	t.Helper()
 	log, err := os.Create(filepath.Join(dir, "log"))
 	fatal(t, err)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
@@ -108,7 +113,7 @@ func (g *gateway) start(t *testing.T, weir, origin string, with setting) string 
 		}
 		if log.Close(); t.Failed() {
 			text, _ := os.ReadFile(log.Name())
-			t.Logf("%s: %s", g.name, text[max(len(text)-4000, 0):])
+			t.Logf("%s: %s", name, text[max(len(text)-4000, 0):])
 		}
 	})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
@@ -117,7 +122,7 @@ func (g *gateway) start(t *testing.T, weir, origin string, with setting) string 
 			return "http://127.0.0.1:" + listen
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s does not listen", g.name)
+			t.Fatalf("%s does not listen", name)
 		}
 	}
 }
