@@ -23,6 +23,8 @@ func rigs(t *testing.T) []*rig {
 		at := start(t)
 		all = append(all, &rig{name: name, traits: traits{Store: true}, make: func(t *testing.T, rules *config.Rules) (*node, error) {
 			return newShared(t, at, rules, server.StoreConfig{Known: -1, Instances: 3})
+		}}, &rig{name: "nodes of " + name, traits: traits{Store: true, Nodes: true}, make: func(t *testing.T, rules *config.Rules) (*node, error) {
+			return newPair(t, at, rules, server.StoreConfig{Known: -1, Instances: 3})
 		}}, &rig{name: "leaf of " + name, traits: traits{Store: true, Leaf: true}, make: func(t *testing.T, rules *config.Rules) (*node, error) {
 			return newStoreLeaf(t, at, rules)
 		}})
@@ -33,8 +35,12 @@ func rigs(t *testing.T) []*rig {
 func TestStories(t *testing.T) {
 	for _, r := range rigs(t) {
 		t.Run(r.name, func(t *testing.T) {
-			for i := range stories {
-				t.Run(stories[i].name, func(t *testing.T) { run(t, r, &stories[i]) })
+			for _, list := range [][]story{stories, waitStories, settleStories, leaseStories, reloadStories} {
+				for i := range list {
+					for _, s := range list[i].told() {
+						t.Run(s.name, func(t *testing.T) { run(t, r, s) })
+					}
+				}
 			}
 		})
 	}

@@ -534,7 +534,7 @@ rules:
 			explain a -> ok retry=0s; all left=10 used=0 reset=0s allowed=true retry=0s waiting=0 | share: not_asked
 			take a 10 -> ok
 			take a 1 -> over_rate
-			explain a -> over_rate retry=1s; all left=0 used=10 reset=10s allowed=false retry=1s denied=1 | share: not_asked
+			explain a -> over_rate retry=1s; all left=0 used=10 reset=10s allowed=false retry=1s denied=1 | share: not_asked | nodes: over_rate retry=1s; all used=10
 			wait w a 1 -> waits
 			explain a -> over_rate retry=2s; all waiting=1 | share: not_asked | store: over_rate retry=2s; all used=11
 			explain b -> ok | share: not_asked
@@ -546,7 +546,7 @@ rules:
 			take a 2 -> ok
 			take a 1 -> over_rate
 			take b 1 -> ok
-			top -> ok; a allowed=1 denied=1; b allowed=1 denied=0 | share: not_asked
+			top -> ok; a allowed=1 denied=1; b allowed=1 denied=0 | share: not_asked | nodes: any
 		`,
 	}, {
 		name:  "a reset gives a key its whole limit",
@@ -735,8 +735,8 @@ rules:
 			take deny 1 -> ok step=exact | share: closed
 			take allow 1 -> ok step=exact | share: ok
 			lease l5 lock 1 -> ok step=exact | share: closed
-			renew lease-new l3 -> ok | link: no_lease
-			return lease-new l3 -> ok | link: no_lease
+			renew lease-new l3 -> ok | link: no_lease | nodes: any
+			return lease-new l3 -> ok | link: no_lease | nodes: any
 		`,
 	},
 
