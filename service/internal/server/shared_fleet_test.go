@@ -87,68 +87,6 @@ func TestSharedTurns(t *testing.T) {
 	}
 }
 
-// A caller that leaves gives its tokens back. A wait that would exceed the queue, the rule's
-// max_wait or the caller's time is refused at once, with the reason.
-func TestSharedWaits(t *testing.T) {
-	url := "redis://" + redistest.Start(t, "redis-server").Addr
-	rules := `
-rules:
-  - {name: short, key: short, rate: 10/h, burst: 2, queue: 1}
-  - {name: brief, key: brief, rate: 1/m, burst: 1, max_wait: 1s}
-  - {name: windows, key: windows, rate: 2/s, algorithm: fixed}
-`
-	s := shared(t, rules, url, patient())
-	wait := func(ctx context.Context, key string) (v decider.Verdict, err error) {
-		err = s.Wait(ctx, &decider.Request{Key: key, N: 1}, &v)
-		return v, err
-	}
-	drain(t, s, "short")
-	leaving, leave := context.WithCancel(t.Context())
-	left := make(chan error)
-	go func() {
-		_, err := wait(leaving, "short")
-		left <- err
-	}()
-	redistest.Until(t, "a request waits", func() error {
-		if s.Waiting() != 1 {
-			return fmt.Errorf("%d wait", s.Waiting())
-		}
-		return nil
-	})
-	if v, err := wait(t.Context(), "short"); err != nil || v.Reason != weir.QueueFull {
-		t.Errorf("%v, %+v: want a full queue", err, v)
-	}
-	leave()
-	if err := <-left; err != context.Canceled {
-		t.Errorf("the caller that left: %v", err)
-	}
-	redistest.Until(t, "its token is back", func() error {
-		x, err := s.Explain(t.Context(), "short")
-		if err != nil || x.Rules[0].Used != 2 {
-			return fmt.Errorf("%+v, %v: want 2 tokens in use", x, err)
-		}
-		return nil
-	})
-	drain(t, s, "brief")
-	if v, err := wait(t.Context(), "brief"); err != nil || v.Reason != weir.OverRate || v.RetryAfter < 50*time.Second {
-		t.Errorf("%v, %+v: want a refusal because of max_wait", err, v)
-	}
-	hurried, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	if v, err := wait(hurried, "brief"); err != nil || v.Reason != weir.TooLate {
-		t.Errorf("%v, %+v: want a refusal because of the deadline", err, v)
-	}
-	for range 5 {
-		if v, err := wait(t.Context(), "windows"); err != nil || !v.OK {
-			t.Errorf("%v, %+v: want a turn in a window", err, v)
-		}
-	}
-	s.Close(true)
-	if v, err := wait(t.Context(), "brief"); err != nil || v.Reason != weir.Closed {
-		t.Errorf("%v, %+v: want a refusal because the node closes", err, v)
-	}
-}
-
 // Holders at three nodes never have more units than the limit. Every lease has a token higher
 // than those before, and units of a holder that is gone are free after the time to live.
 func TestSharedLeases(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,15 +222,17 @@ type desk struct {
 	t       *testing.T
 	rules   []*config.Rules
 	refused error // of the first rules
-	ids     map[string]string
 	calls   map[string]*call
+
+	mu  sync.Mutex // guards ids
+	ids map[string]string
 }
 
 // A call is one in the background.
 type call struct {
 	leave context.CancelFunc
 	done  chan string
-	got   string
+	got   string // empty while it waits
 }
 
 // outcome returns what has come of a call until now.
@@ -292,7 +295,7 @@ func (d *desk) do(text string) string {
 			if err != nil {
 				return named(err) + " step=" + l.Step.String()
 			}
-			d.ids[words[0]] = l.ID
+			d.name(words[0], l.ID)
 			return d.leased(&l)
 		})
 	case "end":
@@ -450,12 +453,21 @@ func (d *desk) load(ctx context.Context, key string, perSecond int, span time.Du
 // keep keeps the id of a grant under a name.
 func (d *desk) keep(name string, req *decider.Request, v *decider.Verdict) {
 	if name != "" && v.OK {
-		d.ids[name] = string(d.AppendGrantID(nil, v.Grant, req.Key))
+		d.name(name, string(d.AppendGrantID(nil, v.Grant, req.Key)))
 	}
+}
+
+// name gives a name to an id.
+func (d *desk) name(name, id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ids[name] = id
 }
 
 // id returns the id of a grant or a lease; a name that was not given to one is an id itself.
 func (d *desk) id(name string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if id, ok := d.ids[name]; ok {
 		return id
 	}

@@ -106,7 +106,7 @@ rules:
   - {name: second, glob: "*2*", per: rule, concurrency: {limit: 1, ttl: 1h}}
 `,
 		calls: `
-			lease one 1 1 -> ok | fleet: refused
+			lease one 1 1 -> ok
 			lease two 2 1 -> ok
 			lease early 12 1 wait -> waits
 			sleep 1ms

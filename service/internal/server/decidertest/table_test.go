@@ -715,6 +715,7 @@ rules:
 			take deny 1 -> closed step=rule | share: closed step=rule | alone: ok left=8 | link: unavailable
 			take allow 100 -> ok step=rule | share: ok step=rule | alone: over_burst | link: unavailable
 			take other 1 -> ok rule=none | link: unavailable
+			reset share -> unavailable | alone link: any | leaf: reset_upstream
 			batch all share-b 2, deny 1 -> no; batch_denied; closed | share: no; batch_denied; closed | alone: ok; ok; ok | link: unavailable
 			take share-b 3 -> ok left=0 step=share | share: ok left=6 | alone: ok left=4 | link: unavailable
 			batch share-e 2, share-e 2 -> no; ok step=share; over_rate step=share | alone: ok; ok; ok | link: unavailable

@@ -228,13 +228,15 @@ rules:
 		`,
 	}, {
 		name:  "a reset of windows that slide",
-		rules: `rules: [{name: sliding, glob: "*", rate: 10/m, algorithm: sliding}]`,
+		rules: `rules: [{name: jobs, key: jobs, concurrency: {limit: 1}}, {name: sliding, glob: "a*", rate: 10/m, algorithm: sliding}]`,
 		calls: `
 			take a 10 -> ok
 			sleep 70s
 			take a 1 -> ok
 			reset a -> ok | leaf: reset_upstream | link share: no_reset
 			take a 10 -> ok left=0 | leaf link share: over_rate
+			reset jobs -> ok | link share: no_reset
+			reset none -> ok | link share: no_reset
 		`,
 	},
 }
