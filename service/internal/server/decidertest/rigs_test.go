@@ -131,11 +131,10 @@ func (p *pair) Explain(ctx context.Context, key string) (decider.Explanation, er
 func (p *pair) Top(ctx context.Context, n int) ([]decider.Seen, error) { return p.next().Top(ctx, n) }
 
 // newStoreLeaf returns a leaf of a store.
-func newStoreLeaf(t *testing.T, at *store, rules *config.Rules) (*node, error) {
+func newStoreLeaf(t *testing.T, at *store, rules *config.Rules, cfg server.StoreConfig) (*node, error) {
 	if err := at.clear(); err != nil {
 		return nil, err
 	}
-	cfg := server.StoreConfig{Known: -1, Instances: 3}
 	cfg.Link.Send = at.send
 	behind, err := server.NewShared(limits(rules), cfg)
 	if err != nil {

@@ -78,6 +78,7 @@ func (tr traits) has(name string) bool {
 // A rig makes nodes of an implementation, in the bubble of a story.
 type rig struct {
 	name   string
+	of     []string // types that declare to be a Decider: package.Type
 	traits traits
 	make   func(t *testing.T, rules *config.Rules) (*node, error)
 }
