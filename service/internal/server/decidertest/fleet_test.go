@@ -25,8 +25,8 @@ type member struct {
 	site     *site
 }
 
-// A fleet is members that know each other. It asks the member that owns a key, or with remote in turn those that do
-// not; about a batch, by its first key.
+// A fleet is members that know each other. It asks the member that owns a key, or with remote each other member in
+// turn; about a batch, by its first key.
 type fleet struct {
 	members []*member
 	remote  bool

@@ -152,24 +152,25 @@ rules:
 			lease rate2 rate 1 wait -> waits
 			sleep 1s
 			rules 1
-			end more2 -> ok ttl=2m0s | store: waits
+			sleep 500ms
+			end more2 -> ok ttl=2m0s
 			end fewer2 -> waits
 			renew fewer fewer1 -> ok inflight=2
 			lease brief4 brief 1 wait -> queue_full
 			end brief2 -> waits
-			end gone2 -> no_leasing | store: waits
-			end off2 -> no_leasing | store: waits
-			end rate2 -> no_leasing | store: waits
-			sleep 9500ms
-			end brief2 -> overdue | store: waits
-			end brief3 -> overdue | store: waits
+			end gone2 -> no_leasing
+			end off2 -> no_leasing
+			end rate2 -> no_leasing
+			sleep 9s
+			end brief2 -> overdue
+			end brief3 -> overdue
 			return gone gone1 -> ok | nodes: any
 			return off off1 -> ok | nodes: any
 			rules 0
-			lease gone3 gone 1 -> ok | store: any
-			lease rate3 rate 1 -> over_limit | store: any
+			lease gone3 gone 1 -> ok | nodes: any
+			lease rate3 rate 1 -> over_limit
 			return rate rate1 -> ok | nodes: any
-			lease rate4 rate 1 -> ok | store: any
+			lease rate4 rate 1 -> ok | nodes: any
 		`,
 	},
 }

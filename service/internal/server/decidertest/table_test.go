@@ -1,6 +1,6 @@
 package decidertest
 
-// stories are what every implementation does alike, or differs in as a WANT with a trait says.
+// The stories of decisions, and of nodes as a whole. Every implementation answers alike, but for what a WANT of a trait says.
 var stories = []story{
 	// Decide.
 	{
@@ -626,14 +626,14 @@ rules: []
 			lease l3 a 1 wait -> waits
 			rules 1
 			sleep 2s
-			end l3 -> ok inflight=3 ttl=20s | store: waits
+			end l3 -> ok inflight=3 ttl=20s
 			rules 2
 			lease l4 a 1 -> no_leasing
 			rules 1
 			lease l5 a 1 -> over_limit
 			renew a l1 -> ok
 			return a l1 -> ok
-			lease l6 a 2 -> ok inflight=3 | store: ok
+			lease l6 a 2 -> ok inflight=3
 		`,
 	}, {
 		name: "counts begin at zero in windows",
