@@ -86,6 +86,29 @@ rules:
 			take a 1 -> ok
 		`,
 	}, {
+		name:  "many turns come in order",
+		rules: `rules: [{name: all, glob: "*", rate: 5/s, burst: 1, queue: 10}]`,
+		calls: `
+			take a 1 -> ok
+			wait w1 a 1 -> waits
+			wait w2 a 1 -> waits
+			wait w3 a 1 -> waits
+			wait w4 a 1 -> waits
+			wait w5 a 1 -> waits
+			wait w6 a 1 -> waits
+			wait w7 a 1 -> waits
+			sleep 900ms
+			end w3 -> ok waited=600ms
+			end w4 -> ok waited=800ms
+			end w5 -> waits
+			end w7 -> waits
+			sleep 400ms
+			end w6 -> ok waited=1.2s
+			end w7 -> waits
+			sleep 200ms
+			end w7 -> ok waited=1.4s
+		`,
+	}, {
 		name:  "a window lets those in that wait when it begins",
 		rules: `rules: [{name: fixed, glob: "*", rate: 3/m, algorithm: fixed}]`,
 		calls: `
