@@ -699,7 +699,7 @@ rules: [{name: other, glob: "*", rate: 60/m, burst: 10}]
 rules:
   - {name: share, glob: "share*", rate: 6/m, burst: 9}
   - {name: deny, glob: "deny*", rate: 6/m, burst: 9, away: deny}
-  - {name: allow, glob: "allow*", rate: 6/m, burst: 9, away: allow}
+  - {name: allow, glob: "allow*", rate: 6/m, burst: 9, concurrency: {limit: 6}, away: allow}
   - {name: leases, glob: "lease*", concurrency: {limit: 6, ttl: 1h}}
   - {name: locks, glob: "lock*", concurrency: {limit: 6}, away: deny}
 `,
@@ -729,6 +729,8 @@ rules:
 			lease l2 lease-new 3 -> over_limit step=share | alone: ok | link: unavailable
 			lease l3 lease-new 2 -> ok step=share inflight=2 | alone: ok inflight=5 | link: unavailable
 			lease l4 lock 1 -> closed step=rule | share: closed step=rule | alone: ok | link: unavailable
+			lease l6 allow 5 -> ok step=rule | share: ok step=rule | alone: ok | link: unavailable
+			lease l7 allow 5 -> ok step=rule | share: ok step=rule | alone: over_limit | link: unavailable
 			renew lease-new l3 -> ok step=share | alone: ok | link: unavailable
 			heal -> ok | alone: nothing_behind
 			sleep 1m
@@ -746,9 +748,20 @@ rules:
 		name:  "a hot key gets its limit, and no more",
 		rules: `rules: [{name: all, glob: "*", rate: 20/s}]`,
 		calls: `
+			take b 1 limit=10 -> ok left=9
 			load a 10 10s -> ok given=100 | leaf: ok given<100 given>80
 			load a 50 4s -> ok given<100 given>98 | leaf: ok given<100 given>70
 			load a 50 4s -> ok given<81 given>79 | leaf: ok given<85 given>75
+		`,
+	}, {
+		name:  "requests for a hot key do not wait at a node that closes",
+		rules: `rules: [{name: all, glob: "*", rate: 20/s}]`,
+		calls: `
+			load a 40 4s -> ok
+			wait w1 a 5 -> waits
+			close now -> ok | link: no_close
+			end w1 -> closed | link: waits
+			wait w2 a 5 -> closed | link: waits
 		`,
 	}, {
 		name:  "a hot key is settled",
