@@ -35,6 +35,7 @@ const (
 // packages maps each package of the library and of the service to its floor. A
 // package that is missing here is an error.
 var packages = map[string]floor{
+	"":                                         words,
 	"gcra":                                     pure,
 	"internal/window":                          pure,
 	"internal/usage":                           pure,
@@ -126,6 +127,7 @@ var packages = map[string]floor{
 	"service/internal/server/leafjson":         core,
 	"service/internal/server/clock":            core,
 	"service/internal/server/handover":         core,
+	"service/internal/server/decidertest":      service,
 	"service/internal/server/decider":          core,
 	"service/internal/server/grant":            core,
 	"service/internal/server/lease":            core,
