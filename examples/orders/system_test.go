@@ -66,8 +66,8 @@ func (x *experiment) faults(none, fixed, auto result) (faults []string) {
 // The program answers as docs/orders.md says, takes the load of both scripts, and leaves nothing
 // behind after an interrupt.
 func TestProgram(t *testing.T) {
-	weir, program := filepath.Join(t.TempDir(), "weir"), filepath.Join(t.TempDir(), "orders")
-	for _, build := range [][]string{{"-C", "../../service", "-o", weir, "./cmd/weir"}, {"-o", program, "."}} {
+	weirlab, program := filepath.Join(t.TempDir(), "weirlab"), filepath.Join(t.TempDir(), "orders")
+	for _, build := range [][]string{{"-C", "../../service/lab", "-o", weirlab, "./cmd/weirlab"}, {"-o", program, "."}} {
 		if out, err := exec.Command("go", append([]string{"build"}, build...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -145,7 +145,7 @@ func TestProgram(t *testing.T) {
 		}
 	}
 	for _, load := range [][]string{
-		{weir, "load", url, "--targets", "mix.targets", "--rate", "100", "--duration", "2s", "--timeout", "1s", "--quiet", "--max-failed", "0%"},
+		{weirlab, "load", url, "--targets", "mix.targets", "--rate", "100", "--duration", "2s", "--timeout", "1s", "--quiet", "--max-failed", "0%"},
 		{"k6", "run", "--quiet", "-e", "URL=" + url, "-e", "RATE=100", "-e", "DURATION=2s", "mix.js"},
 	} {
 		if out, err := exec.CommandContext(t.Context(), load[0], load[1:]...).CombinedOutput(); err != nil {

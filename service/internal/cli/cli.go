@@ -113,6 +113,18 @@ func (p *Program) Accepts(args []string) error {
 	return checkBounds(parsed.Selected().Flags)
 }
 
+// HasFlag reports whether the command of a command line has a flag, such as --help.
+func (p *Program) HasFlag(args []string, flag string) bool {
+	model, command := p.Parser().Model, p.joined(args)[0]
+	for _, n := range append([]*kong.Node{model.Node}, model.Children...) {
+		has := func(f *kong.Flag) bool { return "--"+f.Name == flag }
+		if (n == model.Node || n.Name == command && !n.Hidden) && slices.ContainsFunc(n.Flags, has) {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *Program) parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 	return parser.Parse(longFlags(parser.Model, p.joined(args)))
 }

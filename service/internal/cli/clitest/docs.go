@@ -85,7 +85,6 @@ func CommandLines(t *testing.T, p *cli.Program, root string, least int) {
 	command := regexp.MustCompile(`(?:^|[;|&(]|\bdo|=\S+)\s*(?:bin/)?` + p.Name + ` ([a-z].*)`)
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	Fatal(t, err)
-	model := p.Parser().Model
 	lines := 0
 	for _, name := range append(names, filepath.Join(root, "README.md"), filepath.Join(root, "deploy", "README.md")) {
 		file, err := os.ReadFile(name)
@@ -106,7 +105,7 @@ func CommandLines(t *testing.T, p *cli.Program, root string, least int) {
 		for _, m := range inline.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 			lines++
 			for _, f := range long.FindAllString(m[1], -1) {
-				if !hasFlag(model, strings.Fields(m[1])[0], f) {
+				if !p.HasFlag(strings.Fields(m[1]), f) {
 					t.Errorf("%s: `%s %s`: there is no flag %s", name, p.Name, m[1], f)
 				}
 			}
@@ -115,22 +114,6 @@ func CommandLines(t *testing.T, p *cli.Program, root string, least int) {
 	if lines < least {
 		t.Errorf("%d command lines", lines)
 	}
-}
-
-func hasFlag(app *kong.Application, command, flag string) bool {
-	for _, c := range append([]*kong.Node{app.Node}, app.Children...) {
-		if c.Name != command && c != app.Node {
-			continue
-		}
-		for _, nested := range append([]*kong.Node{c}, c.Children...) {
-			for _, f := range nested.Flags {
-				if "--"+f.Name == flag {
-					return true
-				}
-			}
-		}
-	}
-	return flag == "--help"
 }
 
 // words splits the first command of a line of a shell. Variables are numbers.
