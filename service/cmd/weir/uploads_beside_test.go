@@ -42,7 +42,7 @@ var early = []struct {
 }
 
 // If an origin answers before it has all of an upload, the upload reaches it whole or broken: never cut with a clean end.
-// After the end of an answer, nobody waits for the rest: nginx always breaks it off, weir proxy at times.
+// After the end of an answer, no client waits for the rest: nginx always breaks it off, weir proxy at times.
 func TestUploadsBeside(t *testing.T) {
 	var ended sync.Map // channels for how the origin saw each upload end, by its path
 	origin := listening(t, func(c net.Conn) { serveEarly(c, &ended) })
