@@ -54,7 +54,7 @@ var packages = map[string]floor{
 	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/throughput": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/proxyrule": service, "service/internal/settings": service, "service/internal/web": service,
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab, "service/internal/lab/report": lab,
 	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
-	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/filedoc/filedoctest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
+	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/server/respapi/respwire": words, "service/internal/filedoc/filedoctest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
 	"weirotel/internal/oteltest": lab, "internal/floors": lab, "internal/docs": lab, "internal/routercheck": lab, "internal/pagetest": lab, "internal/redistest": lab, "internal/pressuretest": lab, "internal/testrig": lab,
 	"service/cmd/weir": binary,
 }

@@ -9,17 +9,17 @@ import (
 
 // ping is PING [message].
 func (c *conn) ping() result {
-	if len(c.args) == 1 {
+	if len(c.Args) == 1 {
 		c.status("PONG")
 	} else {
-		c.bulk(text(c.args[1]))
+		c.bulk(text(c.Args[1]))
 	}
 	return resultOK
 }
 
 // echo is ECHO message.
 func (c *conn) echo() result {
-	c.bulk(text(c.args[1]))
+	c.bulk(text(c.Args[1]))
 	return resultOK
 }
 
@@ -40,7 +40,7 @@ func (c *conn) reset() result {
 
 // selectDB is SELECT 0.
 func (c *conn) selectDB() result {
-	switch n, ok := count(c.args[1], 0); {
+	switch n, ok := count(c.Args[1], 0); {
 	case !ok:
 		return c.fail("ERR value is not an integer or out of range")
 	case n != 0:
@@ -52,10 +52,10 @@ func (c *conn) selectDB() result {
 
 // auth is AUTH [user] secret. The user can be any.
 func (c *conn) auth() result {
-	if c.api.cfg.Identify == nil && len(c.args) == 2 {
+	if c.api.cfg.Identify == nil && len(c.Args) == 2 {
 		return c.fail("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 	}
-	if !c.logIn(c.args[len(c.args)-1]) {
+	if !c.logIn(c.Args[len(c.Args)-1]) {
 		return c.fail(wrongPass)
 	}
 	c.ok()
@@ -81,7 +81,7 @@ func (c *conn) logIn(secret []byte) bool {
 
 // hello is HELLO [2|3 [AUTH user secret] [SETNAME name]].
 func (c *conn) hello() result {
-	args, resp3, name := c.args[1:], c.resp3, c.name
+	args, resp3, name := c.Args[1:], c.resp3, c.name
 	if len(args) > 0 {
 		switch string(args[0]) {
 		case "2":
@@ -150,8 +150,8 @@ const wantName = "ERR Client names cannot contain spaces, newlines or special ch
 
 // client is CLIENT subcommand ...: what clients say of themselves when they connect.
 func (c *conn) client() result {
-	args := c.args[2:]
-	switch sub := c.args[1]; {
+	args := c.Args[2:]
+	switch sub := c.Args[1]; {
 	case is(sub, "setname") && len(args) == 1:
 		if !validName(args[0]) {
 			return c.fail(wantName)
@@ -181,12 +181,12 @@ func (c *conn) client() result {
 
 // config is CONFIG GET pattern ...: what tools ask for.
 func (c *conn) config() result {
-	if !is(c.args[1], "get") || len(c.args) < 3 {
-		return c.fail(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try CONFIG HELP.", c.args[1]))
+	if !is(c.Args[1], "get") || len(c.Args) < 3 {
+		return c.fail(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try CONFIG HELP.", c.Args[1]))
 	}
 	l := c.begin()
 	for _, s := range [...][2]string{{"save", ""}, {"appendonly", "no"}, {"databases", "1"}} {
-		for _, pattern := range c.args[2:] {
+		for _, pattern := range c.Args[2:] {
 			if ok, _ := path.Match(strings.ToLower(string(pattern)), s[0]); ok {
 				c.text(&l, s[0], s[1])
 				break
@@ -211,7 +211,7 @@ func (c *conn) info() result {
 // describe is COMMAND [COUNT|DOCS|INFO|LIST ...].
 func (c *conn) describe() result {
 	known := commands[1:]
-	args := c.args[1:]
+	args := c.Args[1:]
 	switch {
 	case len(args) == 0:
 		c.array(len(known))

@@ -81,7 +81,7 @@ func find(name []byte) int {
 
 // run runs the command that was decoded, and counts it.
 func (c *conn) run() {
-	if name := c.args[0]; string(name) != string(c.last.name[:c.last.size]) {
+	if name := c.Args[0]; string(name) != string(c.last.name[:c.last.size]) {
 		c.last.index, c.last.size = find(name), copy(c.last.name[:], name)
 	}
 	if c.last.index != throttleIndex {
@@ -111,7 +111,7 @@ func (c *conn) countSame() {
 
 // call authorizes a command, and runs it. Nothing of it is decided before.
 func (c *conn) call(cmd *command) result {
-	n := len(c.args)
+	n := len(c.Args)
 	switch {
 	case c.session != nil && !cmd.open && !c.session.Known():
 		c.session.Count()
@@ -121,7 +121,7 @@ func (c *conn) call(cmd *command) result {
 	}
 	if c.request.Key = ""; cmd.key && n > 1 {
 		var err error
-		if c.request.Key, err = decider.ParseKey(text(c.args[1]), c.api.cfg.MaxKey); err != nil {
+		if c.request.Key, err = decider.ParseKey(text(c.Args[1]), c.api.cfg.MaxKey); err != nil {
 			return c.fail("ERR " + err.Error())
 		}
 	}
@@ -164,14 +164,14 @@ const unavailable = "UNAVAILABLE no decision is available; try again"
 // unknown replies to a command that there is not, in the words of Redis. A line of HTTP ends
 // the connection: otherwise a page in a browser could send commands as the body of a request.
 func (c *conn) unknown() result {
-	if name := c.args[0]; is(name, "post") || is(name, "host:") {
+	if name := c.Args[0]; is(name, "post") || is(name, "host:") {
 		c.api.counts.ended[badProtocol].Add(1)
 		c.broken = true
 		return c.fail("ERR Protocol error: this is HTTP")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "ERR unknown command '%.128s', with args beginning with: ", c.args[0])
-	for _, arg := range c.args[1:] {
+	fmt.Fprintf(&b, "ERR unknown command '%.128s', with args beginning with: ", c.Args[0])
+	for _, arg := range c.Args[1:] {
 		if b.Len() > 256 {
 			break
 		}

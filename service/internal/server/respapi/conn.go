@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/eventloop"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/respapi/respwire"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
@@ -34,7 +35,7 @@ type conn struct {
 	idle   atomic.Bool // it reads, and has no part of a command
 
 	borrowed *buffers // nil while an event loop has the connection
-	decoder
+	respwire.Decoder
 	in      []byte // read, and not yet decoded, is in[from:to]
 	from    int
 	to      int
@@ -71,7 +72,7 @@ type conn struct {
 }
 
 func newConn(a *API, nc net.Conn) *conn {
-	c := &conn{api: a, nc: nc, serial: a.serials.Add(1), decoder: decoder{maxArg: a.cfg.MaxKey + 4<<10}, quiet: quietReads, timed: true}
+	c := &conn{api: a, nc: nc, serial: a.serials.Add(1), Decoder: respwire.Decoder{MaxArg: a.cfg.MaxKey + 4<<10}, quiet: quietReads, timed: true}
 	c.onWait, c.epoch = c.await, a.epoch()
 	if loop, ok := nc.(eventloop.Conn); ok && !a.cfg.Blocking {
 		c.loop, c.onReady = loop, c.ready
@@ -134,7 +135,7 @@ const maxDrained = 1 << 20
 // connection is to end.
 func (c *conn) decide() bool {
 	for {
-		n, err := c.decode(c.in[c.from:c.to])
+		n, err := c.Decode(c.in[c.from:c.to])
 		if n == 0 {
 			c.decideThrottles()
 		}
@@ -149,7 +150,7 @@ func (c *conn) decide() bool {
 		}
 		c.from += n
 		c.begun = false
-		if len(c.args) == 0 {
+		if len(c.Args) == 0 {
 			continue
 		}
 		c.run()
@@ -220,7 +221,7 @@ func (c *conn) makeRoom() (part bool) {
 	}
 	switch {
 	case full && len(left) == size: // a part of a long command
-		size = min(2*size, max(size, c.most()))
+		size = min(2*size, max(size, c.Most()))
 	case full:
 		size = max(size, fullRead)
 	case len(left) == 0 && c.quiet > quietReads:

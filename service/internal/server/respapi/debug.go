@@ -65,8 +65,8 @@ const (
 // top is WEIR.TOP [n].
 func (c *conn) top() result {
 	n, ok := defaultTop, true
-	if len(c.args) > 1 {
-		if n, ok = count(c.args[1], 0); !ok || n > maxTop {
+	if len(c.Args) > 1 {
+		if n, ok = count(c.Args[1], 0); !ok || n > maxTop {
 			return c.fail("ERR n must be a whole number from 0 to 1000")
 		}
 	}

@@ -1,5 +1,7 @@
 package respapi
 
+import "github.com/weir-go/weir/service/internal/server/respapi/respwire"
+
 // buffers hold the commands and replies of a turn.
 type buffers struct {
 	in      []byte
@@ -8,7 +10,7 @@ type buffers struct {
 }
 
 func newBuffers() any {
-	return &buffers{in: make([]byte, smallRead), args: make([][]byte, 0, maxArgs)}
+	return &buffers{in: make([]byte, smallRead), args: make([][]byte, 0, respwire.MaxArgs)}
 }
 
 // borrow gives the connection buffers, if it has none.
@@ -17,7 +19,7 @@ func (c *conn) borrow() {
 		return
 	}
 	b := c.api.buffers.Get().(*buffers)
-	c.borrowed, c.in, c.args, c.b = b, b.in, b.args, b.replies
+	c.borrowed, c.in, c.Args, c.b = b, b.in, b.args, b.replies
 }
 
 // giveBack is the opposite of borrow. Nothing may be left in the buffers.
@@ -27,10 +29,10 @@ func (c *conn) giveBack() {
 		return
 	}
 	if len(c.in) == smallRead {
-		*b = buffers{c.in, c.args, c.b}
+		*b = buffers{c.in, c.Args, c.b}
 		c.api.buffers.Put(b)
 	}
-	c.borrowed, c.in, c.args, c.b = nil, nil, nil, nil
+	c.borrowed, c.in, c.Args, c.b = nil, nil, nil, nil
 }
 
 // attach has the event loop call ready when the client has sent something. It does so only for a

@@ -34,11 +34,11 @@ const maxThrottles = 16
 // throttle is CL.THROTTLE key max_burst count period [quantity]: the command of redis-cell.
 // decideThrottles decides it, and replies.
 func (c *conn) throttle() result {
-	if len(c.args) != 5 && len(c.args) != 6 {
+	if len(c.Args) != 5 && len(c.Args) != 6 {
 		return c.fail(cellUsage)
 	}
 	numbers := [4]int64{3: 1}
-	for i, arg := range c.args[2:] {
+	for i, arg := range c.Args[2:] {
 		n, ok := integer(arg)
 		if !ok {
 			return c.fail(cellInteger + text(arg))

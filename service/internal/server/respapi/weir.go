@@ -14,8 +14,8 @@ import (
 // take is WEIR.TAKE key [n].
 func (c *conn) take() result {
 	n, ok := 1, true
-	if len(c.args) > 2 {
-		if n, ok = count(c.args[2], 0); !ok {
+	if len(c.Args) > 2 {
+		if n, ok = count(c.Args[2], 0); !ok {
 			return c.fail(wantCount)
 		}
 	}
@@ -28,7 +28,7 @@ func (c *conn) take() result {
 
 // wait is WEIR.WAIT key [n] [TIMEOUT seconds].
 func (c *conn) wait() result {
-	args, n, ok := c.args[2:], 1, true
+	args, n, ok := c.Args[2:], 1, true
 	if len(args)%2 == 1 {
 		if n, ok = count(args[0], 0); !ok {
 			return c.fail(wantCount)
@@ -106,11 +106,11 @@ func (c *conn) verdictReply(waits bool) result {
 
 // settle is WEIR.SETTLE key id n.
 func (c *conn) settle() result {
-	n, ok := count(c.args[3], 0)
+	n, ok := count(c.Args[3], 0)
 	if !ok {
 		return c.fail(wantCount)
 	}
-	done, err := c.api.decider.Settle(context.Background(), c.key(), string(c.args[2]), n)
+	done, err := c.api.decider.Settle(context.Background(), c.key(), string(c.Args[2]), n)
 	switch {
 	case errors.Is(err, decider.ErrNoGrant):
 		return c.fail("NOGRANT " + err.Error())
@@ -126,7 +126,7 @@ func (c *conn) settle() result {
 
 // lease is WEIR.LEASE key [N n] [TTL seconds] [WAIT seconds].
 func (c *conn) lease() result {
-	opts, bad := options(c.args[2:], "n", "ttl", "wait")
+	opts, bad := options(c.Args[2:], "n", "ttl", "wait")
 	if bad != "" {
 		return c.fail(bad)
 	}
@@ -161,7 +161,7 @@ func (c *conn) lease() result {
 
 // renew is WEIR.RENEW key id [TTL seconds].
 func (c *conn) renew() result {
-	opts, bad := options(c.args[3:], "ttl")
+	opts, bad := options(c.Args[3:], "ttl")
 	if bad != "" {
 		return c.fail(bad)
 	}
@@ -169,20 +169,20 @@ func (c *conn) renew() result {
 	if !ok || given && ttl < time.Millisecond {
 		return c.fail(wantDuration)
 	}
-	return c.leaseReply(c.api.decider.Renew(context.Background(), c.key(), string(c.args[2]), ttl))
+	return c.leaseReply(c.api.decider.Renew(context.Background(), c.key(), string(c.Args[2]), ttl))
 }
 
 // release is WEIR.RELEASE key id [outcome].
 func (c *conn) release() result {
 	how := weir.Success
-	if len(c.args) > 3 {
-		for how = 0; how < outcome.Count && !is(c.args[3], how.String()); how++ {
+	if len(c.Args) > 3 {
+		for how = 0; how < outcome.Count && !is(c.Args[3], how.String()); how++ {
 		}
 		if how == outcome.Count {
 			return c.fail("ERR the outcome must be success, dropped, ignored, timed_out, left, late or gone")
 		}
 	}
-	if err := c.api.decider.Return(context.Background(), c.key(), string(c.args[2]), how); err != nil {
+	if err := c.api.decider.Return(context.Background(), c.key(), string(c.Args[2]), how); err != nil {
 		return c.leaseReply(decider.Lease{}, err)
 	}
 	c.ok()

@@ -1,4 +1,4 @@
-package respapi
+package respwire
 
 import (
 	"bytes"
@@ -9,15 +9,15 @@ import (
 )
 
 // show returns the arguments, or the error, and how many bytes are left.
-func show(d *decoder, b []byte) string {
-	n, err := d.decode(b)
+func show(d *Decoder, b []byte) string {
+	n, err := d.Decode(b)
 	if err != nil {
 		return err.Error()
 	}
 	if n == 0 {
 		return "more"
 	}
-	return fmt.Sprintf("%q, %d left", d.args, len(b)-n)
+	return fmt.Sprintf("%q, %d left", d.Args, len(b)-n)
 }
 
 func TestDecode(t *testing.T) {
@@ -68,7 +68,7 @@ func TestDecode(t *testing.T) {
 		{strings.Repeat("a", maxInline), "Protocol error: too big inline request"},
 		{strings.Repeat("a", maxInline-2) + "\r\n", fmt.Sprintf("[%q], 0 left", strings.Repeat("a", maxInline-2))},
 	} {
-		d := decoder{maxArg: 100}
+		d := Decoder{MaxArg: 100}
 		if got := show(&d, []byte(tt.in)); got != tt.want {
 			t.Errorf("%.80q: %s, want %s", tt.in, got, tt.want)
 		}
@@ -84,15 +84,15 @@ func TestDecodeLargest(t *testing.T) {
 		}
 		return b
 	}
-	d := decoder{maxArg: 1000}
-	if n, err := d.decode(many(120)); n == 0 || err != nil {
+	d := Decoder{MaxArg: 1000}
+	if n, err := d.Decode(many(120)); n == 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	whole := many(300)
 	for i := range whole {
-		if n, err := d.decode(whole[:i]); err == errLarge {
-			if i > d.most() {
-				t.Errorf("known after %d bytes only, the bound is %d", i, d.most())
+		if n, err := d.Decode(whole[:i]); err == errLarge {
+			if i > d.Most() {
+				t.Errorf("known after %d bytes only, the bound is %d", i, d.Most())
 			}
 			return
 		} else if n > 0 || err != nil {
@@ -129,22 +129,22 @@ func FuzzDecode(f *testing.F) {
 
 // commandsOf returns the commands in some bytes, encoded, if step of them come at a time.
 func commandsOf(t *testing.T, in []byte, step int) (all []string, err error) {
-	d := decoder{maxArg: maxInline}
+	d := Decoder{MaxArg: maxInline}
 	in = slices.Clone(in) // decode changes it
 	from := 0
 	for to := 0; ; {
-		n, err := d.decode(in[from:to:to])
-		if n < 0 || n > to-from || err != nil && n != 0 || n == 0 && err == nil && to-from > d.most() {
+		n, err := d.Decode(in[from:to:to])
+		if n < 0 || n > to-from || err != nil && n != 0 || n == 0 && err == nil && to-from > d.Most() {
 			t.Fatalf("%d of %d bytes, %v", n, to-from, err)
 		}
 		from += n
 		switch {
 		case err != nil:
 			return all, err
-		case n > 0 && len(d.args) > 0:
-			b := fmt.Appendf(nil, "*%d\r\n", len(d.args))
-			for _, arg := range d.args {
-				if len(arg) > d.maxArg {
+		case n > 0 && len(d.Args) > 0:
+			b := fmt.Appendf(nil, "*%d\r\n", len(d.Args))
+			for _, arg := range d.Args {
+				if len(arg) > d.MaxArg {
 					t.Fatalf("an argument of %d bytes", len(arg))
 				}
 				b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)

@@ -1,4 +1,5 @@
-package respapi
+// Package respwire reads the commands that clients of Redis send.
+package respwire
 
 import (
 	"bytes"
@@ -7,8 +8,8 @@ import (
 
 // Bounds of a command.
 const (
-	// maxArgs bounds the arguments of a command, its name included.
-	maxArgs = 64
+	// MaxArgs bounds the arguments of a command, its name included.
+	MaxArgs = 64
 	// maxInline bounds a command that is written as a line, in bytes.
 	maxInline = 4 << 10
 	// maxNumber bounds the line with a length, in bytes.
@@ -33,20 +34,20 @@ const (
 	errQuotes    = protocolError("unbalanced quotes in request")
 )
 
-// A decoder reads commands: arrays of bulk strings, and lines.
-type decoder struct {
-	maxArg int      // bytes of an argument
-	args   [][]byte // of the last command: parts of the bytes that decode was given
+// A Decoder reads commands: arrays of bulk strings, and lines.
+type Decoder struct {
+	MaxArg int      // bytes of an argument
+	Args   [][]byte // of the last command: parts of the bytes that Decode was given
 }
 
-// most returns the bound of a command, in bytes.
-func (d *decoder) most() int { return d.maxArg + maxBesides }
+// Most returns the bound of a command, in bytes.
+func (d *Decoder) Most() int { return d.MaxArg + maxBesides }
 
-// decode reads the first command of b. It returns its length, or 0 if b has only a part of
+// Decode reads the first command of b. It returns its length, or 0 if b has only a part of
 // it. There may be no arguments: such a command has no reply. It can change the bytes of the
 // command.
-func (d *decoder) decode(b []byte) (n int, err error) {
-	d.args = d.args[:0]
+func (d *Decoder) Decode(b []byte) (n int, err error) {
+	d.Args = d.Args[:0]
 	switch {
 	case len(b) == 0:
 	case b[0] == '*':
@@ -54,19 +55,19 @@ func (d *decoder) decode(b []byte) (n int, err error) {
 	default:
 		n, err = d.line(b)
 	}
-	if n == 0 && err == nil && len(b) >= d.most() {
+	if n == 0 && err == nil && len(b) >= d.Most() {
 		err = errLarge
 	}
 	return n, err
 }
 
 // bulks reads a command that is an array of bulk strings.
-func (d *decoder) bulks(b []byte) (n int, err error) {
+func (d *Decoder) bulks(b []byte) (n int, err error) {
 	count, at, err := number(b, 1, errCount, errLongCount)
 	switch {
 	case err != nil || at == 0:
 		return 0, err
-	case count > maxArgs:
+	case count > MaxArgs:
 		return 0, errCount
 	}
 	for range count {
@@ -80,11 +81,11 @@ func (d *decoder) bulks(b []byte) (n int, err error) {
 		switch {
 		case err != nil || from == 0:
 			return 0, err
-		case size < 0 || size > d.maxArg:
+		case size < 0 || size > d.MaxArg:
 			return 0, errSize
 		}
 		end := from + size
-		if end+2 > d.most() {
+		if end+2 > d.Most() {
 			return 0, errLarge
 		}
 		if end+2 > len(b) {
@@ -93,7 +94,7 @@ func (d *decoder) bulks(b []byte) (n int, err error) {
 		if b[end] != '\r' || b[end+1] != '\n' {
 			return 0, errLineEnd
 		}
-		d.args = append(d.args, b[from:end:end])
+		d.Args = append(d.Args, b[from:end:end])
 		at = end + 2
 	}
 	return at, nil
@@ -133,7 +134,7 @@ func number(b []byte, at int, invalid, long protocolError) (n, next int, err err
 }
 
 // line reads a command that is written as a line: words, which can have quotes.
-func (d *decoder) line(b []byte) (n int, err error) {
+func (d *Decoder) line(b []byte) (n int, err error) {
 	end := bytes.IndexByte(b[:min(len(b), maxInline)], '\n')
 	switch {
 	case end < 0 && len(b) >= maxInline:
@@ -146,7 +147,7 @@ func (d *decoder) line(b []byte) (n int, err error) {
 		if len(rest) == 0 {
 			return end + 1, nil
 		}
-		if len(d.args) == maxArgs {
+		if len(d.Args) == MaxArgs {
 			return 0, errCount
 		}
 		var word []byte
@@ -154,7 +155,7 @@ func (d *decoder) line(b []byte) (n int, err error) {
 		if word, rest, ok = cutWord(rest); !ok {
 			return 0, errQuotes
 		}
-		d.args = append(d.args, word)
+		d.Args = append(d.Args, word)
 	}
 }
 
