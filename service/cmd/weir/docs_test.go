@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/internal/pagetest"
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/httpserve"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 const docs = "../../../docs/"
