@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// traits are what the header of a request says. A server that answers many requests with the same header may give the same
+// traits tell about the header of a request. A server that answers many requests with the same header may give the same
 // map for all, so that the last one is remembered.
 type traits struct {
 	header  http.Header
