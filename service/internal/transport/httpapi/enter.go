@@ -68,10 +68,14 @@ func (c *call) enter(e *endpoint) *fault {
 // that its request keeps the place. A request without a place gets no answer then:
 // leave reports true, and ServeHTTP must reset the stream.
 func (c *call) leave() (reset bool) {
-	if c.turn%crowdEvery == 0 {
-		c.api.crowded.Store(runtime.NumGoroutine() > goroutinesEach*c.api.cfg.MaxRequests)
+	crowded := c.api.crowded.Load()
+	if crowded || c.turn%crowdEvery == 0 {
+		if now := runtime.NumGoroutine() > goroutinesEach*c.api.cfg.MaxRequests; now != crowded {
+			c.api.crowded.Store(now)
+			crowded = now
+		}
 	}
-	stalled := c.r.ProtoMajor == 2 && c.api.crowded.Load()
+	stalled := crowded && c.r.ProtoMajor == 2
 	if c.limit == nil {
 		return stalled
 	}
@@ -82,8 +86,8 @@ func (c *call) leave() (reset bool) {
 	return false
 }
 
-// crowdEvery is how many requests of a call read the number of goroutines once. The first does: there are many calls only while
-// many requests are in progress.
+// crowdEvery is how many requests of a call read the number of goroutines once, unless there were many. The first does: there
+// are many calls only while many requests are in progress.
 const crowdEvery = 16
 
 // goroutinesEach is how many goroutines a request in progress, or an idle connection, has
