@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
-	"github.com/weir-go/weir/service/internal/server/respapi/resptest"
+	"github.com/weir-go/weir/service/internal/transport/respapi/resptest"
 )
 
 func TestGoRedis(t *testing.T) {

@@ -36,7 +36,7 @@ var parts = []part{
 	{"HPACK", []string{"github.com/weir-go/weir/service/internal/h2inline/fieldblock", "golang.org/x/net/http2/hpack.", "net/http/internal/http2/hpack.", "vendor/golang.org/x/net/http2/hpack."}},
 	{"gRPC and protobuf", []string{"google.golang.org/", "github.com/envoyproxy/"}},
 	{"decision", []string{"github.com/weir-go/weir/service/internal/server.", "github.com/weir-go/weir/keyed.", "github.com/weir-go/weir/gcra.", "github.com/weir-go/weir/service/internal/match."}},
-	{"requests and answers of weir", []string{"github.com/weir-go/weir/service/internal/server/", "github.com/weir-go/weir/service/internal/daemon", "github.com/weir-go/weir/service/internal/httpserve"}},
+	{"requests and answers of weir", []string{"github.com/weir-go/weir/service/internal/server/", "github.com/weir-go/weir/service/internal/transport/", "github.com/weir-go/weir/service/internal/daemon", "github.com/weir-go/weir/service/internal/httpserve"}},
 	{"inline transport", []string{"github.com/weir-go/weir/service/internal/h2inline"}},
 	{"bounds of connections", []string{"github.com/weir-go/weir/service/internal/connlimit", "github.com/weir-go/weir/service/internal/eventloop"}},
 	{"net/http", []string{"net/http", "golang.org/x/net/http2"}},

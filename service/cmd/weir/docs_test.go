@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/service/internal/cli/clitest"
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/httpserve"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 const root = "../../../"

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/settings"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 type serveCmd struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // callers is how many goroutines ask at once.

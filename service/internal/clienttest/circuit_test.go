@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // A server that is away costs callers nothing, and is asked by one probe at a

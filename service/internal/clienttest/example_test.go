@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // serve stands for weir serve with these rules; use 127.0.0.1:8080 instead.

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // Two workers do ten a second together, one has it all when the other stops, and

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // While the server is away each key has the Client's share of what the server

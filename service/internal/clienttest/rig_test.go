@@ -21,8 +21,8 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // A site is weir serve in the bubble of a test, behind a network of pipes.

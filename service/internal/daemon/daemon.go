@@ -22,11 +22,11 @@ import (
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/grpcapi"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
-	"github.com/weir-go/weir/service/internal/server/rlqsapi"
 	"github.com/weir-go/weir/service/internal/server/token"
 	"github.com/weir-go/weir/service/internal/supervisor"
+	"github.com/weir-go/weir/service/internal/transport/grpcapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/rlqsapi"
 )
 
 // Config configures a Daemon. The fields with a help text are flags.

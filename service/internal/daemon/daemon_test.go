@@ -17,8 +17,8 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/grpcapi"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/grpcapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // Answers are logged by the class of their status, up to a rate.

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/weir-go/weir/service/internal/connlimit"
-	"github.com/weir-go/weir/service/internal/server/grpcapi"
+	"github.com/weir-go/weir/service/internal/transport/grpcapi"
 )
 
 // A grpcServer serves callers at a listener for gRPC alone. The zero value has none.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/peer"
-	"github.com/weir-go/weir/service/internal/server/grpcapi"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/servermetric"
+	"github.com/weir-go/weir/service/internal/transport/grpcapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // metrics returns the handler of /metrics, with a registry of the daemon alone.

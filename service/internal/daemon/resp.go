@@ -6,7 +6,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/eventloop"
-	"github.com/weir-go/weir/service/internal/server/respapi"
+	"github.com/weir-go/weir/service/internal/transport/respapi"
 )
 
 // A respServer serves the clients of Redis at a listener. The zero value has none.

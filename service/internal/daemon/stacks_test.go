@@ -94,7 +94,7 @@ func routes(t *testing.T, public string) (all [][2]string) {
 	return append(all, [2]string{"GET", "/healthcheck"}, [2]string{"POST", "/json"})
 }
 
-// Every route of every stack refuses a request without a token, or with another, when there are tokens, but for those that need none.
+// Every route of every stack refuses a request without a token, or with another, when there are tokens, except openRoutes.
 func TestEveryStackRefuses(t *testing.T) {
 	for _, transport := range []string{"std", "inline"} {
 		t.Run(transport, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestEveryStackRefuses(t *testing.T) {
 	}
 }
 
-// bodies are what routes read before they know the keys.
+// bodies has the bodies that routes read before they know the keys.
 var bodies = map[string]string{
 	"/rate":         `{"requests":[{"key":"k"}]}`,
 	"/assign":       `{"leaf":"l","reports":[{"key":"k"}]}`,

@@ -29,7 +29,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/descriptor"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/grpcapi"
+	"github.com/weir-go/weir/service/internal/transport/grpcapi"
 )
 
 var differential = flag.Int("differential", 10_000, "random requests that are sent to weir and to envoyproxy/ratelimit")

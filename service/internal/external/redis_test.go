@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/server/respapi/resptest"
+	"github.com/weir-go/weir/service/internal/transport/respapi/resptest"
 )
 
 // serveRESP serves clients of Redis, with tokens or without, and returns its port.

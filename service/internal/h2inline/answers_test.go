@@ -108,6 +108,16 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// A field that may come once is judged by net/http, for requests that are answered at once, too.
+func TestFieldTwice(t *testing.T) {
+	alike(t, 4, func(c *client) (all [][]byte) {
+		for _, path := range []string{"/now/a", "/later/a"} {
+			all = append(all, c.get(path, "te", "trailers"), c.get(path, "te", "trailers", "te", "trailers"))
+		}
+		return all
+	})
+}
+
 // Requests that differ in little from the one before get the same answers from both.
 func TestSimilarRequests(t *testing.T) {
 	alike(t, 7*15, func(c *client) (all [][]byte) {

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/h2inline"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/grpcapi"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/grpcapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // decisions returns a server of decisions, as weir serve has it: net/http's, or that of this package.

@@ -132,7 +132,7 @@ func (r *request) setHeader(fields []*fieldblock.Field) bool {
 		f := fields[i]
 		r.header[f.Canonical] = append(r.header[f.Canonical], f.Value)
 	}
-	return true
+	return len(r.header["Te"]) <= 1
 }
 
 // newHeader begins another header. Requests that have the same have the same map.

@@ -27,9 +27,9 @@ import (
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/grpcapi"
-	"github.com/weir-go/weir/service/internal/server/httpapi"
-	"github.com/weir-go/weir/service/internal/server/respapi"
+	"github.com/weir-go/weir/service/internal/transport/grpcapi"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
+	"github.com/weir-go/weir/service/internal/transport/respapi"
 )
 
 // BenchmarkForward forwards decisions to another server over the loopback device, by each of the

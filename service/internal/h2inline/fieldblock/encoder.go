@@ -9,8 +9,8 @@ const (
 	places = 6
 )
 
-// An Encoder encodes the fields of answers for a client that has a table. It recognises a value that comes again by its
-// memory, so that a value that is made anew for each answer costs no comparison. The zero Encoder has added none to the table.
+// An Encoder encodes the fields of answers for a client that has a table. It recognises a value that comes again by the
+// memory of its text, and compares no texts. The zero Encoder has added none to the table.
 // Blocks must be sent in the order in which they are encoded, and fields in no other way be added to the table.
 type Encoder struct {
 	off    bool       // the table is not used any more
@@ -72,7 +72,7 @@ func (e *Encoder) Append(b []byte, at int, name *Name, value string) []byte {
 	return name.Append(b, value)
 }
 
-// has reports whether a number of the table is that of a field.
+// has reports whether a field has a number in the table.
 func (e *Encoder) has(at int, name *Name, value string) bool {
 	i := at - 1 - (e.added - len(e.table))
 	return i >= 0 && e.table[i].is(name, value)

@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/transport/wirejson/batchjson"
+)
+
+// maxParts bounds the requests for a part of the cost. Another is needed only if other requests take
+// tokens meanwhile.
+const maxParts = 4
+
+// part sets a request to as many of most tokens as there are after a look, which said v, and after
+// others have taken some. It reports whether there were any.
+func part(req *decider.Request, v *decider.Verdict, most, taken int, id bool) (some bool) {
+	req.N, req.WantID = most, id
+	if remaining, ok := v.Remaining(); !v.OK { // the denial tells when one token comes
+		req.N = 1
+	} else if ok {
+		req.N = min(most, max(remaining-taken, 1))
+	}
+	return v.OK
+}
+
+// decideAtMost asks for as many of the tokens as there are.
+func (c *call) decideAtMost() error {
+	req, v, most := &c.request, &c.verdict, c.request.N
+	for range maxParts {
+		req.N, req.WantID = 0, false
+		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || most == 0 {
+			return err
+		}
+		some := part(req, v, most, 0, true)
+		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || v.OK || !some {
+			return err
+		}
+	}
+	return nil
+}
+
+// decideEach decides the requests of a batch. Those with at_most get what a look has told; if other
+// requests have taken that meanwhile, they ask again.
+func (c *call) decideEach(b *batch) (ok bool, err error) {
+	again, err := c.look(b, b.AtMost)
+	if err != nil {
+		return false, err
+	}
+	if ok, err = c.api.decider.Batch(c.r.Context(), b.Requests, b.All, b.verdicts); err != nil || ok {
+		return ok, err
+	}
+	for range maxParts - 1 {
+		denied := b.denied(again)
+		if len(denied) == 0 {
+			break
+		}
+		// The verdicts so far stand if an error ends this.
+		if again, err = c.look(b, denied); err != nil {
+			break
+		}
+		if err = c.some(b, denied); err != nil { // the others, too: their denial tells when one token comes
+			break
+		}
+	}
+	for i := range b.Requests {
+		if !b.verdicts[i].OK {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// denied returns the partial requests that are denied.
+func (b *batch) denied(of []batchjson.Partial) (denied []batchjson.Partial) {
+	for _, p := range of {
+		if !b.verdicts[p.Index].OK {
+			denied = append(denied, p)
+		}
+	}
+	return denied
+}
+
+// look sets partial requests to what there is, and returns those for which there is some.
+func (c *call) look(b *batch, all []batchjson.Partial) (some []batchjson.Partial, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	reqs, verdicts := make([]decider.Request, len(all)), make([]decider.Verdict, len(all))
+	for i, p := range all {
+		reqs[i] = decider.Request{Key: b.Requests[p.Index].Key}
+	}
+	if _, err := c.api.decider.Batch(c.r.Context(), reqs, false, verdicts); err != nil {
+		return nil, err
+	}
+	taken := map[string]int{} // by the requests before
+	for i, p := range all {
+		req := &b.Requests[p.Index]
+		if part(req, &verdicts[i], p.N, taken[req.Key], b.IDs) {
+			some = append(some, p)
+		}
+		taken[req.Key] += req.N
+	}
+	return some, nil
+}
+
+// some decides the given partial requests of a batch.
+func (c *call) some(b *batch, which []batchjson.Partial) error {
+	reqs, verdicts := make([]decider.Request, len(which)), make([]decider.Verdict, len(which))
+	for i, p := range which {
+		reqs[i] = b.Requests[p.Index]
+	}
+	if _, err := c.api.decider.Batch(c.r.Context(), reqs, false, verdicts); err != nil {
+		return err
+	}
+	for i, p := range which {
+		b.verdicts[p.Index] = verdicts[i]
+	}
+	return nil
+}
