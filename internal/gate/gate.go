@@ -216,7 +216,7 @@ func (g *Gate[W]) Cancel(now time.Duration, t Ticket[W]) bool {
 		return false
 	}
 	if p := g.leaver(&w.req); p != nil {
-		p.Left(now - w.since)
+		p.Left(now, now-w.since)
 	}
 	g.take(w)
 	g.shortfall.Unserved()

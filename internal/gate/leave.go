@@ -27,7 +27,7 @@ func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 	switch s.Outcome {
 	case outcome.Left:
 		if p := g.leaver(&r); p != nil {
-			p.Left(s.Waited + d)
+			p.Left(s.End, s.Waited+d)
 			s.Outcome = unwanted(p, s.Waited+d, outcome.TimedOut)
 		}
 	case outcome.Gone:

@@ -9,8 +9,9 @@ import "time"
 //
 // Some callers leave for reasons of their own: a user types on, or another replica was
 // quicker. So an age counts only if nearly all callers are gone by then, and few are still
-// there. Recent callers count more. An estimate that is too short refutes itself, because
-// work that is admitted at once succeeds at any age.
+// there. Callers that leave together at different ages, such as those of a client that ends, have
+// one reason and count as one. Recent callers count more. An estimate that is too short refutes
+// itself, because work that is admitted at once succeeds at any age.
 type Patience struct {
 	most   time.Duration
 	stale  bool    // most is to be found again
@@ -18,6 +19,7 @@ type Patience struct {
 	some   bool    // a caller has left
 	first  int     // no caller has left in a bucket below it
 	all    float32 // callers, in all buckets
+	crowd  crowd   // those that left last
 
 	buckets *[bucketCount]patienceBucket // nil until a caller leaves
 }
@@ -29,17 +31,43 @@ type patienceBucket struct {
 	sum, aged float32 // the ages of left and gone, and how many
 }
 
+// A crowd is callers that left together.
+type crowd struct {
+	began     time.Duration
+	age       time.Duration // of the first of them
+	more, sum float32       // the callers that followed it in its bucket, and their ages
+	several   bool          // they have several ages
+}
+
 const (
+	together = 2 * time.Millisecond // callers that leave within it are a crowd
+
 	enough     = 3  // callers that have left, without which nothing is known
 	several    = 8  // such callers, without which nothing is Proven
 	nearly     = 13 // callers that have left for each that is there
 	patienceOf = 64 // callers at which all counts are halved
 )
 
-// Left learns that a caller left at an age.
-func (p *Patience) Left(age time.Duration) {
-	b := p.leaves(age)
-	p.buckets[b].left++
+// Left learns that a caller left at an age. Calls follow in the order of now.
+func (p *Patience) Left(now, age time.Duration) {
+	switch c := &p.crowd; {
+	case !p.some || now-c.began > together:
+		*c = crowd{began: now, age: age}
+	case c.several:
+		return
+	case bucketOf(age) == bucketOf(c.age):
+		c.more++
+		c.sum += float32(age)
+	default:
+		b := &p.buckets[bucketOf(c.age)]
+		b.left -= c.more
+		b.aged -= c.more
+		b.sum -= c.sum
+		p.all -= c.more
+		c.several, p.stale = true, true
+		return
+	}
+	p.buckets[p.leaves(age)].left++
 	p.added()
 }
 
@@ -85,6 +113,8 @@ func (p *Patience) added() {
 		return
 	}
 	p.all, p.some = 0, false
+	p.crowd.more /= 2
+	p.crowd.sum /= 2
 	for i := range p.buckets {
 		b := &p.buckets[i]
 		b.stayed /= 2

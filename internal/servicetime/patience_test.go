@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// left has a caller leave by itself.
+func left(p *Patience, age time.Duration) { p.Left(p.crowd.began+2*together, age) }
+
 func TestPatience(t *testing.T) {
 	const second = time.Second
 	for name, tt := range map[string]struct {
@@ -18,16 +21,16 @@ func TestPatience(t *testing.T) {
 				p.Stayed(second)
 			}
 		}, 0, 0},
-		"two of two have left": {func(p *Patience) { p.Left(second); p.Left(second) }, 0, 0},
+		"two of two have left": {func(p *Patience) { left(p, second); left(p, second) }, 0, 0},
 		"all leave at a second, also if others are served a moment before": {func(p *Patience) {
 			for range 1000 {
 				p.Stayed(990 * time.Millisecond)
-				p.Left(second)
+				left(p, second)
 			}
 		}, second, second},
 		"a third has no patience": {func(p *Patience) {
 			for range 1000 {
-				p.Left(second / 10)
+				left(p, second/10)
 				p.Stayed(second)
 				p.Stayed(second)
 			}
@@ -35,7 +38,7 @@ func TestPatience(t *testing.T) {
 		"nineteen of twenty have no patience": {func(p *Patience) {
 			for range 1000 {
 				for range 19 {
-					p.Left(second / 10)
+					left(p, second/10)
 				}
 				p.Stayed(second)
 			}
@@ -57,9 +60,25 @@ func TestPatience(t *testing.T) {
 				}
 			}
 		}, second * 9 / 10, second * 14 / 10},
+		"a client ends with all that it waits for": {func(p *Patience) {
+			for i := range 100 {
+				for j := range 32 {
+					p.Left(time.Duration(i)*second, time.Duration(1+j)*20*time.Millisecond/32)
+				}
+				for j := range 100 {
+					p.Stayed(time.Duration(1+j) * 20 * time.Millisecond / 100)
+				}
+			}
+		}, 0, 0},
+		"callers that came together leave together": {func(p *Patience) {
+			for range 30 {
+				p.Left(second, second)
+			}
+			p.Stayed(second / 2)
+		}, second, second},
 		"they have become patient": {func(p *Patience) {
 			for range 1000 {
-				p.Left(second)
+				left(p, second)
 			}
 			for range 100 {
 				p.Stayed(5 * second)
@@ -67,11 +86,11 @@ func TestPatience(t *testing.T) {
 		}, 0, 0},
 		"they have lost their patience": {func(p *Patience) {
 			for range 1000 {
-				p.Left(10 * second)
+				left(p, 10*second)
 				p.Stayed(9 * second)
 			}
 			for range 200 {
-				p.Left(second)
+				left(p, second)
 			}
 		}, second, second},
 	} {
@@ -92,7 +111,7 @@ func TestPatienceOfMost(t *testing.T) {
 		var p Patience
 		for range 1000 {
 			if rng.IntN(6) > 0 {
-				p.Left(80*time.Millisecond + time.Duration(rng.Int64N(120e6)))
+				left(&p, 80*time.Millisecond+time.Duration(rng.Int64N(120e6)))
 			} else {
 				p.Stayed(300 * time.Millisecond)
 			}
