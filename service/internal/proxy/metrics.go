@@ -57,17 +57,22 @@ func newMetrics() *metrics {
 	return m
 }
 
-// OriginAnswered, OriginFailed, LimitLeft and ForwardEnded make a Proxy the observer of its forwards.
-func (p *Proxy) OriginAnswered(after time.Duration) { p.metrics.origin.Observe(after.Seconds()) }
-
-func (p *Proxy) OriginFailed(reason string, err error) {
-	p.watch.NoteFailure(err)
-	p.metrics.originErrors.WithLabelValues(reason).Inc()
+// An observer is the forward.Observer of a Proxy.
+type observer struct {
+	*metrics
+	watch *condition.Watcher
 }
 
-func (p *Proxy) LimitLeft(why string) { p.metrics.longLived.WithLabelValues(why).Inc() }
+func (o observer) OriginAnswered(after time.Duration) { o.origin.Observe(after.Seconds()) }
 
-func (p *Proxy) ForwardEnded(why string) { p.metrics.longEnded.WithLabelValues(why).Inc() }
+func (o observer) OriginFailed(reason string, err error) {
+	o.watch.NoteFailure(err)
+	o.originErrors.WithLabelValues(reason).Inc()
+}
+
+func (o observer) LimitLeft(why string) { o.longLived.WithLabelValues(why).Inc() }
+
+func (o observer) ForwardEnded(why string) { o.longEnded.WithLabelValues(why).Inc() }
 
 // The metrics that a scrape reads from Stats.
 var (
@@ -94,8 +99,8 @@ var (
 	outcomesFamily   = metric.Counter("weir_proxy_outcomes_total", "Finished requests, by what they tell about load.", "outcome")
 )
 
-// watch registers a collector of the proxy's Stats.
-func (m *metrics) watch(p *Proxy) {
+// registerCollectors registers a collector of the proxy's Stats.
+func (m *metrics) registerCollectors(p *Proxy) {
 	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longMaxFamily, longFullFamily,
 		conditionFamily, signsFamily, connectionFamily, decisionsFamily, outcomesFamily, wastedFamily, waitFamily,
 		originFamily, originInflight, originState, originLimit, originLimitMin, originEjected, originRetried}

@@ -207,12 +207,12 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p.forwarder = forward.New(forward.Config{
 		Origins: p.origins, Trust: p.trust, AbandonedHold: cfg.AbandonedHold, ClientTimeout: cfg.ClientTimeout,
-		LongLived: cmp.Or(cfg.LongLived, DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: p,
+		LongLived: cmp.Or(cfg.LongLived, DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: observer{p.metrics, p.watch},
 	})
 	if _, err := p.load(); err != nil {
 		return nil, err
 	}
-	p.metrics.watch(p)
+	p.metrics.registerCollectors(p)
 	for _, c := range cfg.Collectors {
 		if err := p.metrics.registry.Register(c); err != nil {
 			return nil, err

@@ -57,7 +57,7 @@ type Config struct {
 	Timeout      time.Duration // negative: none
 	Origins      *origins.Set
 	All          *tally.Counts // of all classes
-	// LimitChanged returns the function that hears of the changes of a limit.
+	// LimitChanged returns the function that is called when a limit changes.
 	LimitChanged func(class string) func(inflight.Event)
 	// CacheKey returns what a request names, and Fill answers a request that a cache does not answer.
 	CacheKey func(*http.Request) (key string, ok bool)
