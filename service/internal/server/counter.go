@@ -19,7 +19,7 @@ type counter interface {
 	take(ctx context.Context, a ask) (whole bool, err error)
 	// takeAll is take for requests that are not settled: it sets whole and err of each. With all set,
 	// either all are granted, and the settled ones are OK, or no tokens are taken.
-	takeAll(ctx context.Context, asks []ask, all bool)
+	takeAll(ctx context.Context, asks []asked, all bool)
 }
 
 // An ask is a request at a counter.
@@ -28,7 +28,11 @@ type ask struct {
 	rs  *version
 	req *decider.Request
 	v   *decider.Verdict // without answers
+}
 
+// asked is an ask with what has become of it.
+type asked struct {
+	ask
 	settled  bool // the verdict is made, without a counter
 	whole    bool // a counter has made the verdict
 	withheld bool // nothing was taken, because others of all or nothing are denied
@@ -51,7 +55,7 @@ func (a *ask) denied() bool {
 func (a *ask) shadowsOwn() bool { return a.req.Quota.Unit == 0 && a.ShadowsOwn() }
 
 // refused reports whether the request is not granted.
-func (a *ask) refused() bool {
+func (a *asked) refused() bool {
 	if a.settled || a.whole {
 		return !a.v.OK
 	}
@@ -64,7 +68,7 @@ func (a *ask) answer(d weir.Decision, r *decider.RuleRef) {
 }
 
 // fail sets the error of all requests.
-func fail(asks []ask, err error) {
+func fail(asks []asked, err error) {
 	for i := range asks {
 		asks[i].err = err
 	}
@@ -77,17 +81,19 @@ func (s memory) take(_ context.Context, a ask) (whole bool, err error) {
 	return false, s.takeOne(&a, nil)
 }
 
-func (s memory) takeAll(_ context.Context, asks []ask, all bool) {
+func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
 	ok := true
 	for i := range asks {
 		a := &asks[i]
 		if !a.settled {
-			a.err = s.takeOne(a, nil)
+			a.err = s.takeOne(&a.ask, nil)
 		}
 		ok = ok && !a.refused()
 	}
 	for i := 0; all && !ok && i < len(asks); i++ {
-		s.undo(&asks[i])
+		if a := &asks[i]; !a.settled && !a.refused() {
+			s.undo(&a.ask)
+		}
 	}
 }
 
@@ -129,11 +135,9 @@ func (s memory) takeOne(a *ask, w *wait) error {
 
 // undo returns what a request was granted.
 func (s memory) undo(a *ask) {
-	switch {
-	case a.settled || a.refused():
-	case a.req.Quota != nil:
+	if a.req.Quota != nil {
 		s.returnOwn(a.rs, a.Match, a.req, &a.v.Answers[0])
-	default:
+	} else {
 		s.giveBack(a, a.v.Answers)
 	}
 }
@@ -144,10 +148,11 @@ func (s memory) giveBack(a *ask, answers []decider.Answer) {
 		return
 	}
 	now := s.clock.Now()
-	for i, r := range a.answered(answers) {
-		if !answers[i].OK {
+	for i, j := 0, 0; i < len(answers); i, j = i+1, j+1 {
+		if j = a.ruleOf(&answers[i], j); !answers[i].OK {
 			continue
 		}
+		r := a.rs.at(a.Rated[j])
 		at := answers[i].At
 		if r.Algorithm.Resets() && now-at < answers[i].ResetAfter {
 			at = now // the same window; it may have begun after the instant of the answer
@@ -156,20 +161,13 @@ func (s memory) giveBack(a *ask, answers []decider.Answer) {
 	}
 }
 
-// answered yields the rules of answers, by their places. Rules without an answer are left out: the
-// node decides without them while it is alone.
-func (a *ask) answered(answers []decider.Answer) func(yield func(int, *rule) bool) {
-	return func(yield func(int, *rule) bool) {
-		j := 0
-		for i := range answers {
-			for a.Rated[j].Ref != answers[i].Rule {
-				j++
-			}
-			if !yield(i, a.rs.at(a.Rated[j])) {
-				return
-			}
-		}
+// ruleOf returns the place in Rated of the rule of an answer, not before a place. Rules without an
+// answer are passed over: the node decides without them while it is alone.
+func (a *ask) ruleOf(answer *decider.Answer, from int) int {
+	for a.Rated[from].Ref != answer.Rule {
+		from++
 	}
+	return from
 }
 
 // takeAlone takes by this node alone, as was chosen. A denial by the rules has the retry advice.

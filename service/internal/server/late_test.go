@@ -32,7 +32,7 @@ func TestReturnToAWindowThatBeganMeanwhile(t *testing.T) {
 			if err := (memory{s}).takeOne(&a, nil); err != nil {
 				t.Fatal(err)
 			}
-			s.conclude(&a, true)
+			s.conclude(&a, false, true)
 			if settle {
 				if _, err := s.Settle(t.Context(), "a", string(s.AppendGrantID(nil, v.Grant, "a")), 0); err != nil {
 					t.Fatal(err)
