@@ -28,6 +28,8 @@ type ask struct {
 	rs  *version
 	req *decider.Request
 	v   *decider.Verdict // without answers
+	// waits lets the request wait, in memory; nil if it does not.
+	waits *wait
 }
 
 // asked is an ask with what has become of it.
@@ -77,16 +79,48 @@ func fail(asks []asked, err error) {
 // memory counts in this process.
 type memory struct{ *Server }
 
+// take takes at once or, unless ask.waits is nil, when its turn has come. Then the error can be
+// waiting.ErrMoved or that of the context.
 func (s memory) take(_ context.Context, a ask) (whole bool, err error) {
-	return false, s.takeOne(&a, nil)
+	req, v := a.req, a.v
+	if req.Quota != nil {
+		d, err := s.takeOwn(a.rs, a.Found, req, v.At)
+		if err == nil {
+			a.answer(d, ownRule)
+		}
+		return false, err
+	}
+	asked := s.ownLimit(req)
+	for i, of := range a.Rated {
+		r := a.rs.at(of)
+		own := r.OwnLimit(asked)
+		d, why, redeemed := a.waits.redeem(r)
+		if !redeemed {
+			d = r.take(req.Key, r.fingerprintOf(i, a.Known, req.Key), v.At, req.N, own, req.WantID)
+		}
+		a.answer(d, r.Ref)
+		switch {
+		case d.OK, r.Mode == config.Shadow:
+			continue
+		case !redeemed && a.waits != nil && d.RetryAfter != weir.Never && req.N > 0:
+			if why, err = s.waitUnder(a.rs, a.waits, r, own, v); err == nil && why == 0 {
+				continue
+			}
+		}
+		if v.Reason = why; i > 0 {
+			s.giveBack(&a, v.Answers[:i])
+		}
+		return false, err
+	}
+	return false, nil
 }
 
-func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
+func (s memory) takeAll(ctx context.Context, asks []asked, all bool) {
 	ok := true
 	for i := range asks {
 		a := &asks[i]
 		if !a.settled {
-			a.err = s.takeOne(&a.ask, nil)
+			_, a.err = s.take(ctx, a.ask)
 		}
 		ok = ok && !a.refused()
 	}
@@ -95,42 +129,6 @@ func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
 			s.undo(&a.ask)
 		}
 	}
-}
-
-// takeOne is take. Unless w is nil, the request waits; then the error can be waiting.ErrMoved or
-// that of the context.
-func (s memory) takeOne(a *ask, w *wait) error {
-	req, v := a.req, a.v
-	if req.Quota != nil {
-		d, err := s.takeOwn(a.rs, a.Found, req, v.At)
-		if err == nil {
-			a.answer(d, ownRule)
-		}
-		return err
-	}
-	asked := s.ownLimit(req)
-	for i := range a.Rated {
-		r := a.rs.at(a.Rated[i])
-		own := r.OwnLimit(asked)
-		d, why, redeemed := w.redeem(r)
-		if !redeemed {
-			d = r.take(req.Key, r.fingerprintOf(i, a.Known, req.Key), v.At, req.N, own, req.WantID)
-		}
-		a.answer(d, r.Ref)
-		var err error
-		switch {
-		case d.OK, r.Mode == config.Shadow:
-			continue
-		case !redeemed && w != nil && d.RetryAfter != weir.Never && req.N > 0:
-			if why, err = s.waitUnder(a.rs, w, r, own, v); err == nil && why == 0 {
-				continue
-			}
-		}
-		v.Reason = why
-		s.giveBack(a, v.Answers[:i])
-		return err
-	}
-	return nil
 }
 
 // undo returns what a request was granted.
@@ -149,7 +147,7 @@ func (s memory) giveBack(a *ask, answers []decider.Answer) {
 	}
 	now := s.clock.Now()
 	for i, j := 0, 0; i < len(answers); i, j = i+1, j+1 {
-		if j = a.ruleOf(&answers[i], j); !answers[i].OK {
+		if j = ruleOf(&answers[i], a.Rated, j); !answers[i].OK {
 			continue
 		}
 		r := a.rs.at(a.Rated[j])
@@ -161,10 +159,10 @@ func (s memory) giveBack(a *ask, answers []decider.Answer) {
 	}
 }
 
-// ruleOf returns the place in Rated of the rule of an answer, not before a place. Rules without an
-// answer are passed over: the node decides without them while it is alone.
-func (a *ask) ruleOf(answer *decider.Answer, from int) int {
-	for a.Rated[from].Ref != answer.Rule {
+// ruleOf returns the place of the rule of an answer among rules with a rate, not before a place. Rules
+// without an answer are passed over: the node decides without them while it is alone.
+func ruleOf(answer *decider.Answer, rated []*rules.Rule, from int) int {
+	for rated[from].Ref != answer.Rule {
 		from++
 	}
 	return from
@@ -185,8 +183,8 @@ func (s *Server) takeAlone(a *ask, c *choice, retry time.Duration) error {
 		}
 		return nil
 	}
-	local := s.localAsk(a, c)
-	return memory{s}.takeOne(&local, nil)
+	_, err := memory{s}.take(context.Background(), s.localAsk(a, c))
+	return err
 }
 
 // undoAlone returns what takeAlone has granted.

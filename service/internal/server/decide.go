@@ -21,9 +21,10 @@ func (s *Server) Decide(ctx context.Context, req *decider.Request, v *decider.Ve
 	*v = decider.Verdict{At: s.clock.At(req.Now), Answers: v.Answers[:0]}
 	rs := s.rules.Load()
 	a := ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}
-	settled, err := s.settle(&a, true)
-	if settled || err != nil {
-		return err
+	if len(a.Rated) == 0 || req.Quota != nil || req.N < 0 {
+		if settled, err := s.settle(&a, true); settled || err != nil {
+			return err
+		}
 	}
 	whole, err := s.counter.take(ctx, a)
 	if err != nil {
@@ -76,11 +77,11 @@ func (s *Server) conclude(a *ask, whole, final bool) {
 func (s *Server) fold(a *ask, final bool) {
 	v, n := a.v, a.req.N
 	v.Rule = a.First()
-	g, shadows := decider.Grant{N: n, At: v.At}, 0
+	g, shadows, rated := decider.Grant{N: n, At: v.At}, 0, a.Rated
 	for i, j := 0, 0; i < len(v.Answers); i, j = i+1, j+1 {
 		answer := &v.Answers[i]
-		j = a.ruleOf(answer, j)
-		switch r := a.rs.at(a.Rated[j]); {
+		j = ruleOf(answer, rated, j)
+		switch r := a.rs.at(rated[j]); {
 		case r.Mode == config.Shadow:
 			if !answer.OK && n > 0 {
 				r.counts.shadowed.Add(1)
@@ -249,12 +250,12 @@ func (s *Server) Wait(ctx context.Context, req *decider.Request, v *decider.Verd
 	for w := (wait{caller: caller{ctx: ctx, req: *req}}); ; {
 		rs := s.rules.Load()
 		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Waited: v.Waited, Place: v.Place}
-		a := ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}
+		a := ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v, waits: &w}
 		settled, err := s.settle(&a, true)
 		if settled || err != nil {
 			return err
 		}
-		err = memory{s}.takeOne(&a, &w)
+		_, err = memory{s}.take(ctx, a)
 		if w.at != nil && w.answer.OK { // no rule has taken the answer
 			w.at.Return()
 		}
@@ -299,14 +300,14 @@ func (s *Server) count(a *ask) {
 	if a.req.N == 0 {
 		return
 	}
-	fresh := false // it is the first to use tokens
+	fresh, rated := false, a.Rated // fresh: it is the first to use tokens
 	for i, j := 0, 0; i < len(a.v.Answers); i, j = i+1, j+1 {
-		j = a.ruleOf(&a.v.Answers[i], j)
+		j = ruleOf(&a.v.Answers[i], rated, j)
+		r := a.rs.at(rated[j])
 		if i == 0 {
-			r := a.Rated[j]
 			fresh = a.v.Answers[0].Remaining == r.Within(r.OwnLimit(s.ownLimit(a.req)))-a.req.N
 		}
-		a.rs.at(a.Rated[j]).counts.allowed.add(a.Print)
+		r.counts.allowed.add(a.Print)
 	}
 	a.Known.Count(true, fresh)
 }

@@ -123,7 +123,8 @@ func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
 func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) (done, whole bool, err error) {
 	switch way {
 	case byNode:
-		return true, false, memory{t.Server}.takeOne(a, nil)
+		whole, err = memory{t.Server}.take(context.Background(), *a)
+		return true, whole, err
 	case byUpstream:
 		return false, false, nil
 	}
