@@ -54,7 +54,7 @@ var packages = map[string]floor{
 	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/throughput": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/proxyrule": service, "service/internal/settings": service, "service/internal/web": service,
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab, "service/internal/lab/report": lab,
 	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
-	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/filedoc/filedoctest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
+	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/server/decidertest": lab, "service/internal/filedoc/filedoctest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
 	"weirotel/internal/oteltest": lab, "internal/floors": lab, "internal/docs": lab, "internal/routercheck": lab, "internal/pagetest": lab, "internal/redistest": lab, "internal/pressuretest": lab, "internal/testrig": lab,
 	"service/cmd/weir": binary,
 }
@@ -110,7 +110,7 @@ var sideways = map[string][]string{
 	"service/internal/server/respapi/resptest": {"service/internal/eventloop", "service/internal/server/respapi", "service/internal/server/token"},
 	"service/internal/server/rlqsapi":          {"service/internal/descriptor", "service/internal/server/token"},
 	"service/internal/server/grant":            {"service/internal/server/clock", "service/internal/server/decider"},
-	"service/internal/server/rules":          {"service/internal/config", "service/internal/descriptor", "service/internal/match", "service/internal/server/decider"},
+	"service/internal/server/rules":            {"service/internal/config", "service/internal/descriptor", "service/internal/match", "service/internal/server/decider"},
 	"service/internal/server/quota":            {"service/internal/config", "service/internal/server/clock", "service/internal/server/waiting"},
 	"service/internal/server/lease": {
 		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/rules", "service/internal/server/waiting",
@@ -181,7 +181,7 @@ var bannedHere = map[string][]string{
 	"service/internal/server/grant":   {"net"},
 	"service/internal/server/lease":   {"net"},
 	"service/internal/server/quota":   {"net"},
-	"service/internal/server/rules": {"net"},
+	"service/internal/server/rules":   {"net"},
 	"service/internal/lab/fleet":      {"sync"},
 	"service/internal/lab/sim":        {"sync"},
 }

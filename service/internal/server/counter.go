@@ -28,8 +28,6 @@ type ask struct {
 	rs  *version
 	req *decider.Request
 	v   *decider.Verdict // without answers
-	// waits lets the request wait, in memory; nil if it does not.
-	waits *wait
 }
 
 // asked is an ask with what has become of it.
@@ -79,48 +77,53 @@ func fail(asks []asked, err error) {
 // memory counts in this process.
 type memory struct{ *Server }
 
-// take takes at once or, unless ask.waits is nil, when its turn has come. Then the error can be
-// waiting.ErrMoved or that of the context.
 func (s memory) take(_ context.Context, a ask) (whole bool, err error) {
+	return false, s.await(&a, nil)
+}
+
+// await is take for a request that waits, unless w is nil. The error can be waiting.ErrMoved or
+// that of the context.
+func (s memory) await(a *ask, w *wait) error {
 	req, v := a.req, a.v
 	if req.Quota != nil {
 		d, err := s.takeOwn(a.rs, a.Found, req, v.At)
 		if err == nil {
 			a.answer(d, ownRule)
 		}
-		return false, err
+		return err
 	}
 	asked := s.ownLimit(req)
 	for i, of := range a.Rated {
 		r := a.rs.at(of)
 		own := r.OwnLimit(asked)
-		d, why, redeemed := a.waits.redeem(r)
+		d, why, redeemed := w.redeem(r)
 		if !redeemed {
 			d = r.take(req.Key, r.fingerprintOf(i, a.Known, req.Key), v.At, req.N, own, req.WantID)
 		}
 		a.answer(d, r.Ref)
+		var err error
 		switch {
 		case d.OK, r.Mode == config.Shadow:
 			continue
-		case !redeemed && a.waits != nil && d.RetryAfter != weir.Never && req.N > 0:
-			if why, err = s.waitUnder(a.rs, a.waits, r, own, v); err == nil && why == 0 {
+		case !redeemed && w != nil && d.RetryAfter != weir.Never && req.N > 0:
+			if why, err = s.waitUnder(a.rs, w, r, own, v); err == nil && why == 0 {
 				continue
 			}
 		}
 		if v.Reason = why; i > 0 {
-			s.giveBack(&a, v.Answers[:i])
+			s.giveBack(a, v.Answers[:i])
 		}
-		return false, err
+		return err
 	}
-	return false, nil
+	return nil
 }
 
-func (s memory) takeAll(ctx context.Context, asks []asked, all bool) {
+func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
 	ok := true
 	for i := range asks {
 		a := &asks[i]
 		if !a.settled {
-			_, a.err = s.take(ctx, a.ask)
+			a.err = s.await(&a.ask, nil)
 		}
 		ok = ok && !a.refused()
 	}
@@ -183,8 +186,8 @@ func (s *Server) takeAlone(a *ask, c *choice, retry time.Duration) error {
 		}
 		return nil
 	}
-	_, err := memory{s}.take(context.Background(), s.localAsk(a, c))
-	return err
+	local := s.localAsk(a, c)
+	return memory{s}.await(&local, nil)
 }
 
 // undoAlone returns what takeAlone has granted.

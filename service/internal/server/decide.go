@@ -92,7 +92,14 @@ func (s *Server) fold(a *ask, final bool) {
 		case answer.OK:
 			r.grant(&g, answer)
 		default:
-			why := a.reason(&answer.Decision)
+			why := v.Reason
+			switch {
+			case why != 0:
+			case answer.RetryAfter == weir.Never && n > 0:
+				why = weir.OverBurst
+			default:
+				why = weir.OverRate
+			}
 			if n > 0 {
 				r.counts.denied[why].Add(1)
 				a.Known.Count(false, false)
@@ -111,17 +118,6 @@ func (s *Server) fold(a *ask, final bool) {
 	if v.Grant = g; final {
 		s.count(a)
 	}
-}
-
-// reason returns the reason of a denial.
-func (a *ask) reason(d *weir.Decision) weir.Reason {
-	switch {
-	case a.v.Reason != 0:
-		return a.v.Reason
-	case d.RetryAfter == weir.Never && a.req.N > 0:
-		return weir.OverBurst
-	}
-	return weir.OverRate
 }
 
 // Batch decides many requests: see decider.Decider.
@@ -250,12 +246,12 @@ func (s *Server) Wait(ctx context.Context, req *decider.Request, v *decider.Verd
 	for w := (wait{caller: caller{ctx: ctx, req: *req}}); ; {
 		rs := s.rules.Load()
 		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Waited: v.Waited, Place: v.Place}
-		a := ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v, waits: &w}
+		a := ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}
 		settled, err := s.settle(&a, true)
 		if settled || err != nil {
 			return err
 		}
-		_, err = memory{s}.take(ctx, a)
+		err = memory{s}.await(&a, &w)
 		if w.at != nil && w.answer.OK { // no rule has taken the answer
 			w.at.Return()
 		}

@@ -123,8 +123,7 @@ func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
 func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) (done, whole bool, err error) {
 	switch way {
 	case byNode:
-		whole, err = memory{t.Server}.take(context.Background(), *a)
-		return true, whole, err
+		return true, false, memory{t.Server}.await(a, nil)
 	case byUpstream:
 		return false, false, nil
 	}

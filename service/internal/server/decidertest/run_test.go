@@ -488,7 +488,7 @@ func named(err error) string {
 	for is, name := range map[error]string{
 		decider.ErrNoGrant: "no_grant", decider.ErrNoLease: "no_lease", decider.ErrNoLeasing: "no_leasing", decider.ErrNoRate: "no_rate",
 		decider.ErrOwnQuota: "own_quota", decider.ErrQuota: "bad_quota", decider.ErrMoved: "moved", decider.ErrResetUpstream: "reset_upstream", errNotAsked: "not_asked",
-		context.Canceled:    "canceled", context.DeadlineExceeded: "deadline",
+		context.Canceled: "canceled", context.DeadlineExceeded: "deadline",
 	} {
 		if errors.Is(err, is) {
 			return name

@@ -1,6 +1,6 @@
 package decidertest
 
-// stories are what every implementation does alike, or differs in as a WANT with a trait says.
+// stories tell how every implementation behaves alike, or differs as a WANT with a trait says.
 var stories = []story{
 	// Decide.
 	{
