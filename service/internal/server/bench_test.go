@@ -46,8 +46,11 @@ func BenchmarkDecide(b *testing.B) {
 				b.Fatal(err)
 			}
 			askAbout(b, bb.keys, func() func(string) {
-				var v decider.Verdict
-				return func(key string) { _ = s.Decide(context.Background(), &decider.Request{Key: key, N: 1}, &v) }
+				req, v := decider.Request{N: 1}, new(decider.Verdict)
+				return func(key string) {
+					req.Key = key
+					_ = s.Decide(context.Background(), &req, v)
+				}
 			})
 		})
 	}

@@ -19,7 +19,7 @@ type counter interface {
 	take(ctx context.Context, a ask) (whole bool, err error)
 	// takeAll is take for requests that are not settled: it sets whole and err of each. With all set,
 	// either all are granted, and the settled ones are OK, or no tokens are taken.
-	takeAll(ctx context.Context, asks []ask, all bool)
+	takeAll(ctx context.Context, asks []asked, all bool)
 }
 
 // An ask is a request at a counter.
@@ -28,7 +28,11 @@ type ask struct {
 	rs  *version
 	req *decider.Request
 	v   *decider.Verdict // without answers
+}
 
+// asked is an ask with what has become of it.
+type asked struct {
+	ask
 	settled  bool // the verdict is made, without a counter
 	whole    bool // a counter has made the verdict
 	withheld bool // nothing was taken, because others of all or nothing are denied
@@ -51,7 +55,7 @@ func (a *ask) denied() bool {
 func (a *ask) shadowsOwn() bool { return a.req.Quota.Unit == 0 && a.ShadowsOwn() }
 
 // refused reports whether the request is not granted.
-func (a *ask) refused() bool {
+func (a *asked) refused() bool {
 	if a.settled || a.whole {
 		return !a.v.OK
 	}
@@ -64,7 +68,7 @@ func (a *ask) answer(d weir.Decision, r *decider.RuleRef) {
 }
 
 // fail sets the error of all requests.
-func fail(asks []ask, err error) {
+func fail(asks []asked, err error) {
 	for i := range asks {
 		asks[i].err = err
 	}
@@ -74,26 +78,12 @@ func fail(asks []ask, err error) {
 type memory struct{ *Server }
 
 func (s memory) take(_ context.Context, a ask) (whole bool, err error) {
-	return false, s.takeOne(&a, nil)
+	return false, s.await(&a, nil)
 }
 
-func (s memory) takeAll(_ context.Context, asks []ask, all bool) {
-	ok := true
-	for i := range asks {
-		a := &asks[i]
-		if !a.settled {
-			a.err = s.takeOne(a, nil)
-		}
-		ok = ok && !a.refused()
-	}
-	for i := 0; all && !ok && i < len(asks); i++ {
-		s.undo(&asks[i])
-	}
-}
-
-// takeOne is take. Unless w is nil, the request waits; then the error can be waiting.ErrMoved or
+// await is take for a request that waits, unless w is nil. The error can be waiting.ErrMoved or
 // that of the context.
-func (s memory) takeOne(a *ask, w *wait) error {
+func (s memory) await(a *ask, w *wait) error {
 	req, v := a.req, a.v
 	if req.Quota != nil {
 		d, err := s.takeOwn(a.rs, a.Found, req, v.At)
@@ -103,8 +93,8 @@ func (s memory) takeOne(a *ask, w *wait) error {
 		return err
 	}
 	asked := s.ownLimit(req)
-	for i := range a.Rated {
-		r := a.rs.at(a.Rated[i])
+	for i, of := range a.Rated {
+		r := a.rs.at(of)
 		own := r.OwnLimit(asked)
 		d, why, redeemed := w.redeem(r)
 		if !redeemed {
@@ -120,20 +110,35 @@ func (s memory) takeOne(a *ask, w *wait) error {
 				continue
 			}
 		}
-		v.Reason = why
-		s.giveBack(a, v.Answers[:i])
+		if v.Reason = why; i > 0 {
+			s.giveBack(a, v.Answers[:i])
+		}
 		return err
 	}
 	return nil
 }
 
+func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
+	ok := true
+	for i := range asks {
+		a := &asks[i]
+		if !a.settled {
+			a.err = s.await(&a.ask, nil)
+		}
+		ok = ok && !a.refused()
+	}
+	for i := 0; all && !ok && i < len(asks); i++ {
+		if a := &asks[i]; !a.settled && !a.refused() {
+			s.undo(&a.ask)
+		}
+	}
+}
+
 // undo returns what a request was granted.
 func (s memory) undo(a *ask) {
-	switch {
-	case a.settled || a.refused():
-	case a.req.Quota != nil:
+	if a.req.Quota != nil {
 		s.returnOwn(a.rs, a.Match, a.req, &a.v.Answers[0])
-	default:
+	} else {
 		s.giveBack(a, a.v.Answers)
 	}
 }
@@ -144,10 +149,11 @@ func (s memory) giveBack(a *ask, answers []decider.Answer) {
 		return
 	}
 	now := s.clock.Now()
-	for i, r := range a.answered(answers) {
-		if !answers[i].OK {
+	for i, j := 0, 0; i < len(answers); i, j = i+1, j+1 {
+		if j = ruleOf(&answers[i], a.Rated, j); !answers[i].OK {
 			continue
 		}
+		r := a.rs.at(a.Rated[j])
 		at := answers[i].At
 		if r.Algorithm.Resets() && now-at < answers[i].ResetAfter {
 			at = now // the same window; it may have begun after the instant of the answer
@@ -156,20 +162,13 @@ func (s memory) giveBack(a *ask, answers []decider.Answer) {
 	}
 }
 
-// answered yields the rules of answers, by their places. Rules without an answer are left out: the
-// node decides without them while it is alone.
-func (a *ask) answered(answers []decider.Answer) func(yield func(int, *rule) bool) {
-	return func(yield func(int, *rule) bool) {
-		j := 0
-		for i := range answers {
-			for a.Rated[j].Ref != answers[i].Rule {
-				j++
-			}
-			if !yield(i, a.rs.at(a.Rated[j])) {
-				return
-			}
-		}
+// ruleOf returns the place of the rule of an answer among rules with a rate, not before a place. Rules
+// without an answer are passed over: the node decides without them while it is alone.
+func ruleOf(answer *decider.Answer, rated []*rules.Rule, from int) int {
+	for rated[from].Ref != answer.Rule {
+		from++
 	}
+	return from
 }
 
 // takeAlone takes by this node alone, as was chosen. A denial by the rules has the retry advice.
@@ -188,7 +187,7 @@ func (s *Server) takeAlone(a *ask, c *choice, retry time.Duration) error {
 		return nil
 	}
 	local := s.localAsk(a, c)
-	return memory{s}.takeOne(&local, nil)
+	return memory{s}.await(&local, nil)
 }
 
 // undoAlone returns what takeAlone has granted.

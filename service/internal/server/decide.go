@@ -21,16 +21,16 @@ func (s *Server) Decide(ctx context.Context, req *decider.Request, v *decider.Ve
 	*v = decider.Verdict{At: s.clock.At(req.Now), Answers: v.Answers[:0]}
 	rs := s.rules.Load()
 	a := ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}
-	settled, err := s.settle(&a, true)
-	if settled || err != nil {
-		return err
+	if len(a.Rated) == 0 || req.Quota != nil || req.N < 0 {
+		if settled, err := s.settle(&a, true); settled || err != nil {
+			return err
+		}
 	}
 	whole, err := s.counter.take(ctx, a)
 	if err != nil {
 		return err
 	}
-	a.whole = whole
-	s.conclude(&a, true)
+	s.conclude(&a, whole, true)
 	return nil
 }
 
@@ -55,20 +55,20 @@ func (s *Server) settle(a *ask, final bool) (settled bool, err error) {
 	return true, nil
 }
 
-// conclude makes the verdict of what a counter has answered, and counts the request; one that is
-// allowed only if final is set.
-func (s *Server) conclude(a *ask, final bool) {
+// conclude makes the verdict of what a counter has answered, unless that is whole, and counts the
+// request; one that is allowed only if final is set.
+func (s *Server) conclude(a *ask, whole, final bool) {
 	switch v := a.v; {
-	case !a.whole && a.req.Quota != nil:
+	case !whole && a.req.Quota != nil:
 		s.foldOwn(a, final)
-	case !a.whole:
+	case !whole:
 		s.fold(a, final)
 	case v.OK && final:
 		s.countWhole(a)
 	case !v.OK && v.Reason != 0 && a.req.N > 0:
 		s.countWholeDenied(a)
 	}
-	if s.ladder != nil && (a.whole || a.v.Step != decider.Exact) {
+	if s.ladder != nil && (whole || a.v.Step != decider.Exact) {
 		s.ladder.note(a.req.Key, a.v)
 	}
 }
@@ -77,15 +77,29 @@ func (s *Server) conclude(a *ask, final bool) {
 func (s *Server) fold(a *ask, final bool) {
 	v, n := a.v, a.req.N
 	v.Rule = a.First()
-	for i, r := range a.answered(v.Answers) {
-		switch answer := &v.Answers[i]; {
-		case answer.OK:
+	g, shadows, rated := decider.Grant{N: n, At: v.At}, 0, a.Rated
+	for i, j := 0, 0; i < len(v.Answers); i, j = i+1, j+1 {
+		answer := &v.Answers[i]
+		j = ruleOf(answer, rated, j)
+		switch r := a.rs.at(rated[j]); {
 		case r.Mode == config.Shadow:
-			if n > 0 {
+			if !answer.OK && n > 0 {
 				r.counts.shadowed.Add(1)
 			}
+			if shadows++; answer.OK && shadows <= maxShadows {
+				g.Rules += r.mark()
+			}
+		case answer.OK:
+			r.grant(&g, answer)
 		default:
-			why := a.reason(&answer.Decision)
+			why := v.Reason
+			switch {
+			case why != 0:
+			case answer.RetryAfter == weir.Never && n > 0:
+				why = weir.OverBurst
+			default:
+				why = weir.OverRate
+			}
 			if n > 0 {
 				r.counts.denied[why].Add(1)
 				a.Known.Count(false, false)
@@ -94,29 +108,16 @@ func (s *Server) fold(a *ask, final bool) {
 			return
 		}
 	}
-	if a.withheld {
-		v.Deny(0, 0)
+	if v.OK = true; n == 0 {
+		v.Grant = decider.Grant{}
 		return
 	}
-	at := v.Grant.At // of a counter with another clock
-	v.OK, v.Grant = true, a.grant()
-	if at != 0 && n > 0 {
-		v.Grant.At = at
+	if v.Grant.At != 0 { // by the clock of the counter
+		g.At = v.Grant.At
 	}
-	if final {
+	if v.Grant = g; final {
 		s.count(a)
 	}
-}
-
-// reason returns the reason of a denial.
-func (a *ask) reason(d *weir.Decision) weir.Reason {
-	switch {
-	case a.v.Reason != 0:
-		return a.v.Reason
-	case d.RetryAfter == weir.Never && a.req.N > 0:
-		return weir.OverBurst
-	}
-	return weir.OverRate
 }
 
 // Batch decides many requests: see decider.Decider.
@@ -162,11 +163,11 @@ func (s *Server) batch(ctx context.Context, rs *version, reqs []decider.Request,
 	for i := range reqs {
 		a, v := &b.asks[i], &verdicts[i]
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
-		*a = ask{Found: keys[i], rs: rs, req: &reqs[i], v: v}
+		*a = asked{ask: ask{Found: keys[i], rs: rs, req: &reqs[i], v: v}}
 		if a.settled = len(replaced) > 0 && replaced[a.Name(a.req)]; a.settled {
 			v.OK = true
 		} else {
-			a.settled, _ = s.settle(a, !all) // no error: the requests are checked
+			a.settled, _ = s.settle(&a.ask, !all) // no error: the requests are checked
 		}
 	}
 	s.counter.takeAll(ctx, b.asks, all)
@@ -179,7 +180,9 @@ func (s *Server) batch(ctx context.Context, rs *version, reqs []decider.Request,
 				err = a.err
 			}
 		case !a.settled:
-			s.conclude(a, !all)
+			if s.conclude(&a.ask, a.whole, !all); a.withheld && a.v.OK {
+				a.v.Deny(0, 0)
+			}
 		}
 		ok = ok && a.v.OK
 	}
@@ -190,7 +193,7 @@ func (s *Server) batch(ctx context.Context, rs *version, reqs []decider.Request,
 }
 
 // endAll ends a batch that is all or nothing.
-func (s *Server) endAll(asks []ask, ok bool) {
+func (s *Server) endAll(asks []asked, ok bool) {
 	for i := range asks {
 		a := &asks[i]
 		switch {
@@ -201,11 +204,11 @@ func (s *Server) endAll(asks []ask, ok bool) {
 		case a.settled:
 			s.unmatchedAllowed.Add(1)
 		case a.whole:
-			s.countWhole(a)
+			s.countWhole(&a.ask)
 		case a.req.Quota != nil:
-			s.countOwn(a)
+			s.countOwn(&a.ask)
 		default:
-			s.count(a)
+			s.count(&a.ask)
 		}
 	}
 }
@@ -213,7 +216,7 @@ func (s *Server) endAll(asks []ask, ok bool) {
 // batches keep the asks of batches for the next ones.
 type batches struct{ pool sync.Pool }
 
-type batch struct{ asks []ask }
+type batch struct{ asks []asked }
 
 // maxKeptAsks bounds the asks of a batch that is kept.
 const maxKeptAsks = 1 << 10
@@ -248,13 +251,13 @@ func (s *Server) Wait(ctx context.Context, req *decider.Request, v *decider.Verd
 		if settled || err != nil {
 			return err
 		}
-		err = memory{s}.takeOne(&a, &w)
+		err = memory{s}.await(&a, &w)
 		if w.at != nil && w.answer.OK { // no rule has taken the answer
 			w.at.Return()
 		}
 		switch err {
 		case nil:
-			s.conclude(&a, true)
+			s.conclude(&a, false, true)
 			return nil
 		case waiting.ErrMoved:
 			err = w.follow(v)
@@ -283,7 +286,9 @@ func (s *Server) unmatched(a *ask, final bool) {
 	if final {
 		s.unmatchedAllowed.Add(1)
 	}
-	a.v.OK, a.v.Grant = true, a.grant()
+	if a.v.OK = true; a.req.N > 0 {
+		a.v.Grant = decider.Grant{N: a.req.N, At: a.v.At}
+	}
 }
 
 // count counts a request that was allowed, unless its cost is zero.
@@ -291,8 +296,10 @@ func (s *Server) count(a *ask) {
 	if a.req.N == 0 {
 		return
 	}
-	fresh := false // it is the first to use tokens
-	for i, r := range a.answered(a.v.Answers) {
+	fresh, rated := false, a.Rated // fresh: it is the first to use tokens
+	for i, j := 0, 0; i < len(a.v.Answers); i, j = i+1, j+1 {
+		j = ruleOf(&a.v.Answers[i], rated, j)
+		r := a.rs.at(rated[j])
 		if i == 0 {
 			fresh = a.v.Answers[0].Remaining == r.Within(r.OwnLimit(s.ownLimit(a.req)))-a.req.N
 		}

@@ -21,7 +21,8 @@ func (s *Server) Explain(ctx context.Context, key string) (decider.Explanation, 
 	if len(list) == 0 && rs.Config.Unmatched == "deny" {
 		x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, weir.Never
 	}
-	for _, r := range rs.list(list) {
+	for _, of := range list {
+		r := rs.at(of)
 		bucket := r.Bucket(key)
 		st := decider.RuleState{Rule: r.Ref, Allowed: true, Waiting: r.queue.Len(bucket), Lease: r.limits.State(bucket, r.Route(bucket), r.Concurrency)}
 		if r.buckets != nil {

@@ -105,19 +105,19 @@ func (f share) take(_ context.Context, a ask) (whole bool, err error) {
 	return false, f.server.takeAlone(&a, &c, fallbackRetry)
 }
 
-func (f share) takeAll(_ context.Context, asks []ask, all bool) {
+func (f share) takeAll(_ context.Context, asks []asked, all bool) {
 	ok, choices := true, make([]choice, len(asks))
 	for i := range asks {
 		a := &asks[i]
 		if !a.settled {
 			choices[i] = choose(a.rs, a.Found, f.away)
-			a.err = f.server.takeAlone(a, &choices[i], fallbackRetry)
+			a.err = f.server.takeAlone(&a.ask, &choices[i], fallbackRetry)
 		}
 		ok = ok && !a.refused()
 	}
 	for i := 0; all && !ok && i < len(asks); i++ {
 		if a := &asks[i]; !a.settled && !a.refused() {
-			f.server.undoAlone(a, &choices[i])
+			f.server.undoAlone(&a.ask, &choices[i])
 		}
 	}
 }

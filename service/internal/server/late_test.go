@@ -29,10 +29,10 @@ func TestReturnToAWindowThatBeganMeanwhile(t *testing.T) {
 			v = decider.Verdict{At: before}
 			rs := s.rules.Load()
 			a := ask{Found: s.keys.Find("a", rs.Set), rs: rs, req: &req, v: &v}
-			if err := (memory{s}).takeOne(&a, nil); err != nil {
+			if _, err := (memory{s}).take(t.Context(), a); err != nil {
 				t.Fatal(err)
 			}
-			s.conclude(&a, true)
+			s.conclude(&a, false, true)
 			if settle {
 				if _, err := s.Settle(t.Context(), "a", string(s.AppendGrantID(nil, v.Grant, "a")), 0); err != nil {
 					t.Fatal(err)

@@ -74,10 +74,6 @@ func (s *Server) foldOwn(a *ask, final bool) {
 		v.Deny(why, d.RetryAfter)
 		return
 	}
-	if a.withheld {
-		v.Deny(0, 0)
-		return
-	}
 	v.OK = true
 	if final {
 		s.countOwn(a)

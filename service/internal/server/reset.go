@@ -50,7 +50,7 @@ func (s *Shared) Reset(ctx context.Context, key string) ([]decider.Reset, error)
 	if len(m.Rated) == 0 {
 		return []decider.Reset{}, nil
 	}
-	a, err := s.prepare(&ask{Found: rules.Found{Match: m}, rs: rs, req: &decider.Request{Key: key}}, nil)
+	a, err := s.prepare(&asked{ask: ask{Found: rules.Found{Match: m}, rs: rs, req: &decider.Request{Key: key}}}, nil)
 	if err == nil {
 		one := [1]*asking{a}
 		if err = s.begin(ctx, one[:]); err == nil {

@@ -12,27 +12,12 @@ import (
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// grant returns the grant of a request that was allowed, by its answers.
-func (a *ask) grant() decider.Grant {
-	if a.req.N == 0 {
-		return decider.Grant{}
+// grant adds an answer of the rule, which allows, to a grant.
+func (r *rule) grant(g *decider.Grant, answer *decider.Answer) {
+	g.Rules += r.mark()
+	if r.Algorithm.Resets() && r.Algorithm != config.Calendar && answer.ResetAfter != weir.Never { // the window may have begun after the instant
+		g.At = max(g.At, answer.At+answer.ResetAfter-r.Rate.Period)
 	}
-	g := decider.Grant{N: a.req.N, At: a.v.At}
-	shadows := 0
-	for i, r := range a.answered(a.v.Answers) {
-		answer := &a.v.Answers[i]
-		if r.Mode == config.Shadow {
-			if shadows++; answer.OK && shadows <= maxShadows {
-				g.Rules += r.mark()
-			}
-			continue
-		}
-		g.Rules += r.mark()
-		if r.Algorithm.Resets() && r.Algorithm != config.Calendar && answer.ResetAfter != weir.Never { // the window may have begun after the instant
-			g.At = max(g.At, answer.At+answer.ResetAfter-r.Rate.Period)
-		}
-	}
-	return g
 }
 
 // maxShadows bounds the shadow rules of a key that hear of settlements. Each may have

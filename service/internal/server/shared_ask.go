@@ -29,7 +29,7 @@ type bucketAsk struct {
 // An asking is a request at the store. It has a bucket for each of the match's rules with a rate,
 // in order, or one for the quota that the request brings.
 type asking struct {
-	*ask
+	*asked
 	buckets []bucketAsk
 	lane    *redislink.Lane
 	call    *redislink.Call
@@ -43,8 +43,8 @@ type asking struct {
 // prepare returns the asking of a request. It has no buckets if the store need not be asked.
 // Of each bucket, ahead returns for how long before they are refilled tokens may be taken; nil
 // for not at all.
-func (s *Shared) prepare(of *ask, ahead func(*rule) time.Duration) (*asking, error) {
-	a, req := &asking{ask: of}, of.req
+func (s *Shared) prepare(of *asked, ahead func(*rule) time.Duration) (*asking, error) {
+	a, req := &asking{asked: of}, of.req
 	if req.Quota != nil {
 		err := s.prepareOwnAsk(a)
 		if len(a.buckets) > 0 {

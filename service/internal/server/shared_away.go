@@ -61,7 +61,7 @@ func (s *Shared) takeAway(some []*asking, all bool) {
 	for i, a := range some {
 		choices[i] = s.choose(a)
 		a.v.At = s.clock.Now()
-		a.err = s.takeAlone(a.ask, &choices[i], a.lane.RetryAfter())
+		a.err = s.takeAlone(&a.ask, &choices[i], a.lane.RetryAfter())
 		if a.refused() {
 			ok = false
 		} else {
@@ -71,7 +71,7 @@ func (s *Shared) takeAway(some []*asking, all bool) {
 	for i, a := range some {
 		if all && !ok && !a.refused() {
 			s.forgive(a)
-			s.undoAlone(a.ask, &choices[i])
+			s.undoAlone(&a.ask, &choices[i])
 		}
 	}
 }

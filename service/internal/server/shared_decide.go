@@ -12,14 +12,14 @@ import (
 type stored struct{ *Shared }
 
 func (s stored) take(ctx context.Context, a ask) (whole bool, err error) {
-	one := []ask{a}
+	one := []asked{{ask: a}}
 	s.takeAll(ctx, one, false)
 	return false, one[0].err
 }
 
 // takeAll sends all requests at once, so that they go together in a pipeline. With all set, they
 // are one call.
-func (s stored) takeAll(ctx context.Context, asks []ask, all bool) {
+func (s stored) takeAll(ctx context.Context, asks []asked, all bool) {
 	ok := true
 	var some []*asking
 	for i := range asks {
@@ -28,15 +28,15 @@ func (s stored) takeAll(ctx context.Context, asks []ask, all bool) {
 			ok = ok && !a.refused()
 			continue
 		}
-		asked, err := s.prepare(a, nil)
+		there, err := s.prepare(a, nil)
 		switch {
 		case err != nil:
 			fail(asks, err)
 			return
-		case len(asked.buckets) > 0:
-			some = append(some, asked)
+		case len(there.buckets) > 0:
+			some = append(some, there)
 		default: // the store need not be asked
-			a.err = memory{s.Server}.takeOne(a, nil)
+			a.err = memory{s.Server}.await(&a.ask, nil)
 			ok = ok && !a.refused()
 		}
 	}
@@ -73,7 +73,7 @@ func (s *Shared) takeEach(ctx context.Context, some []*asking) {
 }
 
 // takeTogether asks for requests in one call, all or nothing.
-func (s *Shared) takeTogether(ctx context.Context, asks []ask, some []*asking) {
+func (s *Shared) takeTogether(ctx context.Context, asks []asked, some []*asking) {
 	err := s.begin(ctx, some)
 	if err == nil {
 		err = s.finish(ctx, some)

@@ -32,7 +32,7 @@ func (s *Shared) Explain(ctx context.Context, key string) (decider.Explanation, 
 	if len(m.List) == 0 && rs.Config.Unmatched == "deny" {
 		x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, weir.Never
 	}
-	a, err := s.prepare(&ask{Found: rules.Found{Match: m}, rs: rs, req: &decider.Request{Key: key}}, nil)
+	a, err := s.prepare(&asked{ask: ask{Found: rules.Found{Match: m}, rs: rs, req: &decider.Request{Key: key}}}, nil)
 	if err == nil && len(a.buckets) > 0 {
 		one := [1]*asking{a}
 		if err = s.begin(ctx, one[:]); err == nil {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -32,22 +31,16 @@ func storedName(name string) string { return strings.ReplaceAll(name, "}", `\`) 
 
 // checkSlots reports rules whose buckets for one key are in different slots of a Cluster.
 func (s *Server) checkSlots(set *rules.Set) error {
-	if !s.cfg.cluster || !set.All() {
+	if !s.cfg.cluster {
 		return nil
 	}
 	for _, what := range []struct {
 		name string
 		has  func(*config.Rule) bool
 	}{{"rate", (*config.Rule).Rated}, {"concurrency", func(r *config.Rule) bool { return r.Concurrency != nil }}} {
-		first := map[config.Per]string{}
-		for _, r := range set.Rules {
-			if per := cmp.Or(r.Per, config.PerKey); what.has(&r.Rule) && first[per] == "" {
-				first[per] = r.Name
-			}
-		}
-		if len(first) > 1 {
+		if key, rule := set.Mixed(what.has); key != "" {
 			return fmt.Errorf("server: the rules %q (per: key) and %q (per: rule) both have a %s: with apply: all, a Redis Cluster cannot decide about both in one call, because their buckets are in different slots: use apply: first, or a store that is no Cluster",
-				first[config.PerKey], first[config.PerRule], what.name)
+				key, rule, what.name)
 		}
 	}
 	return nil

@@ -68,7 +68,7 @@ func (w *sharedWait) patience(r *rule) (time.Duration, weir.Reason) {
 func (w *sharedWait) try(v *decider.Verdict) (again bool, err error) {
 	s, rs := w.s, w.s.rules.Load()
 	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-	a, err := s.prepare(&ask{Found: s.keys.Find(w.req.Key, rs.Set), rs: rs, req: w.req, v: v}, func(r *rule) time.Duration {
+	a, err := s.prepare(&asked{ask: ask{Found: s.keys.Find(w.req.Key, rs.Set), rs: rs, req: w.req, v: v}}, func(r *rule) time.Duration {
 		if w.req.N > r.Within(r.OwnLimit(s.ownLimit(w.req))) {
 			return 0 // no wait helps
 		}
@@ -113,7 +113,7 @@ func (w *sharedWait) turn(a *asking) error {
 		}
 	}
 	s.answered(a)
-	s.conclude(a.ask, true)
+	s.conclude(&a.ask, false, true)
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (w *sharedWait) refused(a *asking) (again bool, err error) {
 		return false, nil
 	}
 	s.answered(a)
-	s.conclude(a.ask, true)
+	s.conclude(&a.ask, false, true)
 	return false, nil
 }
 
@@ -234,7 +234,7 @@ func (s *Shared) refuseWait(a *asking, r *rule, why weir.Reason, retry time.Dura
 	}
 	a.v.At, a.v.Reason = s.clock.Now(), why
 	a.answer(weir.Decision{RetryAfter: retry}, r.Ref)
-	s.conclude(a.ask, true)
+	s.conclude(&a.ask, false, true)
 }
 
 // waitAway waits for the node's share while the store does not answer.
@@ -243,7 +243,7 @@ func (s *Shared) waitAway(ctx context.Context, a *asking) error {
 	if c.step == decider.ByRule {
 		s.takeAway([]*asking{a}, false)
 		if a.err == nil {
-			s.conclude(a.ask, true)
+			s.conclude(&a.ask, false, true)
 		}
 		return a.err
 	}

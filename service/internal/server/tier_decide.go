@@ -15,7 +15,7 @@ const tierRetry = time.Second
 
 // A tierRequest is a request to a Tier.
 type tierRequest struct {
-	*ask
+	*asked
 	way   tierWay
 	terms *tierTerms // nil if no rule with a rate counts
 	alone *choice    // how the node has decided alone; nil if it has not
@@ -41,10 +41,10 @@ type assigned struct{ *Tier }
 
 func (t assigned) take(ctx context.Context, a ask) (whole bool, err error) {
 	way, terms := t.resolve(&a)
-	if t.takeHere(&a, way, terms) {
-		return a.whole, a.err
+	if done, whole, err := t.takeHere(&a, way, terms); done {
+		return whole, err
 	}
-	return t.takeThere(ctx, tierRequest{ask: &ask{Found: a.Found, rs: a.rs, req: a.req, v: a.v}, way: way, terms: terms})
+	return t.takeThere(ctx, tierRequest{asked: &asked{ask: a}, way: way, terms: terms})
 }
 
 // takeThere asks the upstream.
@@ -61,7 +61,7 @@ func (t *Tier) takeThere(ctx context.Context, r tierRequest) (whole bool, err er
 }
 
 // takeAll takes what the node can decide, and asks the upstream about the rest together.
-func (t assigned) takeAll(ctx context.Context, asks []ask, all bool) {
+func (t assigned) takeAll(ctx context.Context, asks []asked, all bool) {
 	reqs, there, ok := make([]tierRequest, len(asks)), []*tierRequest(nil), true
 	for i := range asks {
 		a := &asks[i]
@@ -69,13 +69,14 @@ func (t assigned) takeAll(ctx context.Context, asks []ask, all bool) {
 			ok = ok && a.v.OK
 			continue
 		}
-		r := &reqs[i]
-		r.ask = a
-		if r.way, r.terms = t.resolve(a); t.takeHere(a, r.way, r.terms) {
-			ok = ok && !a.refused()
-		} else {
+		r, done := &reqs[i], false
+		r.asked = a
+		r.way, r.terms = t.resolve(&a.ask)
+		if done, a.whole, a.err = t.takeHere(&a.ask, r.way, r.terms); !done {
 			there = append(there, r)
+			continue
 		}
+		ok = ok && !a.refused()
 	}
 	switch {
 	case all && !ok:
@@ -89,7 +90,7 @@ func (t assigned) takeAll(ctx context.Context, asks []ask, all bool) {
 		ok = ok && !asks[i].refused()
 	}
 	for i := 0; all && !ok && i < len(reqs); i++ {
-		if r := &reqs[i]; r.ask != nil {
+		if r := &reqs[i]; r.asked != nil {
 			t.takeBack(r)
 		}
 	}
@@ -119,20 +120,19 @@ func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
 }
 
 // takeHere takes the tokens of a request unless the upstream has to be asked.
-func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) bool {
+func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) (done, whole bool, err error) {
 	switch way {
 	case byNode:
-		a.err = memory{t.Server}.takeOne(a, nil)
-		return true
+		return true, false, memory{t.Server}.await(a, nil)
 	case byUpstream:
-		return false
+		return false, false, nil
 	}
 	d, step := t.leaf.Take(terms.key(a.req.Key), a.req.N, terms.policy)
 	if step == leaf.Ask || t.crowded(terms, step) {
-		return false
+		return false, false, nil
 	}
-	t.conclude(a, terms, d, step)
-	return true
+	t.decided(a, terms, d, step)
+	return true, true, nil
 }
 
 // takeBack returns what a request was given here.
@@ -140,9 +140,9 @@ func (t *Tier) takeBack(r *tierRequest) {
 	switch {
 	case r.settled || r.refused():
 	case r.alone != nil:
-		t.undoAlone(r.ask, r.alone)
+		t.undoAlone(&r.ask, r.alone)
 	case r.way == byNode:
-		memory{t.Server}.undo(r.ask)
+		memory{t.Server}.undo(&r.ask)
 	case r.way == byLeaf && r.req.N > 0:
 		t.leaf.Settle(r.terms.key(r.req.Key), t.onLeaf(r.v.Grant.At), r.req.N, 0)
 	}
@@ -164,10 +164,10 @@ func (t *Tier) stepOf(step leaf.Step) decider.Step {
 	return decider.Assigned
 }
 
-// conclude makes the verdict by the leaf's decision. The rule with the smallest rate tells it.
-func (t *Tier) conclude(a *ask, terms *tierTerms, d weir.Decision, step leaf.Step) {
+// decided makes the verdict by the leaf's decision. The rule with the smallest rate tells it.
+func (t *Tier) decided(a *ask, terms *tierTerms, d weir.Decision, step leaf.Step) {
 	v := a.v
-	v.Rule, v.Step, a.whole = a.First(), t.stepOf(step), true
+	v.Rule, v.Step = a.First(), t.stepOf(step)
 	for _, rule := range a.Rated {
 		one := d
 		one.Remaining = min(d.Remaining, rule.Limit())
@@ -198,7 +198,7 @@ func (t *Tier) asked(r *tierRequest) {
 func (t *Tier) takeAway(r *tierRequest) {
 	c := choose(r.rs, r.Found, t.cfg.Away)
 	*r.v = decider.Verdict{At: t.clock.Now(), Answers: r.v.Answers[:0]}
-	r.err, r.alone = t.takeAlone(r.ask, &c, tierRetry), &c
+	r.err, r.alone = t.takeAlone(&r.ask, &c, tierRetry), &c
 }
 
 // leafMark is added to Grant.Rules of grants by assignments.

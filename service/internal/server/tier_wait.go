@@ -20,8 +20,8 @@ func (t *Tier) Wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 		return t.Decide(ctx, req, v)
 	}
 	rs := t.rules.Load()
-	r := tierRequest{ask: &ask{Found: t.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}}
-	r.way, r.terms = t.resolve(r.ask)
+	r := tierRequest{asked: &asked{ask: ask{Found: t.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}}}
+	r.way, r.terms = t.resolve(&r.ask)
 	if r.way == byNode {
 		return t.Decide(ctx, req, v)
 	}
@@ -91,7 +91,7 @@ func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, 
 		if w.queued {
 			r.terms.rule.counts.queue.Times.Add(waited)
 		}
-		t.conclude(r.ask, r.terms, weir.Decision{OK: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}, step)
+		t.decided(&r.ask, r.terms, weir.Decision{OK: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}, step)
 		v.Waited = waited
 	case ctx.Err() != nil:
 		if w.queued {
@@ -107,11 +107,11 @@ func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, 
 	case rejection.Reason == weir.OverRate && step != leaf.ByRule:
 		t.refuseWait(r, why, rejection.RetryAfter, step)
 	case rejection.Reason == weir.OverRate:
-		t.conclude(r.ask, r.terms, weir.Decision{RetryAfter: rejection.RetryAfter}, step)
+		t.decided(&r.ask, r.terms, weir.Decision{RetryAfter: rejection.RetryAfter}, step)
 	default:
 		t.refuseWait(r, rejection.Reason, rejection.RetryAfter, step)
 	}
-	t.Server.conclude(r.ask, true)
+	t.conclude(&r.ask, true, true)
 	return true, nil
 }
 
@@ -134,10 +134,10 @@ func (w *tierWait) waitThere(ctx context.Context, v *decider.Verdict) error {
 	case err == nil && !v.OK && v.Reason == weir.OverRate && t.room.Closed():
 		*v = decider.Verdict{At: v.At, Answers: v.Answers[:0], Waited: v.Waited}
 		t.refuseWait(r, weir.Closed, 0, leaf.Ask)
-		t.Server.conclude(r.ask, true)
+		t.conclude(&r.ask, r.whole, true)
 	case err == nil:
 		t.asked(r)
-		t.Server.conclude(r.ask, true)
+		t.conclude(&r.ask, r.whole, true)
 	case err == errUpstream && (w.full || dismissed):
 		*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
 		why := weir.QueueFull
@@ -145,7 +145,7 @@ func (w *tierWait) waitThere(ctx context.Context, v *decider.Verdict) error {
 			why = weir.Closed
 		}
 		t.refuseWait(r, why, 0, leaf.Ask)
-		t.Server.conclude(r.ask, true)
+		t.conclude(&r.ask, r.whole, true)
 	case err == errUpstream:
 		return t.waitAway(ctx, r)
 	default:
@@ -195,7 +195,7 @@ func (t *Tier) waitAway(ctx context.Context, r *tierRequest) error {
 	c := choose(r.rs, r.Found, t.cfg.Away)
 	if c.step == decider.ByRule {
 		if t.takeAway(r); r.err == nil {
-			t.Server.conclude(r.ask, true)
+			t.conclude(&r.ask, r.whole, true)
 		}
 		return r.err
 	}

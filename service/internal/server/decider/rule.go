@@ -2,7 +2,7 @@ package decider
 
 import "time"
 
-// A RuleRef is what an answer tells about a rule. It is plain data, and must not be changed. Its
+// A RuleRef describes a rule in answers. It is plain data, and must not be changed. Its
 // address stands for the rule in caches: a rule has another one after each reload.
 //
 // Its JSON is part of the protocol of instances (package peer), so names of fields stay.
@@ -32,7 +32,7 @@ type Rate struct {
 	Period time.Duration
 }
 
-// A DescriptorRef is what answers to Envoy tell about the rule of a descriptor.
+// A DescriptorRef describes the rule of a descriptor in answers to Envoy.
 type DescriptorRef struct {
 	Name          string // in answers; it may be empty
 	Unlimited     bool

@@ -15,7 +15,7 @@ const MaxEffective = 1000
 
 // effective remembers the effective rules of keys, where all rules that match a key overlay each
 // other (config.Rules.Merge). A key counts in the windows of the period of its effective rule. An
-// effective rule is computed from immutable data: those that are not remembered are computed on
+// effective rule is computed from immutable data: one that is not remembered is computed on
 // each lookup.
 type effective struct {
 	mu    sync.Mutex                 // guards known

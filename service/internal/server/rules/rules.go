@@ -113,7 +113,7 @@ type Match struct {
 	Rated []*Rule // of List: the rules that have a rate
 	// LeaseOnly is set if no rule has a rate, but a rule that is enforced has a concurrency.
 	LeaseOnly bool
-	// Memo is what the counts have worked out for these rules; it is empty at first.
+	// Memo is for the counts: they keep a result for these rules in it. It is empty at first.
 	Memo atomic.Value
 }
 
