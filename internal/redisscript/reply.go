@@ -78,9 +78,14 @@ func (r *Reply) Until(i int, q *Quota, t *Take) time.Duration {
 	return q.refill(r.buckets[2*i] + q.cost(max(t.Least, 0)) - q.most(t))
 }
 
-// Wait returns how long it takes until the key with index i is out of debt, which is the
-// wait of a Take with Ahead.
-func (r *Reply) Wait(i int, q *Quota) time.Duration { return r.Until(i, q, &Take{}) }
+// Wait returns how long it takes until the key with index i is out of debt, or within the limit of the call
+// if that is smaller, which is the wait of a Take with Ahead.
+func (r *Reply) Wait(i int, q *Quota) time.Duration {
+	if q.kind != 0 {
+		return r.windowUntil(i, q, &Take{})
+	}
+	return q.refill(r.buckets[2*i] - q.limit*q.token)
+}
 
 // Used returns how many tokens are missing from the full bucket with index i: more than there
 // are if it is in debt. Of a window, it returns the events that count.

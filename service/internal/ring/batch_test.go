@@ -25,18 +25,6 @@ func (f *fleet) batch(at string, all bool, reqs ...decider.Request) (ok bool, al
 	return ok, allowed
 }
 
-// The answers of several owners are in the order of the requests.
-func TestBatchOfSeveralOwners(t *testing.T) {
-	inFleet(t, 3, bucket(2, time.Hour), func(t *testing.T, f *fleet) {
-		a, b, c := f.ownedBy("a"), f.ownedBy("b"), f.ownedBy("c")
-		ask := func(key string, n int) decider.Request { return decider.Request{Key: key, N: n} }
-		ok, allowed := f.batch("a", false, ask(c, 2), ask(a, 1), ask(b, 3), ask(c, 1), ask(a, 1), ask(a, 1), ask(b, 2))
-		if got, want := fmt.Sprint(ok, allowed), "false [true true false false true false true]"; got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	})
-}
-
 // A batch that one owner denies takes no tokens of others.
 func TestBatchIsAllOrNothing(t *testing.T) {
 	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
@@ -69,26 +57,6 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 				a, b, c = f.ownedBy("a"), f.ownedBy("b"), f.ownedBy("c")
 			} else if n, _ := f.take("a", c, limit); n != want-3 {
 				t.Errorf("%d tokens of the share are left, want %d", n, want-3)
-			}
-		}
-	})
-}
-
-// A batch about a key that only has leases takes no tokens, of no owner.
-func TestBatchWithoutARate(t *testing.T) {
-	rules := bucket(limit, time.Hour)
-	rules.Rules = append([]config.Rule{{Name: "jobs", Key: "jobs", Concurrency: &config.Concurrency{Limit: 1}}}, rules.Rules...)
-	inFleet(t, 3, rules, func(t *testing.T, f *fleet) {
-		for _, owner := range f.names {
-			key := f.ownedBy(owner)
-			for _, all := range []bool{false, true} {
-				reqs := []decider.Request{{Key: key, N: 1}, {Key: "jobs", N: 1}}
-				if ok, err := f.nodes["a"].Batch(context.Background(), reqs, all, make([]decider.Verdict, 2)); ok || err != decider.ErrNoRate {
-					t.Errorf("%s, all = %v: %v, %v", owner, all, ok, err)
-				}
-			}
-			if n, _ := f.take("b", key, limit); n != limit {
-				t.Errorf("%s: %d tokens are left, want %d", owner, n, limit)
 			}
 		}
 	})
@@ -209,45 +177,6 @@ func TestLeases(t *testing.T) {
 		time.Sleep(time.Second)
 		if err := f.nodes["a"].Return(ctx, key, ids[0], weir.Success); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// Rules say what a member does without the owner.
-func TestAway(t *testing.T) {
-	rules := &config.Rules{}
-	for _, away := range []config.Away{config.AwayDeny, config.AwayAllow, config.AwayShare} {
-		rules.Rules = append(rules.Rules, config.Rule{
-			Name: string(away), Glob: string(away) + "*", Away: away, Quota: config.Quota{Rate: config.Rate{Count: 6, Period: time.Hour}},
-			Concurrency: &config.Concurrency{Limit: 6},
-		})
-	}
-	if err := rules.Complete(); err != nil {
-		t.Fatal(err)
-	}
-	inFleet(t, 3, rules, func(t *testing.T, f *fleet) {
-		f.cut("a", "b", true)
-		f.cut("a", "c", true)
-		time.Sleep(time.Second)
-		for away, want := range map[string]struct {
-			tokens, units int
-			step          decider.Step
-		}{"deny": {0, 0, decider.ByRule}, "allow": {9, 9, decider.ByRule}, "share": {2, 2, decider.Share}} {
-			tokens, step := f.take("a", away, 9)
-			units, leased := 0, decider.Step(0)
-			for range 9 {
-				l, err := f.nodes["a"].Acquire(context.Background(), decider.LeaseRequest{Key: away, N: 1})
-				if leased = l.Step; err == nil {
-					units++
-				}
-			}
-			if tokens != want.tokens || units != want.units || step != want.step || leased != want.step {
-				t.Errorf("%s: %d tokens, %v, %d units, %v", away, tokens, step, units, leased)
-			}
-		}
-		var v decider.Verdict
-		if err := f.nodes["a"].Decide(context.Background(), &decider.Request{Key: "deny", N: 1}, &v); err != nil || v.Reason != weir.Closed || v.RetryAfter == 0 {
-			t.Errorf("%+v, %v", v, err)
 		}
 	})
 }

@@ -15,54 +15,6 @@ import (
 
 var algorithms = []config.Algorithm{config.GCRA, config.Fixed, config.Sliding}
 
-func TestEachAlgorithmLetsTheLimitPass(t *testing.T) {
-	for _, a := range algorithms {
-		for _, per := range []config.Per{config.PerKey, config.PerRule} {
-			t.Run(string(a)+"/"+string(per), func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					r := one("r", quota(3, time.Minute, a))
-					r.Per = per
-					d := newDesk(t, server.Config{}, r)
-					d.allows("a", 3, 5)
-					other := 3
-					if per == config.PerRule {
-						other = 0
-					}
-					d.allows("b", other, 5)
-					v := d.ask("a", 1)
-					if v.Reason != weir.OverRate || v.RetryAfter <= 0 || v.RetryAfter > 2*time.Minute {
-						t.Errorf("denied: %+v", v)
-					}
-					time.Sleep(v.RetryAfter)
-					if v := d.ask("a", 1); !v.OK {
-						t.Errorf("after RetryAfter: %+v", v)
-					}
-					if v := d.ask("a", 4); v.OK || v.Reason != weir.OverBurst || v.RetryAfter != weir.Never {
-						t.Errorf("more than there ever is: %+v", v)
-					}
-				})
-			})
-		}
-	}
-}
-
-func TestFirstRuleThatMatchesCounts(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		off := one("off", quota(0, time.Minute, config.GCRA))
-		off.Mode = config.Off
-		admin, users := one("admin", quota(2, time.Minute, "")), one("users", quota(1, time.Minute, ""))
-		admin.Key, admin.Glob = "user:admin", ""
-		users.Regex, users.Glob = "^user:", ""
-		d := newDesk(t, server.Config{}, off, admin, users)
-		d.allows("user:admin", 2, 3)
-		d.allows("user:x", 1, 3)
-		d.allows("job", 3, 3)
-		v := d.ask("user:x", 1)
-		check(t, "the rule that answers", v.Denied().Rule.Name, "users")
-		check(t, "unmatched", d.Stats().UnmatchedAllowed, 3)
-	})
-}
-
 func TestUnmatchedKeysMayBeDenied(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{Rules: &config.Rules{Unmatched: "deny"}})
@@ -99,65 +51,6 @@ func TestDecidesAsOfTheCallersInstant(t *testing.T) {
 	})
 }
 
-func TestAllRulesOrNone(t *testing.T) {
-	for _, a := range algorithms {
-		t.Run(string(a), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				total := one("total", quota(3, time.Minute, a))
-				total.Per = config.PerRule
-				d := newDesk(t, server.Config{Rules: &config.Rules{Apply: config.All, Rules: []config.Rule{
-					one("each", quota(2, time.Minute, a)), total,
-				}}})
-				d.allows("a", 2, 4)
-				d.allows("b", 1, 4) // total has no more
-				v := d.ask("b", 0)
-				check(t, "b has back what total did not let it have", v.Answers[0].Remaining, 1)
-				check(t, "who denied", v.Denied().Rule.Name, "total")
-			})
-		})
-	}
-}
-
-func TestNothingIsTakenForNothing(t *testing.T) {
-	for _, a := range algorithms {
-		t.Run(string(a), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				d := newDesk(t, server.Config{}, one("r", quota(2, time.Minute, a)))
-				for range 5 {
-					if v := d.ask("a", 0); !v.OK || v.Answers[0].Remaining != 2 || v.Grant != (decider.Grant{}) {
-						t.Fatalf("full: %+v", v)
-					}
-				}
-				d.allows("a", 2, 2)
-				v := d.ask("a", 0)
-				if v.OK || v.RetryAfter <= 0 || v.RetryAfter > 2*time.Minute {
-					t.Fatalf("empty: %+v", v)
-				}
-				time.Sleep(v.RetryAfter)
-				if !d.ask("a", 0).OK {
-					t.Error("after RetryAfter there is still none")
-				}
-				st := d.Stats().Rules[0]
-				check(t, "counted as allowed", st.Allowed, 2)
-				check(t, "counted as denied", len(st.Denied), 0)
-			})
-		})
-	}
-}
-
-func TestShadowRulesRefuseNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := one("r", quota(2, time.Minute, ""))
-		r.Mode = config.Shadow
-		d := newDesk(t, server.Config{}, r)
-		d.allows("a", 5, 5)
-		if v, err := d.wait(t.Context(), decider.Request{Key: "a", N: 1}); err != nil || !v.OK || v.Waited > 0 {
-			t.Errorf("nor does anybody wait: %+v %v", v, err)
-		}
-		check(t, "what it would have denied", d.Stats().Rules[0].Shadowed, 4)
-	})
-}
-
 func TestACandidateIsOnlyCounted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := one("r", quota(4, time.Minute, ""))
@@ -183,10 +76,6 @@ func TestARequestsOwnLimitIsItsOwn(t *testing.T) {
 		thenAll int // of 10 more without a limit
 	}{
 		{"it may not say", 0, config.Fixed, 2, 5, 0},
-		{"less than the rule", 100, config.Fixed, 2, 2, 3},
-		{"less than the rule", 100, config.GCRA, 2, 2, 3},
-		{"more, in windows", 100, config.Fixed, 8, 8, 0},
-		{"more, in sliding windows", 100, config.Sliding, 8, 8, 0},
 		{"as far as allowed", 7, config.Fixed, 9, 7, 0},
 		{"a bucket holds no more than it does", 100, config.GCRA, 8, 5, 0},
 	} {
@@ -205,27 +94,6 @@ func TestARequestsOwnLimitIsItsOwn(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestBatch(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d := newDesk(t, server.Config{}, one("r", quota(2, time.Minute, "")))
-		reqs := []decider.Request{{Key: "a", N: 1}, {Key: "a", N: 1}, {Key: "a", N: 1}, {Key: "b", N: 2}}
-		v := make([]decider.Verdict, len(reqs))
-		check(t, "all or none", d.Batch(reqs, true, v), false)
-		for i, want := range []weir.Reason{0, 0, weir.OverRate, 0} {
-			if v[i].OK || v[i].Reason != want || v[i].Grant != (decider.Grant{}) {
-				t.Errorf("%d: %+v", i, v[i])
-			}
-		}
-		check(t, "counted as allowed", d.Stats().Rules[0].Allowed, 0)
-		check(t, "each for itself", d.Batch(reqs, false, v), false)
-		for i, want := range []bool{true, true, false, true} {
-			check(t, "allowed", v[i].OK, want)
-		}
-		check(t, "all, and there is enough", d.Batch([]decider.Request{{Key: "c", N: 2}, {Key: "d", N: 1}}, true, v), true)
-		check(t, "counted as allowed", d.Stats().Rules[0].Allowed, 5)
-	})
 }
 
 // leaving is the context of a caller that leaves after some looks whether it has.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,52 +89,6 @@ func ended(c <-chan string) string {
 	}
 }
 
-func TestLeaseLasts(t *testing.T) {
-	for _, row := range []struct {
-		rule      string
-		c         config.Concurrency
-		asked     time.Duration
-		want      time.Duration
-		renewed   time.Duration // as asked
-		wantAfter time.Duration
-	}{
-		{"for the rule's TTL, if nobody says", config.Concurrency{TTL: time.Minute}, 0, time.Minute, 0, time.Minute},
-		{"for 30 seconds, if nobody says at all", config.Concurrency{}, 0, 30 * time.Second, -1, 30 * time.Second},
-		{"as long as is asked for", config.Concurrency{TTL: time.Minute}, time.Second, time.Second, 2 * time.Second, 2 * time.Second},
-		{"up to MaxTTL", config.Concurrency{TTL: time.Minute, MaxTTL: time.Hour}, 2 * time.Hour, time.Hour, 3 * time.Hour, time.Hour},
-		{"up to ten times the TTL, without one", config.Concurrency{TTL: time.Second}, time.Minute, 10 * time.Second, time.Minute, 10 * time.Second},
-	} {
-		t.Run(row.rule, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				row.c.Limit = 1
-				d := newDesk(t, server.Config{}, leased("jobs", row.c))
-				l, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1, TTL: row.asked})
-				must(t, err)
-				check(t, "TTL", l.TTL, row.want)
-				time.Sleep(row.want - 1)
-				d.leases("a", 0, 1)
-				again, err := d.Renew("a", l.ID, row.renewed)
-				must(t, err)
-				check(t, "renewed TTL", again.TTL, row.wantAfter)
-				check(t, "token", again.Token, l.Token)
-				time.Sleep(row.wantAfter - 1)
-				d.leases("a", 0, 1)
-				time.Sleep(time.Nanosecond)
-				if _, err := d.Renew("a", l.ID, 0); err != decider.ErrNoLease {
-					t.Errorf("renewed as it runs out: %v", err)
-				}
-				synctest.Wait()
-				d.leases("a", 1, 2)
-				st := d.Stats()
-				check(t, "held", st.Leases, 1)
-				counts := st.Rules[0].Leases
-				check(t, "renewed", counts.Renewed, 1)
-				check(t, "expired", counts.Expired, 1)
-			})
-		})
-	}
-}
-
 func TestLeaseEndsOnce(t *testing.T) {
 	for _, row := range []struct {
 		rule string
@@ -143,20 +96,10 @@ func TestLeaseEndsOnce(t *testing.T) {
 		want error
 		held int // afterwards
 	}{
-		{"by its key and id", func(d desk, l decider.Lease) error { return d.Return("a", l.ID, weir.Success) }, nil, 0},
-		{"not by another key", func(d desk, l decider.Lease) error { return d.Return("b", l.ID, weir.Success) }, decider.ErrNoLease, 1},
 		{"not by no id", func(d desk, l decider.Lease) error { return d.Return("a", "", weir.Success) }, decider.ErrNoLease, 1},
 		{"not by a part of its id", func(d desk, l decider.Lease) error { return d.Return("a", l.ID[:31], weir.Success) }, decider.ErrNoLease, 1},
 		{"not by more than its id", func(d desk, l decider.Lease) error { return d.Return("a", l.ID+"0", weir.Success) }, decider.ErrNoLease, 1},
 		{"not by an id that is none", func(d desk, l decider.Lease) error { return d.Return("a", l.ID[:31]+"-", weir.Success) }, decider.ErrNoLease, 1},
-		{"not by the id of nobody", func(d desk, l decider.Lease) error {
-			return d.Return("a", "00000000000000000000000000000000", weir.Success)
-		}, decider.ErrNoLease, 1},
-		{"not twice", func(d desk, l decider.Lease) error {
-			must(d.t, d.Return("a", l.ID, weir.Success))
-			d.lease("a", 1)
-			return d.Return("a", l.ID, weir.Success)
-		}, decider.ErrNoLease, 1},
 		{"not after it has run out", func(d desk, l decider.Lease) error {
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
@@ -187,11 +130,7 @@ func TestLeaseRefused(t *testing.T) {
 			wait bool
 			want error
 		}{
-			{"who does not wait", server.Config{}, one, 1, false, refuse(weir.OverLimit, 0)},
-			{"who asks for more than there ever is", server.Config{}, one, 2, true, refuse(weir.OverLimit, weir.Never)},
 			{"who asks for more than Auto may find", server.Config{}, config.Concurrency{Max: 5}, 6, false, refuse(weir.OverLimit, weir.Never)},
-			{"who has waited for as long as may be", server.Config{}, one, 1, true, refuse(weir.Overdue, 0)},
-			{"where nobody may wait for this limit", server.Config{}, config.Concurrency{Limit: 1, Queue: ptr(0)}, 1, true, refuse(weir.OverLimit, 0)},
 			{"where nobody may wait at all", server.Config{MaxWaiting: -1}, one, 1, true, refuse(weir.QueueFull, 0)},
 			{"where as many are held as may be", server.Config{MaxLeases: 1}, config.Concurrency{Limit: 2}, 1, false, refuse(weir.OverLimit, 0)},
 		} {
@@ -204,19 +143,7 @@ func TestLeaseRefused(t *testing.T) {
 			check(t, row.rule+": in flight", d.inflight("a", 0).Inflight, 1)
 			check(t, row.rule+": waiting", d.Waiting(), 0)
 		}
-		d := newDesk(t, server.Config{}, one_("a", nil), one_("b", &one))
-		if _, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1}); err != decider.ErrNoLeasing {
-			t.Errorf("under a rule without a concurrency: %v", err)
-		}
-		if _, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "c", N: 1}); err != decider.ErrNoLeasing {
-			t.Errorf("under no rule: %v", err)
-		}
 	})
-}
-
-// one_ is a rule for one key.
-func one_(key string, c *config.Concurrency) config.Rule {
-	return config.Rule{Name: key, Key: key, Concurrency: c}
 }
 
 // Under overload, most answers are refusals.
@@ -288,32 +215,6 @@ func TestLeaseUnderSeveralRules(t *testing.T) {
 		check(t, "keys", stats[2].Leases.Keys, 0)
 		check(t, "limits", stats[2].Leases.Limit, 0)
 		check(t, "tokens taken by leases", d.Explain("a").Rules[0].Used, 0)
-	})
-}
-
-// A rule on trial alone grants what it would refuse, and that is no part of what
-// it holds.
-func TestLeaseUnderShadow(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := leased("trial", config.Concurrency{Limit: 1, TTL: time.Second, MaxTTL: time.Minute})
-		r.Mode = config.Shadow
-		d := newDesk(t, server.Config{}, r)
-		ids := d.leases("a", 3, 3)
-		check(t, "in flight", d.inflight("a", 0).Inflight, 1)
-		l, err := d.Renew("a", ids[2], time.Hour)
-		must(t, err)
-		check(t, "TTL", l.TTL, time.Minute)
-		must(t, d.Return("a", ids[1], weir.Success))
-		check(t, "in flight", d.inflight("a", 0).Inflight, 1)
-		must(t, d.Return("a", ids[0], weir.Success))
-		check(t, "in flight", d.inflight("a", 0).Inflight, 0)
-		if want := map[weir.Reason]uint64{}; !maps.Equal(d.Stats().Rules[0].Leases.Refused, want) {
-			t.Error("a rule on trial refuses")
-		}
-		must(t, d.Return("a", ids[2], weir.Success))
-		check(t, "keys", d.Stats().Rules[0].Leases.Keys, 0)
-		d = newDesk(t, underAll(leased("each", config.Concurrency{Limit: 5}), r))
-		check(t, "limit: not that of a rule on trial", d.lease("a", 1).Limit, 5)
 	})
 }
 

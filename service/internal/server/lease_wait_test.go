@@ -13,38 +13,6 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// First come, first served: a large request is not overtaken for ever, and a new
-// request is not served before requests that wait.
-func TestLeaseInOrder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 2, TTL: time.Second, MaxWait: time.Hour}))
-		d.lease("a", 2)
-		order := make(chan int, 20)
-		for i := range cap(order) {
-			go func() {
-				if _, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 2, Wait: true}); err != nil {
-					t.Error(err)
-				}
-				order <- i
-			}()
-			synctest.Wait()
-		}
-		check(t, "waiting", d.inflight("a", 0).Waiting, 20)
-		check(t, "waiting", d.Waiting(), 20)
-		for i := range 20 {
-			time.Sleep(time.Second)
-			synctest.Wait()
-			d.leases("a", 0, 1)
-			if first := <-order; first != i || len(order) > 0 {
-				t.Fatalf("after %d seconds: %d, and %d more", i+1, first, len(order))
-			}
-		}
-		st := d.Stats().Rules[0].Leases
-		check(t, "waits", st.Waits.Sum, 210*time.Second)
-		check(t, "waiting", st.Waiting+d.Waiting(), 0)
-	})
-}
-
 // The deadline of a request bounds its wait. It is refused at once only if the
 // estimated wait is longer.
 func TestLeaseTooLate(t *testing.T) {
@@ -130,34 +98,6 @@ func (l *leaver) Err() error {
 	return context.Canceled
 }
 
-func TestCloseEndsLeasing(t *testing.T) {
-	for _, row := range []struct {
-		rule string
-		now  bool
-		want string
-		told uint64
-	}{
-		{"those who wait go on", false, still, 0},
-		{"those who wait are told", true, "rejected: closed after 0s", 1},
-	} {
-		t.Run(row.rule, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 1}))
-				l := d.lease("a", 1)
-				waits := d.line(t.Context(), "a", 1)
-				d.Close(row.now)
-				check(t, "who waits", ended(waits), row.want)
-				check(t, "refused", d.Stats().Rules[0].Leases.Refused[weir.Closed], row.told)
-				_, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "b", N: 1})
-				check(t, "who asks", err, error(weir.Reject(weir.Closed, time.Second)))
-				_, err = d.Renew("a", l.ID, 0)
-				must(t, err)
-				must(t, d.Return("a", l.ID, weir.Success))
-			})
-		})
-	}
-}
-
 // rules puts others into force.
 func (d desk) rules(rules ...config.Rule) {
 	d.t.Helper()
@@ -224,91 +164,9 @@ func TestReloadLeases(t *testing.T) {
 	}
 }
 
-func TestReloadEndsLeasing(t *testing.T) {
-	for _, row := range []struct {
-		rule  string
-		under []config.Rule
-	}{
-		{"the rule is gone", nil},
-		{"it is off", []config.Rule{func() config.Rule {
-			r := leased("jobs", config.Concurrency{Limit: 9})
-			r.Mode = config.Off
-			return r
-		}()}},
-		{"it has a rate instead", []config.Rule{one("jobs", quota(1, time.Second, config.GCRA))}},
-	} {
-		t.Run(row.rule, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				jobs := leased("jobs", config.Concurrency{Limit: 1})
-				d := newDesk(t, server.Config{}, jobs)
-				l := d.lease("a", 1)
-				waits := d.line(t.Context(), "a", 1)
-				d.rules(row.under...)
-				check(t, "who waits", ended(waits), decider.ErrNoLeasing.Error()+" after 0s")
-				check(t, "waiting", d.Waiting(), 0)
-				d.rules(jobs)
-				d.leases("b", 1, 2)
-				must(t, d.Return("a", l.ID, weir.Success))
-				d.leases("a", 1, 2)
-			})
-		})
-	}
-}
-
-// A smaller queue keeps its requests; a wait that has a bound now ends.
-func TestReloadLeaseQueue(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		c := config.Concurrency{Limit: 1, TTL: time.Hour}
-		d := newDesk(t, server.Config{}, leased("jobs", c))
-		d.lease("a", 1)
-		waits := []<-chan string{d.line(t.Context(), "a", 1), d.line(t.Context(), "a", 1)}
-		c.Queue, c.MaxWait = ptr(1), time.Minute
-		d.rules(leased("jobs", c))
-		check(t, "who comes now", ended(d.line(t.Context(), "a", 1)), "rejected: queue_full after 0s")
-		for _, w := range waits {
-			check(t, "who waits", ended(w), still)
-		}
-		time.Sleep(time.Minute)
-		for _, w := range waits {
-			check(t, "who has waited", ended(w), "rejected: overdue after 1m0s")
-		}
-	})
-}
-
 // single is a rule under which all its keys together have one unit.
 func single(name, glob string) config.Rule {
 	return config.Rule{Name: name, Glob: glob, Per: config.PerRule, Concurrency: &config.Concurrency{Limit: 1, TTL: time.Hour}}
-}
-
-// A request that holds a unit while it waits returns it when a reload removes the
-// rule. Leases stay in flight while their rule is off or missing.
-func TestReloadOffAndOn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := config.Rule{Name: "r", Glob: "*", Concurrency: &config.Concurrency{Limit: 2, TTL: time.Minute}}
-		off := r
-		off.Mode = config.Off
-		d := newDesk(t, server.Config{}, r)
-		take := func(want int) {
-			t.Helper()
-			got := 0
-			for range 4 {
-				if _, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1}); err == nil {
-					got++
-				}
-			}
-			check(t, "leases", got, want)
-		}
-		take(2)
-		must(t, d.Reload(&config.Rules{Rules: []config.Rule{off}}))
-		must(t, d.Reload(&config.Rules{}))
-		must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
-		take(0)
-		must(t, d.Reload(&config.Rules{}))
-		time.Sleep(time.Minute + time.Second)
-		must(t, d.Reload(&config.Rules{}))
-		must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
-		take(2)
-	})
 }
 
 func TestReloadWhileHolding(t *testing.T) {

@@ -23,41 +23,6 @@ func (d desk) own(key string, n int, q decider.Quota) (v decider.Verdict) {
 
 var threeAMinute = decider.Quota{Count: 3, Period: time.Minute}
 
-// A quota that comes with a request has its own bucket.
-func TestOwnQuota(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d := newDesk(t, server.Config{})
-		for i := range 3 {
-			v := d.own("a", 1, threeAMinute)
-			if want := (weir.Decision{OK: true, Remaining: 2 - i, ResetAfter: time.Duration(i+1) * 20 * time.Second}); !v.OK || v.Answers[0].Decision != want {
-				t.Errorf("%+v: want %+v", v, want)
-			}
-		}
-		if v := d.own("a", 0, threeAMinute); v.OK || v.RetryAfter != 20*time.Second {
-			t.Errorf("no token is left: %+v", v)
-		}
-		if v := d.own("a", 1, threeAMinute); v.OK || v.Reason != weir.OverRate || v.RetryAfter != 20*time.Second {
-			t.Errorf("a fourth: %+v", v)
-		}
-		if v := d.own("a", 4, threeAMinute); v.OK || v.Reason != weir.OverBurst || v.RetryAfter != weir.Never {
-			t.Errorf("four at once: %+v", v)
-		}
-		if v := d.own("a", 1, decider.Quota{Count: 1, Period: 20 * time.Second, Burst: 3}); v.OK {
-			t.Errorf("the same quota in other words: %+v", v)
-		}
-		if v := d.own("a", 1, decider.Quota{Count: 4, Period: time.Minute}); !v.OK {
-			t.Errorf("another quota: %+v", v)
-		}
-		if v := d.own("b", 1, threeAMinute); !v.OK {
-			t.Errorf("another key: %+v", v)
-		}
-		time.Sleep(21 * time.Second)
-		if v := d.own("a", 1, threeAMinute); !v.OK || v.Answers[0].ResetAfter != 59*time.Second {
-			t.Errorf("later: %+v", v)
-		}
-	})
-}
-
 // A quota is valid, or the error says what it must be.
 func TestOwnQuotaBounds(t *testing.T) {
 	const day = 24 * time.Hour
@@ -92,48 +57,6 @@ func TestOwnQuotaBounds(t *testing.T) {
 	}
 }
 
-// Rules say whether requests may bring a quota.
-func TestRulesAllowOwnQuotas(t *testing.T) {
-	rate := quota(1, time.Hour, "")
-	trial := config.Rule{Name: "trial", Glob: "a*", Quota: rate, Mode: config.Shadow}
-	open, closed := config.Rule{Name: "open", Glob: "a*", Quota: rate, OwnQuota: true}, config.Rule{Name: "closed", Glob: "ab*", Quota: rate}
-	leases := config.Rule{Name: "leases", Glob: "a*", Concurrency: &config.Concurrency{Limit: 1}}
-	gocc := config.Rule{Name: "defaults", Glob: "*", Quota: quota(1, time.Hour, config.Fixed)}
-	for _, tt := range []struct {
-		rule  string
-		rules config.Rules
-		key   string
-		want  error
-	}{
-		{"no rules", config.Rules{}, "a", nil},
-		{"a file of GoCC", config.Rules{Merge: true, Rules: []config.Rule{gocc}}, "a", decider.ErrOwnQuota},
-		{"no rule matches", config.Rules{Rules: []config.Rule{closed}}, "c", nil},
-		{"no rule matches, which is denied", config.Rules{Unmatched: "deny", Rules: []config.Rule{closed}}, "c", decider.ErrOwnQuota},
-		{"a rule that allows it", config.Rules{Rules: []config.Rule{open}}, "a", nil},
-		{"a rule on trial changes nothing", config.Rules{Rules: []config.Rule{trial}}, "ab", nil},
-		{"beside one that allows them", config.Rules{Apply: config.All, Rules: []config.Rule{trial, open}}, "ab", nil},
-		{"beside one that does not", config.Rules{Apply: config.All, Rules: []config.Rule{trial, closed}}, "ab", decider.ErrOwnQuota},
-		{"a rule that does not", config.Rules{Rules: []config.Rule{closed}}, "ab", decider.ErrOwnQuota},
-		{"the first one counts", config.Rules{Rules: []config.Rule{open, closed}}, "ab", nil},
-		{"all count", config.Rules{Apply: config.All, Rules: []config.Rule{open, closed}}, "ab", decider.ErrOwnQuota},
-		{"a rule without a rate", config.Rules{Apply: config.All, Rules: []config.Rule{leases}}, "a", nil},
-	} {
-		d := newDesk(t, server.Config{Rules: &tt.rules})
-		v := new(decider.Verdict)
-		req := decider.Request{Key: tt.key, N: 1, Quota: &threeAMinute}
-		if err := d.Server.Decide(t.Context(), &req, v); err != tt.want || v.OK != (tt.want == nil) {
-			t.Errorf("%s: %v, %+v", tt.rule, err, v)
-		}
-		if err := d.Server.Wait(t.Context(), &req, v); err != tt.want || v.OK != (tt.want == nil) {
-			t.Errorf("%s: waiting: %v, %+v", tt.rule, err, v)
-		}
-		verdicts := make([]decider.Verdict, 2)
-		if _, err := d.Server.Batch(t.Context(), []decider.Request{{Key: "other", N: 1}, req}, false, verdicts); err != tt.want {
-			t.Errorf("%s: in a batch: %v", tt.rule, err)
-		}
-	}
-}
-
 // Rules count the requests that bring a quota, and a shadow rule that allows quotas of requests
 // denies none of them. Another shadow rule changes nothing.
 func TestRulesCountOwnQuotas(t *testing.T) {
@@ -162,28 +85,6 @@ func TestRulesCountOwnQuotas(t *testing.T) {
 		}
 		top := d.Top(10)
 		if len(top) != 4 || top[0].Key != "a" || top[0].Allowed != 4 || top[0].Denied != 2 {
-			t.Errorf("%+v", top)
-		}
-	})
-}
-
-// A batch of which one request is denied takes nothing.
-func TestOwnQuotasInABatch(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d := newDesk(t, server.Config{}, config.Rule{Name: "r", Key: "ruled", Quota: quota(1, time.Hour, "")})
-		verdicts := make([]decider.Verdict, 3)
-		reqs := []decider.Request{{Key: "a", N: 2, Quota: &threeAMinute}, {Key: "ruled", N: 1}, {Key: "ruled", N: 1}}
-		if d.Batch(reqs, true, verdicts) {
-			t.Error("there is one token")
-		}
-		if v := d.own("a", 3, threeAMinute); !v.OK {
-			t.Errorf("tokens were not returned: %+v", v)
-		}
-		d.allows("ruled", 1, 1)
-		if !d.Batch([]decider.Request{{Key: "b", N: 1, Quota: &threeAMinute}, {Key: "b", N: 2, Quota: &threeAMinute}}, true, verdicts) {
-			t.Errorf("%+v", verdicts)
-		}
-		if top := d.Top(10); len(top) != 3 {
 			t.Errorf("%+v", top)
 		}
 	})

@@ -91,30 +91,6 @@ func TestWaitUnderAGoneRule(t *testing.T) {
 	})
 }
 
-// TestARuleThatDoesNotMatchAnyMore releases the requests that wait for it.
-func TestARuleThatDoesNotMatchAnyMore(t *testing.T) {
-	for _, tt := range []struct {
-		rule   string
-		change func(*config.Rule)
-	}{
-		{"another pattern", func(r *config.Rule) { r.Glob = "b*" }},
-		{"on trial", func(r *config.Rule) { r.Mode = config.Shadow }},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := queued(quota(1, time.Hour, ""), 10)
-				d := newDesk(t, server.Config{}, r)
-				d.allows("a", 1, 1)
-				ended := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
-				time.Sleep(time.Second)
-				tt.change(&r)
-				must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
-				check(t, "who waited", <-ended, "granted after 1s")
-			})
-		})
-	}
-}
-
 // TestALimitThatChangesNothing is ignored: the request waits with the others.
 func TestALimitThatChangesNothing(t *testing.T) {
 	for _, tt := range []struct {

@@ -190,35 +190,6 @@ func TestReloadLeasesBeforeNewcomers(t *testing.T) {
 	}
 }
 
-// A request that waits gets the times to live that are in force when it is granted,
-// whether or not it keeps its place.
-func TestReloadChangesTheLifeOfLeases(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		jobs := func(ttl time.Duration) config.Rule {
-			return leased("jobs", config.Concurrency{Limit: 1, TTL: ttl, MaxTTL: 2 * ttl})
-		}
-		d := newDesk(t, server.Config{}, jobs(time.Hour))
-		for _, tt := range []struct{ asked, want time.Duration }{{0, time.Minute}, {time.Hour, 2 * time.Minute}} {
-			d.rules(jobs(time.Hour))
-			l := d.lease("a", 1)
-			granted := make(chan decider.Lease)
-			go func() {
-				l, _ := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1, TTL: tt.asked, Wait: true})
-				granted <- l
-			}()
-			synctest.Wait()
-			d.rules(jobs(time.Minute))
-			must(t, d.Return("a", l.ID, weir.Success))
-			l = <-granted
-			check(t, "time to live", l.TTL, tt.want)
-			l, err := d.Renew("a", l.ID, time.Hour)
-			must(t, err)
-			check(t, "renewed", l.TTL, 2*time.Minute)
-			must(t, d.Return("a", l.ID, weir.Success))
-		}
-	})
-}
-
 // A request that waits for several leases keeps the units of the rules that stay, and its
 // place where it waits.
 func TestReloadMovesWaitersOfSeveralLeases(t *testing.T) {
@@ -317,20 +288,4 @@ func TestMovedWaitersEnd(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A request that gets its units of one rule has its place for the next at once, by when it
-// first asked.
-func TestLeaseLinesInTheOrderOfAsking(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d := newDesk(t, underAll(single("first", "*1*"), single("second", "*2*")))
-		one, two := d.lease("1", 1), d.lease("2", 1)
-		early := d.line(t.Context(), "12", 1)
-		late := d.line(t.Context(), "2", 1)
-		must(t, d.Return("1", one.ID, weir.Success))
-		synctest.Wait()
-		must(t, d.Return("2", two.ID, weir.Success))
-		check(t, "early", ended(early), "granted after 0s")
-		check(t, "late", ended(late), still)
-	})
 }

@@ -27,59 +27,6 @@ func oneBucket(name, glob string, n int, period time.Duration) config.Rule {
 	return config.Rule{Name: name, Glob: glob, Per: config.PerRule, Quota: quota(n, period, "")}
 }
 
-// Rules that are inserted, removed, moved or widened reach the requests that wait, and
-// no others.
-func TestReloadReachesThoseWhoWait(t *testing.T) {
-	rule := func(name, glob string, every time.Duration) config.Rule {
-		return config.Rule{Name: name, Glob: glob, Quota: quota(1, every, "")}
-	}
-	before := []config.Rule{rule("a", "a*", 10*time.Second), rule("all", "*", 10*time.Second)}
-	for _, tt := range []struct {
-		rule  string
-		after []config.Rule
-		a, b  string // ends of requests for the keys a1 and b1 that wait since 1 s
-	}{
-		{"the same", before, "granted after 10s", "granted after 10s"},
-		{"a stricter one before", []config.Rule{{Name: "new", Key: "a1", Quota: quota(0, time.Hour, "")}, before[0], before[1]}, "over_burst after 1s", "granted after 10s"},
-		{"one for other keys before", []config.Rule{rule("new", "c*", time.Hour), before[0], before[1]}, "granted after 10s", "granted after 10s"},
-		{"another order", []config.Rule{before[1], before[0]}, "granted after 1s", "granted after 10s"},
-		{"a wider one", []config.Rule{rule("a", "*", 10*time.Second), before[1]}, "granted after 10s", "granted after 1s"},
-		{"the first is gone", before[1:], "granted after 1s", "granted after 10s"},
-		{"a shorter wait", []config.Rule{before[0], func() config.Rule { r := before[1]; r.MaxWait = 2 * time.Second; return r }()}, "granted after 10s", "over_rate after 1s"},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				d := newDesk(t, server.Config{}, before...)
-				d.allows("a1", 1, 1)
-				d.allows("b1", 1, 1)
-				a, b := d.queue(t.Context(), decider.Request{Key: "a1", N: 1}), d.queue(t.Context(), decider.Request{Key: "b1", N: 1})
-				time.Sleep(time.Second)
-				d.reload(config.First, tt.after...)
-				check(t, "a1", <-a, tt.a)
-				check(t, "b1", <-b, tt.b)
-				check(t, "waiting", d.Waiting(), 0)
-			})
-		})
-	}
-}
-
-// A wait does not begin again with a reload: its bound counts from its beginning.
-func TestReloadKeepsTheBoundOfWaits(t *testing.T) {
-	for maxWait, want := range map[time.Duration]string{11 * time.Second: "granted after 11s", 10 * time.Second: "over_rate after 9s"} {
-		bubble(t, func(t *testing.T) {
-			r := queued(quota(1, 10*time.Second, ""), 10)
-			r.MaxWait = maxWait
-			d := newDesk(t, server.Config{}, r)
-			d.allows("a", 1, 1)
-			wait := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
-			time.Sleep(9 * time.Second) // a tenth of the token is missing: 2 s at half the rate
-			r.Rate.Period = 20 * time.Second
-			d.reload(config.All, one("before", quota(1, time.Second, "")), r)
-			check(t, "the wait", <-wait, want)
-		})
-	}
-}
-
 // Requests that are decided again come before requests that arrive with the reload or
 // after it, and keep their order.
 func TestReloadBeforeNewcomers(t *testing.T) {

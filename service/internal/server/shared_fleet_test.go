@@ -5,7 +5,6 @@ package server_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -43,110 +42,6 @@ func drain(t testing.TB, s decider.Decider, key string) (n int) {
 		n++
 	}
 	return n
-}
-
-// Two hundred callers wait at three nodes. Each arrives when the one before has its place, so
-// their order at the store is known. They have their turns in that order.
-func TestSharedTurns(t *testing.T) {
-	const callers = 200
-	url := "redis://" + redistest.Start(t, "redis-server").Addr
-	nodes := sharedFleet(t, 3, "rules:\n  - {name: turns, glob: '*', rate: 200/s, burst: 1, queue: 1000, max_debt: 600}\n", url, patient())
-	v := decide(t, nodes[0], "k")
-	if _, err := nodes[0].Settle(t.Context(), "k", string(nodes[0].AppendGrantID(nil, v.Grant, "k")), 600); err != nil { // 3 s, for all to arrive
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	var order []int
-	var all sync.WaitGroup
-	for i := range callers {
-		queued, done := make(chan struct{}), make(chan struct{})
-		all.Go(func() {
-			defer close(done)
-			var v decider.Verdict
-			req := decider.Request{Key: "k", N: 1, OnWait: sync.OnceFunc(func() { close(queued) })}
-			if err := nodes[i%3].Wait(context.Background(), &req, &v); err != nil || !v.OK || v.Waited == 0 {
-				t.Errorf("caller %d: %v, %+v", i, err, v)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			order = append(order, i)
-		})
-		select {
-		case <-queued:
-		case <-done:
-			t.Fatalf("caller %d did not wait", i)
-		}
-	}
-	all.Wait()
-	late := 0 // turns of callers are 5 ms apart, and a busy machine wakes several of them in one
-	for at, i := range order {
-		late = max(late, at-i, i-at)
-	}
-	if late > 10 {
-		t.Errorf("a caller had its turn %d places from its own: %v", late, order)
-	}
-}
-
-// A caller that leaves gives its tokens back. A wait that would exceed the queue, the rule's
-// max_wait or the caller's time is refused at once, with the reason.
-func TestSharedWaits(t *testing.T) {
-	url := "redis://" + redistest.Start(t, "redis-server").Addr
-	rules := `
-rules:
-  - {name: short, key: short, rate: 10/h, burst: 2, queue: 1}
-  - {name: brief, key: brief, rate: 1/m, burst: 1, max_wait: 1s}
-  - {name: windows, key: windows, rate: 2/s, algorithm: fixed}
-`
-	s := shared(t, rules, url, patient())
-	wait := func(ctx context.Context, key string) (v decider.Verdict, err error) {
-		err = s.Wait(ctx, &decider.Request{Key: key, N: 1}, &v)
-		return v, err
-	}
-	drain(t, s, "short")
-	leaving, leave := context.WithCancel(t.Context())
-	left := make(chan error)
-	go func() {
-		_, err := wait(leaving, "short")
-		left <- err
-	}()
-	redistest.Until(t, "a request waits", func() error {
-		if s.Waiting() != 1 {
-			return fmt.Errorf("%d wait", s.Waiting())
-		}
-		return nil
-	})
-	if v, err := wait(t.Context(), "short"); err != nil || v.Reason != weir.QueueFull {
-		t.Errorf("%v, %+v: want a full queue", err, v)
-	}
-	leave()
-	if err := <-left; err != context.Canceled {
-		t.Errorf("the caller that left: %v", err)
-	}
-	redistest.Until(t, "its token is back", func() error {
-		x, err := s.Explain(t.Context(), "short")
-		if err != nil || x.Rules[0].Used != 2 {
-			return fmt.Errorf("%+v, %v: want 2 tokens in use", x, err)
-		}
-		return nil
-	})
-	drain(t, s, "brief")
-	if v, err := wait(t.Context(), "brief"); err != nil || v.Reason != weir.OverRate || v.RetryAfter < 50*time.Second {
-		t.Errorf("%v, %+v: want a refusal because of max_wait", err, v)
-	}
-	hurried, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	if v, err := wait(hurried, "brief"); err != nil || v.Reason != weir.TooLate {
-		t.Errorf("%v, %+v: want a refusal because of the deadline", err, v)
-	}
-	for range 5 {
-		if v, err := wait(t.Context(), "windows"); err != nil || !v.OK {
-			t.Errorf("%v, %+v: want a turn in a window", err, v)
-		}
-	}
-	s.Close(true)
-	if v, err := wait(t.Context(), "brief"); err != nil || v.Reason != weir.Closed {
-		t.Errorf("%v, %+v: want a refusal because the node closes", err, v)
-	}
 }
 
 // Holders at three nodes never have more units than the limit. Every lease has a token higher
@@ -311,47 +206,5 @@ func TestSharedSlots(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("%s%v: want it to be allowed: %v", rules, err, want)
 		}
-	}
-}
-
-// Callers at three nodes wait for a lease. Each arrives when the one before waits at the store.
-// They are granted it in that order.
-func TestSharedLeaseTurns(t *testing.T) {
-	store := redistest.Start(t, "redis-server")
-	nodes := sharedFleet(t, 3, "rules:\n  - {name: lock, glob: '*', concurrency: {limit: 1, queue: 100}}\n", "redis://"+store.Addr, patient())
-	first, err := nodes[0].Acquire(t.Context(), decider.LeaseRequest{Key: "k", N: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	var order []int
-	var all sync.WaitGroup
-	for i := range 30 {
-		all.Go(func() {
-			l, err := nodes[i%3].Acquire(t.Context(), decider.LeaseRequest{Key: "k", N: 1, Wait: true})
-			if err != nil {
-				t.Errorf("caller %d: %v", i, err)
-				return
-			}
-			mu.Lock()
-			order = append(order, i)
-			mu.Unlock()
-			if err := nodes[i%3].Return(t.Context(), "k", l.ID, weir.Success); err != nil {
-				t.Errorf("caller %d: %v", i, err)
-			}
-		})
-		redistest.Until(t, "the caller waits at the store", func() error {
-			if n := store.Do("ZCOUNT", "weir:{k}:lock:leases", "-inf", "0"); n != fmt.Sprint(2*(i+1)) {
-				return fmt.Errorf("%s members with negative scores", n)
-			}
-			return nil
-		})
-	}
-	if err := nodes[1].Return(t.Context(), "k", first.ID, weir.Success); err != nil {
-		t.Fatal(err)
-	}
-	all.Wait()
-	if !slices.IsSorted(order) || len(order) != 30 {
-		t.Errorf("the order was %v", order)
 	}
 }

@@ -37,6 +37,8 @@ type sharedLease struct {
 	n     int
 	token uint64
 	ttl   time.Duration
+	asked time.Duration // the ttl that the request asks for; <= 0: that of the rules
+	rules *rules.Set    // under which it is asked for
 	queue leaseQueue
 
 	// Guarded by sharedLeases.mu, once it is held.
@@ -124,10 +126,8 @@ func (s *Shared) acquire(ctx context.Context, req *decider.LeaseRequest, rs *ver
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
-	l := &sharedLease{key: strings.Clone(req.Key), asks: s.leaseAsks(rs, m, req.Key), id: newLeaseID(), n: req.N, ttl: terms.TTL}
-	if req.TTL > 0 {
-		l.ttl = min(req.TTL, terms.MaxTTL)
-	}
+	l := &sharedLease{key: strings.Clone(req.Key), id: newLeaseID(), n: req.N, asked: req.TTL}
+	l.under(m, terms, s.leaseAsks(rs, m, req.Key))
 	for i := range l.asks {
 		if a := &l.asks[i]; a.limit >= 0 && req.N > min(a.limit, maxLeaseUnits) {
 			a.rule.limits.Refused(weir.OverLimit)

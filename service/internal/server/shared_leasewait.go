@@ -4,12 +4,14 @@ import (
 	"context"
 	"math"
 	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -61,14 +63,9 @@ func (s *Shared) waitForLease(ctx context.Context, l *sharedLease, denied *redis
 	}
 	defer s.room.Leave()
 	s.held.enter(l.asks)
-	defer s.held.leave(l.asks)
+	defer func() { s.held.leave(l.asks) }()
 	l.queue.arrived = denied.Time
-	began, longest := time.Now(), time.Duration(math.MaxInt64)
-	for i := range l.asks {
-		if l.asks[i].limit >= 0 {
-			longest = min(longest, l.asks[i].rule.Concurrency.MaxWait)
-		}
-	}
+	began, longest := time.Now(), l.longest()
 	poll, place := minPoll, -1
 	for {
 		turns := time.Duration(1 + denied.Place*l.n/l.least())
@@ -84,12 +81,64 @@ func (s *Shared) waitForLease(ctx context.Context, l *sharedLease, denied *redis
 		} else if why != 0 {
 			return decider.Lease{}, l.refuse(why, waiting.DrainRetry)
 		}
+		if changed, err := s.follow(l); err != nil {
+			return decider.Lease{}, err
+		} else if changed {
+			if longest = l.longest(); time.Since(began) > longest {
+				return decider.Lease{}, l.refuse(weir.Overdue, denied.Wait)
+			}
+		}
 		granted, again, err := s.tryLease(ctx, l)
 		if err != nil || granted.ID != "" {
 			granted.Waited = time.Since(began)
 			return granted, err
 		}
 		denied = &again
+	}
+}
+
+// longest returns for how long the request may wait: of several rules, the shortest time counts.
+func (l *sharedLease) longest() time.Duration {
+	longest := time.Duration(math.MaxInt64)
+	for i := range l.asks {
+		if l.asks[i].limit >= 0 {
+			longest = min(longest, l.asks[i].rule.Concurrency.MaxWait)
+		}
+	}
+	return longest
+}
+
+// follow has a request that waits follow a reload: it waits under the rules in force, from its arrival on, and gives up
+// its places under others. The error is decider.ErrNoLeasing.
+func (s *Shared) follow(l *sharedLease) (changed bool, err error) {
+	rs := s.rules.Load()
+	if rs.Set == l.rules {
+		return false, nil
+	}
+	m := s.keys.RulesOf(l.key, rs.Set)
+	terms, ok := leaseTerms(m.List)
+	if !ok {
+		return true, decider.ErrNoLeasing
+	}
+	was := *l
+	s.held.leave(was.asks)
+	l.under(m, terms, s.leaseAsks(rs, m, l.key))
+	s.held.enter(l.asks)
+	l.queue.most = l.queueSize()
+	was.asks = slices.DeleteFunc(was.asks, func(a leaseAsk) bool {
+		return slices.ContainsFunc(l.asks, func(b leaseAsk) bool { return a.key == b.key })
+	})
+	if len(was.asks) > 0 {
+		s.endLease(&was)
+	}
+	return true, nil
+}
+
+// under sets the rules under which a lease is asked for.
+func (l *sharedLease) under(m *rules.Match, terms rules.LeaseTerms, asks []leaseAsk) {
+	l.rules, l.asks, l.ttl = m.Set, asks, terms.TTL
+	if l.asked > 0 {
+		l.ttl = min(l.asked, terms.MaxTTL)
 	}
 }
 

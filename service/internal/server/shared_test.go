@@ -213,19 +213,3 @@ func text(v *decider.Verdict) string {
 	}
 	return s
 }
-
-// A request for the rate of a key that only has leases is an error with a store, too.
-func TestSharedUnrated(t *testing.T) {
-	unrated(t, shared(t, leaseRules, "redis://"+redistest.Start(t, "redis-server").Addr, patient()))
-}
-
-// A reset deletes the buckets of a key in the store, for all nodes. Without the store it is an
-// error.
-func TestSharedReset(t *testing.T) {
-	store := redistest.Start(t, "redis-server")
-	resets(t, shared(t, resetRules, "redis://"+store.Addr, patient()))
-	store.Kill()
-	if done, err := shared(t, resetRules, "redis://"+store.Addr, patient()).Reset(t.Context(), "a"); err == nil {
-		t.Errorf("%+v without the store", done)
-	}
-}

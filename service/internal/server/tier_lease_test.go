@@ -133,20 +133,6 @@ func TestTierLeasesThatAreLost(t *testing.T) {
 	})
 }
 
-// A request waits for a lease at the upstream.
-func TestTierLeaseWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		_, z := newPair(t, tierLeases, server.TierConfig{})
-		first := z.mustLease("jobs", 6, decider.Exact)
-		time.AfterFunc(10*time.Second, func() { _ = z.Return(t.Context(), "jobs", first.ID, weir.Success) })
-		began := time.Now()
-		l, err := z.Acquire(t.Context(), decider.LeaseRequest{Key: "jobs", N: 1, Wait: true})
-		if err != nil || l.Waited < 9*time.Second || time.Since(began) < 10*time.Second {
-			t.Errorf("%+v, %v after %v", l, err, time.Since(began))
-		}
-	})
-}
-
 // Leases are bounded by Config.MaxLeases while the upstream is away.
 func TestTierLeasesAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -243,34 +243,6 @@ func TestTierBatch(t *testing.T) {
 	})
 }
 
-// Quotas that requests bring, and limits of their own, are for the upstream.
-func TestTierOwnQuota(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		_, z := newPair(t, `rules: [{name: own, key: own, rate: 100/s, own_quota: true}, {name: fixed, key: fixed, rate: 100/s}]`, server.TierConfig{Leaves: 2})
-		ask := func(req decider.Request) (v decider.Verdict, err error) {
-			err = z.Decide(t.Context(), &req, &v)
-			return v, err
-		}
-		q := &decider.Quota{Count: 4, Period: time.Hour}
-		if v, err := ask(decider.Request{Key: "own", N: 1, Quota: q}); err != nil || !v.OK || v.Step != decider.Exact || v.Answers[0].Remaining != 3 {
-			t.Errorf("a quota: %+v, %v", v, err)
-		}
-		if _, err := ask(decider.Request{Key: "fixed", N: 1, Quota: q}); err != decider.ErrOwnQuota {
-			t.Errorf("a quota that is not allowed: %v", err)
-		}
-		if v, err := ask(decider.Request{Key: "fixed", N: 1, Limit: 10}); err != nil || v.Step != decider.Exact || v.Answers[0].Remaining != 9 {
-			t.Errorf("a limit of its own: %+v, %v", v, err)
-		}
-		z.wire.cut.Store(true)
-		for range 3 {
-			z.take("fixed", 1)
-		}
-		if v, err := ask(decider.Request{Key: "own", N: 1, Quota: q}); err != nil || !v.OK || v.Step != decider.Share || v.Answers[0].Remaining != 1 {
-			t.Errorf("a quota while the upstream is away: %+v, %v", v, err)
-		}
-	})
-}
-
 // While the upstream does not answer, few requests wait for it; the first that it answers ends that.
 func TestTierProbes(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -122,47 +122,6 @@ func TestTierWaitBounds(t *testing.T) {
 	})
 }
 
-// Requests that wait are rejected when the node closes.
-func TestTierCloses(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		_, z := newPair(t, `rules: [{name: fast, key: fast, rate: 10/s}, {name: slow, key: slow, rate: 1/m}]`, server.TierConfig{})
-		z.assignAll("fast", 10)
-		z.take("slow", 1)
-		var all sync.WaitGroup
-		for _, key := range []string{"fast", "slow"} {
-			all.Go(func() {
-				if v, err := z.waits(t.Context(), key, 1, nil); err != nil || v.OK || v.Reason != weir.Closed || v.RetryAfter <= 0 {
-					t.Errorf("%s: %+v, %v, want that it is closed", key, v, err)
-				}
-			})
-		}
-		time.Sleep(time.Millisecond)
-		z.Close(true)
-		all.Wait()
-		if v, err := z.waits(t.Context(), "fast", 1, nil); err != nil || v.OK || v.Reason != weir.Closed {
-			t.Errorf("after that: %+v, %v", v, err)
-		}
-	})
-}
-
-// A request waits at the upstream for tokens of a slow rule; while that is away, for the share.
-func TestTierWaitsThere(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		_, z := newPair(t, `rules: [{name: slow, key: slow, rate: 60/m, burst: 2}]`, server.TierConfig{Leaves: 2})
-		z.take("slow", 2)
-		began := time.Now()
-		if v, err := z.waits(t.Context(), "slow", 1, nil); err != nil || !v.OK || v.Step != decider.Exact || !within(int(time.Since(began)), float64(time.Second), 0.01) {
-			t.Errorf("%+v, %v after %v", v, err, time.Since(began))
-		}
-		z.wire.cut.Store(true)
-		z.take("slow", 1)
-		began = time.Now()
-		if v, err := z.waits(t.Context(), "slow", 1, nil); err != nil || !v.OK || v.Step != decider.Share || time.Since(began) < time.Second {
-			t.Errorf("away: %+v, %v after %v", v, err, time.Since(began))
-		}
-	})
-}
-
 // The true cost of a grant is settled where it was given.
 func TestTierSettles(t *testing.T) {
 	bubble(t, func(t *testing.T) {

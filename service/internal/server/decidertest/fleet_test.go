@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,18 +25,22 @@ type member struct {
 	site     *site
 }
 
-// A fleet is members that know each other. It asks the member that owns a key, or with remote one that does
-// not; about a batch, that of the first key.
+// A fleet is members that know each other. It asks the member that owns a key, or with remote each other member in
+// turn; about a batch, by its first key.
 type fleet struct {
 	members []*member
 	remote  bool
-	asked   map[string]int // the index of the member that a key was asked at
+
+	mu     sync.Mutex     // guards what follows
+	owners map[string]int // the indexes of members
+	turn   int
+	apart  bool // cut off from each other: a key is asked at one member
 }
 
 // newFleet returns a fleet of three.
 func newFleet(remote bool) func(*testing.T, *config.Rules) (*node, error) {
 	return func(t *testing.T, rules *config.Rules) (*node, error) {
-		f := &fleet{remote: remote, asked: map[string]int{}}
+		f := &fleet{remote: remote, owners: map[string]int{}}
 		for range 3 {
 			if err := f.start(t, rules); err != nil {
 				return nil, err
@@ -105,6 +110,9 @@ func (f *fleet) close(now bool) {
 
 // cut cuts all members off from each other.
 func (f *fleet) cut(cut bool) {
+	f.mu.Lock()
+	f.apart = cut
+	f.mu.Unlock()
 	for _, m := range f.members {
 		m.site.cut(cut)
 	}
@@ -114,18 +122,25 @@ func (f *fleet) cut(cut bool) {
 
 // at returns the member to be asked about a key.
 func (f *fleet) at(key string) *member {
-	i, ok := f.asked[key]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	owner, ok := f.owners[key]
 	if !ok {
-		for i = range f.members {
+		for owner = range f.members {
 			var v decider.Verdict
-			owns := f.members[i].receiver.Decide(context.Background(), &decider.Request{Key: key}, &v) != decider.ErrMoved
-			if owns != f.remote {
+			if f.members[owner].receiver.Decide(context.Background(), &decider.Request{Key: key}, &v) != decider.ErrMoved {
 				break
 			}
 		}
-		f.asked[key] = i
+		f.owners[key] = owner
 	}
-	return f.members[i]
+	if !f.remote {
+		return f.members[owner]
+	}
+	if !f.apart {
+		f.turn++
+	}
+	return f.members[(owner+1+f.turn%2)%len(f.members)]
 }
 
 func (f *fleet) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
@@ -44,12 +46,95 @@ func newShared(t *testing.T, at *store, rules *config.Rules, cfg server.StoreCon
 	return &node{Decider: s, reload: s.Reload, reset: s.Reset, close: s.Close, cut: at.away.Store}, nil
 }
 
+// newPair returns two nodes that share a store, and are asked in turn; without the store, the first.
+func newPair(t *testing.T, at *store, rules *config.Rules, cfg server.StoreConfig) (*node, error) {
+	one, err := newShared(t, at, rules, cfg)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Link.Send = at.send
+	other, err := server.NewShared(limits(rules), cfg)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(other.Disconnect)
+	time.Sleep(2 * time.Second) // both know the secret
+	p := &pair{both: [2]decider.Decider{one.Decider, other}, away: &at.away}
+	return &node{
+		Decider: p, reset: one.reset, cut: one.cut,
+		reload: func(rules *config.Rules) error { return errors.Join(one.reload(rules), other.Reload(rules)) },
+		close: func(now bool) {
+			one.close(now)
+			other.Close(now)
+		},
+	}, nil
+}
+
+// A pair asks two Deciders in turn.
+type pair struct {
+	both [2]decider.Decider
+	away *atomic.Bool
+	turn atomic.Uint32
+}
+
+func (p *pair) next() decider.Decider {
+	if p.away.Load() {
+		return p.both[0]
+	}
+	return p.both[p.turn.Add(1)%2]
+}
+
+func (p *pair) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+	return p.next().Decide(ctx, req, v)
+}
+
+func (p *pair) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+	return p.next().Wait(ctx, req, v)
+}
+
+func (p *pair) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (bool, error) {
+	return p.next().Batch(ctx, reqs, all, verdicts)
+}
+
+func (p *pair) Descriptors(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (bool, error) {
+	return p.next().Descriptors(ctx, reqs, all, verdicts)
+}
+
+func (p *pair) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
+	return p.both[p.turn.Load()%2].AppendGrantID(b, g, key) // the one that has decided
+}
+
+func (p *pair) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+	return p.next().Settle(ctx, key, id, n)
+}
+
+func (p *pair) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
+	return p.next().Acquire(ctx, req)
+}
+
+func (p *pair) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
+	return p.next().Renew(ctx, key, id, ttl)
+}
+
+func (p *pair) Return(ctx context.Context, key, id string, o weir.Outcome) error {
+	return p.next().Return(ctx, key, id, o)
+}
+
+func (p *pair) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+	return p.next().Exchange(ctx, x, got)
+}
+
+func (p *pair) Explain(ctx context.Context, key string) (decider.Explanation, error) {
+	return p.next().Explain(ctx, key)
+}
+
+func (p *pair) Top(ctx context.Context, n int) ([]decider.Seen, error) { return p.next().Top(ctx, n) }
+
 // newStoreLeaf returns a leaf of a store.
-func newStoreLeaf(t *testing.T, at *store, rules *config.Rules) (*node, error) {
+func newStoreLeaf(t *testing.T, at *store, rules *config.Rules, cfg server.StoreConfig) (*node, error) {
 	if err := at.clear(); err != nil {
 		return nil, err
 	}
-	cfg := server.StoreConfig{Known: -1, Instances: 3}
 	cfg.Link.Send = at.send
 	behind, err := server.NewShared(limits(rules), cfg)
 	if err != nil {

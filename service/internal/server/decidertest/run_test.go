@@ -1,6 +1,7 @@
 package decidertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,10 +27,10 @@ import (
 //
 // A WANT after names is of implementations that have a trait with one of these names; the first one counts.
 // A WANT is an outcome and some of its fields: see outcome. Fields that it does not list are not checked, and
-// < or > in place of = bounds a field.
+// < or > in place of = bounds a field. "any" is every outcome.
 //
 //	take KEY N [FIELD ...]          Decide: id=G keeps the id of the grant; limit=L; own=COUNT/PERIOD[/BURST]
-//	batch [all] KEY N [FIELD ...], KEY N ...   Batch; the outcome has one part for each request, after ";"
+//	batch [descriptors] [all] KEY N [FIELD ...], KEY N ...   Batch, or Descriptors; the outcome has one part for each request, after ";"
 //	wait W KEY N [FIELD ...]        Wait in the background; within=D bounds it; queue=Q
 //	lease L KEY N [FIELD ...]       Acquire; ttl=D; with wait, in the background, as W; within=D bounds it
 //	end W                           what became of a call in the background
@@ -46,6 +48,7 @@ import (
 //	close [now]                     Close
 type story struct {
 	name  string
+	each  string // words: the story is told once for each, with it in place of EACH in rules and calls
 	rules string
 	calls string
 }
@@ -53,6 +56,7 @@ type story struct {
 // Traits say how an implementation differs from a node that counts alone in its memory, where users can see that: see
 // docs/serve-guarantees.md, docs/redis.md and docs/scale.md. A story names them in lower case.
 type traits struct {
+	Nodes bool // several nodes of a store are asked, each with statistics of its own
 	Store bool // counts in a store, whose queues are bounded by time
 	Fleet bool // members share keys
 	Link  bool // another node answers, over a link
@@ -74,6 +78,7 @@ func (tr traits) has(name string) bool {
 // A rig makes nodes of an implementation, in the bubble of a story.
 type rig struct {
 	name   string
+	of     []string // types that declare to be a Decider: package.Type
 	traits traits
 	make   func(t *testing.T, rules *config.Rules) (*node, error)
 }
@@ -85,6 +90,19 @@ type node struct {
 	reset  func(ctx context.Context, key string) ([]decider.Reset, error)
 	cut    func(cut bool)
 	close  func(now bool)
+}
+
+// told returns the stories that are told for one.
+func (s *story) told() (all []*story) {
+	for _, word := range strings.Fields(cmp.Or(s.each, "once")) {
+		one := *s
+		if s.each != "" {
+			one.name += " (" + word + ")"
+		}
+		one.rules, one.calls = strings.ReplaceAll(s.rules, "EACH", word), strings.ReplaceAll(s.calls, "EACH", word)
+		all = append(all, &one)
+	}
+	return all
 }
 
 // run tells a story to an implementation.
@@ -145,6 +163,9 @@ func choose(wants string, tr traits) string {
 
 // differs returns what an outcome lacks of a want; empty if nothing.
 func differs(got, want string) string {
+	if want == "any" {
+		return ""
+	}
 	gots, wants := strings.Split(got, ";"), strings.Split(want, ";")
 	if len(gots) != len(wants) {
 		return fmt.Sprintf("%d parts", len(wants))
@@ -202,15 +223,17 @@ type desk struct {
 	t       *testing.T
 	rules   []*config.Rules
 	refused error // of the first rules
-	ids     map[string]string
 	calls   map[string]*call
+
+	mu  sync.Mutex // guards ids
+	ids map[string]string
 }
 
 // A call is one in the background.
 type call struct {
 	leave context.CancelFunc
 	done  chan string
-	got   string
+	got   string // empty while it waits
 }
 
 // outcome returns what has come of a call until now.
@@ -273,7 +296,7 @@ func (d *desk) do(text string) string {
 			if err != nil {
 				return named(err) + " step=" + l.Step.String()
 			}
-			d.ids[words[0]] = l.ID
+			d.name(words[0], l.ID)
 			return d.leased(&l)
 		})
 	case "end":
@@ -375,6 +398,7 @@ func (d *desk) background(name string, fields map[string]string, do func(context
 
 // batch makes a Batch.
 func (d *desk) batch(ctx context.Context, text string) string {
+	text, descriptors := strings.CutPrefix(text, "descriptors ")
 	text, all := strings.CutPrefix(text, "all ")
 	var reqs []decider.Request
 	var kept []map[string]string
@@ -387,7 +411,11 @@ func (d *desk) batch(ctx context.Context, text string) string {
 		reqs, kept = append(reqs, request(words[0], n, fields)), append(kept, fields)
 	}
 	verdicts := make([]decider.Verdict, len(reqs))
-	ok, err := d.Batch(ctx, reqs, all, verdicts)
+	ask := d.Batch
+	if descriptors {
+		ask = d.Descriptors
+	}
+	ok, err := ask(ctx, reqs, all, verdicts)
 	if err != nil {
 		return named(err)
 	}
@@ -426,12 +454,21 @@ func (d *desk) load(ctx context.Context, key string, perSecond int, span time.Du
 // keep keeps the id of a grant under a name.
 func (d *desk) keep(name string, req *decider.Request, v *decider.Verdict) {
 	if name != "" && v.OK {
-		d.ids[name] = string(d.AppendGrantID(nil, v.Grant, req.Key))
+		d.name(name, string(d.AppendGrantID(nil, v.Grant, req.Key)))
 	}
+}
+
+// name gives a name to an id.
+func (d *desk) name(name, id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ids[name] = id
 }
 
 // id returns the id of a grant or a lease; a name that was not given to one is an id itself.
 func (d *desk) id(name string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if id, ok := d.ids[name]; ok {
 		return id
 	}

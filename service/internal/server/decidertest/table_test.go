@@ -1,6 +1,6 @@
 package decidertest
 
-// stories tell how every implementation behaves alike, or differs as a WANT with a trait says.
+// The stories of decisions, and of nodes as a whole. Every implementation answers alike, but for what a WANT of a trait says.
 var stories = []story{
 	// Decide.
 	{
@@ -534,7 +534,7 @@ rules:
 			explain a -> ok retry=0s; all left=10 used=0 reset=0s allowed=true retry=0s waiting=0 | share: not_asked
 			take a 10 -> ok
 			take a 1 -> over_rate
-			explain a -> over_rate retry=1s; all left=0 used=10 reset=10s allowed=false retry=1s denied=1 | share: not_asked
+			explain a -> over_rate retry=1s; all left=0 used=10 reset=10s allowed=false retry=1s denied=1 | share: not_asked | nodes: over_rate retry=1s; all used=10
 			wait w a 1 -> waits
 			explain a -> over_rate retry=2s; all waiting=1 | share: not_asked | store: over_rate retry=2s; all used=11
 			explain b -> ok | share: not_asked
@@ -546,7 +546,7 @@ rules:
 			take a 2 -> ok
 			take a 1 -> over_rate
 			take b 1 -> ok
-			top -> ok; a allowed=1 denied=1; b allowed=1 denied=0 | share: not_asked
+			top -> ok; a allowed=1 denied=1; b allowed=1 denied=0 | share: not_asked | nodes: any
 		`,
 	}, {
 		name:  "a reset gives a key its whole limit",
@@ -626,14 +626,14 @@ rules: []
 			lease l3 a 1 wait -> waits
 			rules 1
 			sleep 2s
-			end l3 -> ok inflight=3 ttl=20s | store: waits
+			end l3 -> ok inflight=3 ttl=20s
 			rules 2
 			lease l4 a 1 -> no_leasing
 			rules 1
 			lease l5 a 1 -> over_limit
 			renew a l1 -> ok
 			return a l1 -> ok
-			lease l6 a 2 -> ok inflight=3 | store: ok
+			lease l6 a 2 -> ok inflight=3
 		`,
 	}, {
 		name: "counts begin at zero in windows",
@@ -699,7 +699,7 @@ rules: [{name: other, glob: "*", rate: 60/m, burst: 10}]
 rules:
   - {name: share, glob: "share*", rate: 6/m, burst: 9}
   - {name: deny, glob: "deny*", rate: 6/m, burst: 9, away: deny}
-  - {name: allow, glob: "allow*", rate: 6/m, burst: 9, away: allow}
+  - {name: allow, glob: "allow*", rate: 6/m, burst: 9, concurrency: {limit: 6}, away: allow}
   - {name: leases, glob: "lease*", concurrency: {limit: 6, ttl: 1h}}
   - {name: locks, glob: "lock*", concurrency: {limit: 6}, away: deny}
 `,
@@ -715,6 +715,7 @@ rules:
 			take deny 1 -> closed step=rule | share: closed step=rule | alone: ok left=8 | link: unavailable
 			take allow 100 -> ok step=rule | share: ok step=rule | alone: over_burst | link: unavailable
 			take other 1 -> ok rule=none | link: unavailable
+			reset share -> unavailable | alone link: any | leaf: reset_upstream
 			batch all share-b 2, deny 1 -> no; batch_denied; closed | share: no; batch_denied; closed | alone: ok; ok; ok | link: unavailable
 			take share-b 3 -> ok left=0 step=share | share: ok left=6 | alone: ok left=4 | link: unavailable
 			batch share-e 2, share-e 2 -> no; ok step=share; over_rate step=share | alone: ok; ok; ok | link: unavailable
@@ -728,6 +729,8 @@ rules:
 			lease l2 lease-new 3 -> over_limit step=share | alone: ok | link: unavailable
 			lease l3 lease-new 2 -> ok step=share inflight=2 | alone: ok inflight=5 | link: unavailable
 			lease l4 lock 1 -> closed step=rule | share: closed step=rule | alone: ok | link: unavailable
+			lease l6 allow 5 -> ok step=rule | share: ok step=rule | alone: ok | link: unavailable
+			lease l7 allow 5 -> ok step=rule | share: ok step=rule | alone: over_limit | link: unavailable
 			renew lease-new l3 -> ok step=share | alone: ok | link: unavailable
 			heal -> ok | alone: nothing_behind
 			sleep 1m
@@ -735,8 +738,8 @@ rules:
 			take deny 1 -> ok step=exact | share: closed
 			take allow 1 -> ok step=exact | share: ok
 			lease l5 lock 1 -> ok step=exact | share: closed
-			renew lease-new l3 -> ok | link: no_lease
-			return lease-new l3 -> ok | link: no_lease
+			renew lease-new l3 -> ok | link: no_lease | nodes: any
+			return lease-new l3 -> ok | link: no_lease | nodes: any
 		`,
 	},
 
@@ -745,9 +748,20 @@ rules:
 		name:  "a hot key gets its limit, and no more",
 		rules: `rules: [{name: all, glob: "*", rate: 20/s}]`,
 		calls: `
+			take b 1 limit=10 -> ok left=9
 			load a 10 10s -> ok given=100 | leaf: ok given<100 given>80
 			load a 50 4s -> ok given<100 given>98 | leaf: ok given<100 given>70
 			load a 50 4s -> ok given<81 given>79 | leaf: ok given<85 given>75
+		`,
+	}, {
+		name:  "requests for a hot key do not wait at a node that closes",
+		rules: `rules: [{name: all, glob: "*", rate: 20/s}]`,
+		calls: `
+			load a 40 4s -> ok
+			wait w1 a 5 -> waits
+			close now -> ok | link: no_close
+			end w1 -> closed | link: waits
+			wait w2 a 5 -> closed | link: waits
 		`,
 	}, {
 		name:  "a hot key is settled",
