@@ -38,7 +38,7 @@ type sharedLease struct {
 	token uint64
 	ttl   time.Duration
 	asked time.Duration // the ttl that the request asks for; <= 0: that of the rules
-	rules uint64        // identifies the rules under which it is asked for
+	rules *rules.Set    // under which it is asked for
 	queue leaseQueue
 
 	// Guarded by sharedLeases.mu, once it is held.
@@ -127,7 +127,7 @@ func (s *Shared) acquire(ctx context.Context, req *decider.LeaseRequest, rs *ver
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
 	l := &sharedLease{key: strings.Clone(req.Key), id: newLeaseID(), n: req.N, asked: req.TTL}
-	l.under(rs, terms, s.leaseAsks(rs, m, req.Key))
+	l.under(m, terms, s.leaseAsks(rs, m, req.Key))
 	for i := range l.asks {
 		if a := &l.asks[i]; a.limit >= 0 && req.N > min(a.limit, maxLeaseUnits) {
 			a.rule.limits.Refused(weir.OverLimit)

@@ -112,7 +112,7 @@ func (l *sharedLease) longest() time.Duration {
 // its places under others. The error is decider.ErrNoLeasing.
 func (s *Shared) follow(l *sharedLease) (changed bool, err error) {
 	rs := s.rules.Load()
-	if rs.id == l.rules {
+	if rs.Set == l.rules {
 		return false, nil
 	}
 	m := s.keys.RulesOf(l.key, rs.Set)
@@ -122,7 +122,7 @@ func (s *Shared) follow(l *sharedLease) (changed bool, err error) {
 	}
 	was := *l
 	s.held.leave(was.asks)
-	l.under(rs, terms, s.leaseAsks(rs, m, l.key))
+	l.under(m, terms, s.leaseAsks(rs, m, l.key))
 	s.held.enter(l.asks)
 	l.queue.most = l.queueSize()
 	was.asks = slices.DeleteFunc(was.asks, func(a leaseAsk) bool {
@@ -135,8 +135,8 @@ func (s *Shared) follow(l *sharedLease) (changed bool, err error) {
 }
 
 // under sets the rules under which a lease is asked for.
-func (l *sharedLease) under(rs *version, terms rules.LeaseTerms, asks []leaseAsk) {
-	l.rules, l.asks, l.ttl = rs.id, asks, terms.TTL
+func (l *sharedLease) under(m *rules.Match, terms rules.LeaseTerms, asks []leaseAsk) {
+	l.rules, l.asks, l.ttl = m.Set, asks, terms.TTL
 	if l.asked > 0 {
 		l.ttl = min(l.asked, terms.MaxTTL)
 	}
