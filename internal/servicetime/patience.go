@@ -19,7 +19,7 @@ type Patience struct {
 	some   bool    // a caller has left
 	first  int     // no caller has left in a bucket below it
 	all    float32 // callers, in all buckets
-	crowd  crowd   // those that left last
+	crowd  crowd   // the last callers to leave
 
 	buckets *[bucketCount]patienceBucket // nil until a caller leaves
 }
