@@ -116,8 +116,8 @@ func (f tlsFiles) trust(a *authority) {
 func (f tlsFiles) flags() []string  { return []string{"--tls-cert", f.cert, "--tls-key", f.key} }
 func (f tlsFiles) mutual() []string { return append(f.flags(), "--client-ca", f.ca) }
 
+// It is not parallel: another test's SIGHUP would be a reload before the files are written.
 func TestServeTLS(t *testing.T) {
-	t.Parallel()
 	ca, other := newAuthority(t, "ours"), newAuthority(t, "another")
 	files := newTLSFiles(t, ca)
 	s := serving(t, append(files.mutual(), "--watch-interval", "1h")...)
