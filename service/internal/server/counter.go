@@ -20,6 +20,9 @@ type counter interface {
 	// takeAll is take for requests that are not settled: it sets whole and err of each. With all set,
 	// either all are granted, and the settled ones are OK, or no tokens are taken.
 	takeAll(ctx context.Context, asks []asked, all bool)
+	// look sets the states of the rules of a match but for Rule and Denied, unless it has made the
+	// whole explanation.
+	look(ctx context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (whole *decider.Explanation, err error)
 }
 
 // An ask is a request at a counter.
@@ -132,6 +135,18 @@ func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
 			s.undo(&a.ask)
 		}
 	}
+}
+
+func (s memory) look(_ context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (whole *decider.Explanation, err error) {
+	for i, of := range m.List {
+		r, st := rs.at(of), &states[i]
+		bucket := r.Bucket(key)
+		if st.Allowed = true; r.buckets != nil {
+			*st = rateState(r.take(key, r.fingerprint(key), s.clock.Now(), 0, 0, false), r.buckets.Used(bucket))
+		}
+		st.Waiting, st.Lease = r.queue.Len(bucket), r.limits.State(bucket, r.Route(bucket), r.Concurrency)
+	}
+	return nil, nil
 }
 
 // undo returns what a request was granted.

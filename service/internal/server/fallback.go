@@ -44,7 +44,7 @@ func NewFallback(cfg Config, away config.Away) (*Fallback, error) {
 		return nil, err
 	}
 	f := &Fallback{server: s, away: away}
-	s.counter = share{f}
+	s.counter = share{memory{s}, f}
 	f.shareless.Store(&shareless)
 	return f, nil
 }
@@ -98,7 +98,10 @@ func fallbackRules(rules *config.Rules, nodes int, otherwise config.Away) (*conf
 }
 
 // share counts by the node's share, or as the rules say.
-type share struct{ *Fallback }
+type share struct {
+	memory
+	*Fallback
+}
 
 func (f share) take(_ context.Context, a ask) (whole bool, err error) {
 	c := choose(a.rs, a.Found, f.away)

@@ -74,11 +74,7 @@ func (s *Shared) takeEach(ctx context.Context, some []*asking) {
 
 // takeTogether asks for requests in one call, all or nothing.
 func (s *Shared) takeTogether(ctx context.Context, asks []asked, some []*asking) {
-	err := s.begin(ctx, some)
-	if err == nil {
-		err = s.finish(ctx, some)
-	}
-	switch {
+	switch err := s.ask(ctx, some...); {
 	case err == errSlots:
 		fail(asks, err)
 	case err != nil && ctx.Err() != nil:

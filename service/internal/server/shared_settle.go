@@ -50,12 +50,8 @@ func (s *Shared) markSettled(ctx context.Context, key, id string) (first bool, e
 
 // askFor asks the store for one bucket.
 func (s *Shared) askFor(ctx context.Context, b bucketAsk) (*asking, error) {
-	one := [1]*asking{{buckets: []bucketAsk{b}, lane: s.link.Lane(b.key)}}
-	err := s.begin(ctx, one[:])
-	if err == nil {
-		err = s.finish(ctx, one[:])
-	}
-	return one[0], s.unavailable(ctx, err)
+	a := &asking{buckets: []bucketAsk{b}, lane: s.link.Lane(b.key)}
+	return a, s.unavailable(ctx, s.ask(ctx, a))
 }
 
 // settleUnder settles under each rule, within the debt that it allows.

@@ -81,11 +81,7 @@ func (w *sharedWait) try(v *decider.Verdict) (again bool, err error) {
 	if len(a.buckets) == 0 {
 		return false, s.Server.Decide(w.ctx, w.req, v)
 	}
-	one := [1]*asking{a}
-	if err = s.begin(w.ctx, one[:]); err == nil {
-		err = s.finish(w.ctx, one[:])
-	}
-	switch {
+	switch err := s.ask(w.ctx, a); {
 	case err != nil && w.ctx.Err() != nil:
 		return false, w.ctx.Err()
 	case err != nil:
