@@ -23,6 +23,8 @@ type counter interface {
 	// look sets the states of the rules of a match but for Rule and Denied, unless it has made the
 	// whole explanation.
 	look(ctx context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (whole *decider.Explanation, err error)
+	// redeem ends a grant of a key with the rules of a match, and charges n instead.
+	redeem(ctx context.Context, rs *version, m *rules.Match, key, id string, n int) (decider.Settled, error)
 }
 
 // An ask is a request at a counter.
