@@ -15,7 +15,8 @@ import (
 type counter interface {
 	// take takes the tokens of a request from all its buckets, or none. It appends the answers of
 	// the rules to the verdict, up to the first that denies. It sets the Reason of a denial by
-	// another than the rate, and the Step. If whole, it has made the verdict itself.
+	// another than the rate, the Step, and Grant.At if that is not by the node's clock. If whole, it
+	// has made the verdict itself.
 	take(ctx context.Context, a ask) (whole bool, err error)
 	// takeAll is take for requests that are not settled: it sets whole and err of each. With all set,
 	// either all are granted, and the settled ones are OK, or no tokens are taken.
@@ -38,10 +39,10 @@ type ask struct {
 // asked is an ask with what has become of it.
 type asked struct {
 	ask
-	settled  bool // the verdict is made, without a counter
-	whole    bool // a counter has made the verdict
-	withheld bool // nothing was taken, because others of all or nothing are denied
-	err      error
+	settled bool // the verdict is made, without a counter
+	whole   bool // a counter has made the verdict
+	untaken bool // all or nothing: nothing was taken, because some request is denied
+	err     error
 }
 
 // denied reports whether the last answer is a denial.
@@ -64,7 +65,7 @@ func (a *asked) refused() bool {
 	if a.settled || a.whole {
 		return !a.v.OK
 	}
-	return a.err != nil || a.withheld || a.denied()
+	return a.err != nil || a.untaken || a.denied()
 }
 
 // answer appends an answer to the verdict.

@@ -184,7 +184,7 @@ func (s *Server) batch(ctx context.Context, rs *version, reqs []decider.Request,
 				err = a.err
 			}
 		case !a.settled:
-			if s.conclude(&a.ask, a.whole, !all); a.withheld && a.v.OK {
+			if s.conclude(&a.ask, a.whole, !all); a.untaken && a.v.OK {
 				a.v.Deny(0, 0)
 			}
 		}

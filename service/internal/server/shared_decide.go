@@ -84,7 +84,7 @@ func (s *Shared) takeTogether(ctx context.Context, asks []asked, some []*asking)
 	default:
 		s.heedLooks(some)
 		for _, a := range some {
-			a.withheld = !a.reply.Granted
+			a.untaken = !a.reply.Granted
 			s.answered(a)
 		}
 	}
