@@ -21,6 +21,9 @@ type counter interface {
 	// takeAll is take for requests that are not settled: it sets whole and err of each. With all set,
 	// either all are granted, and the settled ones are OK, or no tokens are taken.
 	takeAll(ctx context.Context, asks []asked, all bool)
+	// await is take for a request that is not settled and may wait: it has a cost, and no quota. It
+	// returns what has become of it under the rules that are in force then.
+	await(ctx context.Context, a asked) asked
 	// look sets the states of the rules of a match but for Rule and Denied, unless it has made the
 	// whole explanation.
 	look(ctx context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (whole *decider.Explanation, err error)
@@ -84,12 +87,12 @@ func fail(asks []asked, err error) {
 type memory struct{ *Server }
 
 func (s memory) take(_ context.Context, a ask) (whole bool, err error) {
-	return false, s.await(&a, nil)
+	return false, s.takeWith(&a, nil)
 }
 
-// await is take for a request that waits, unless w is nil. The error can be waiting.ErrMoved or
+// takeWith is take for a request that waits, unless w is nil. The error can be waiting.ErrMoved or
 // that of the context.
-func (s memory) await(a *ask, w *wait) error {
+func (s memory) takeWith(a *ask, w *wait) error {
 	req, v := a.req, a.v
 	if req.Quota != nil {
 		d, err := s.takeOwn(a.rs, a.Found, req, v.At)
@@ -111,7 +114,7 @@ func (s memory) await(a *ask, w *wait) error {
 		switch {
 		case d.OK, r.Mode == config.Shadow:
 			continue
-		case !redeemed && w != nil && d.RetryAfter != weir.Never && req.N > 0:
+		case !redeemed && w != nil && d.RetryAfter != weir.Never:
 			if why, err = s.waitUnder(a.rs, w, r, own, v); err == nil && why == 0 {
 				continue
 			}
@@ -129,7 +132,7 @@ func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
 	for i := range asks {
 		a := &asks[i]
 		if !a.settled {
-			a.err = s.await(&a.ask, nil)
+			a.err = s.takeWith(&a.ask, nil)
 		}
 		ok = ok && !a.refused()
 	}
@@ -205,7 +208,17 @@ func (s *Server) takeAlone(a *ask, c *choice, retry time.Duration) error {
 		return nil
 	}
 	local := s.localAsk(a, c)
-	return memory{s}.await(&local, nil)
+	return memory{s}.takeWith(&local, nil)
+}
+
+// awaitAlone is takeAlone for a request that may wait. If the rules decide, it does not.
+func (s *Server) awaitAlone(ctx context.Context, a *asked, c *choice, retry time.Duration) {
+	if c.step == decider.ByRule {
+		a.err = s.takeAlone(&a.ask, c, retry)
+		return
+	}
+	*a = memory{s}.await(ctx, *a)
+	a.v.Step = c.step
 }
 
 // undoAlone returns what takeAlone has granted.

@@ -36,7 +36,7 @@ func (s stored) takeAll(ctx context.Context, asks []asked, all bool) {
 		case len(there.buckets) > 0:
 			some = append(some, there)
 		default: // the store need not be asked
-			a.err = memory{s.Server}.await(&a.ask, nil)
+			a.err = memory{s.Server}.takeWith(&a.ask, nil)
 			ok = ok && !a.refused()
 		}
 	}

@@ -124,7 +124,7 @@ func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
 func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) (done, whole bool, err error) {
 	switch way {
 	case byNode:
-		return true, false, memory{t.Server}.await(a, nil)
+		return true, false, memory{t.Server}.takeWith(a, nil)
 	case byUpstream:
 		return false, false, nil
 	}
