@@ -15,11 +15,20 @@ import (
 type counter interface {
 	// take takes the tokens of a request from all its buckets, or none. It appends the answers of
 	// the rules to the verdict, up to the first that denies. It sets the Reason of a denial by
-	// another than the rate, and the Step. If whole, it has made the verdict itself.
+	// another than the rate, the Step, and Grant.At if that is not by the node's clock. If whole, it
+	// has made the verdict itself.
 	take(ctx context.Context, a ask) (whole bool, err error)
 	// takeAll is take for requests that are not settled: it sets whole and err of each. With all set,
 	// either all are granted, and the settled ones are OK, or no tokens are taken.
 	takeAll(ctx context.Context, asks []asked, all bool)
+	// await is take for a request that is not settled and may wait: it has a cost, and no quota. It
+	// returns what has become of it under the rules that are in force then.
+	await(ctx context.Context, a asked) asked
+	// look sets the states of the rules of a match but for Rule and Denied, unless it has made the
+	// whole explanation.
+	look(ctx context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (whole *decider.Explanation, err error)
+	// redeem ends a grant of a key with the rules of a match, and charges n instead.
+	redeem(ctx context.Context, rs *version, m *rules.Match, key, id string, n int) (decider.Settled, error)
 }
 
 // An ask is a request at a counter.
@@ -33,10 +42,10 @@ type ask struct {
 // asked is an ask with what has become of it.
 type asked struct {
 	ask
-	settled  bool // the verdict is made, without a counter
-	whole    bool // a counter has made the verdict
-	withheld bool // nothing was taken, because others of all or nothing are denied
-	err      error
+	settled bool // the verdict is made, without a counter
+	whole   bool // a counter has made the verdict
+	untaken bool // all or nothing: nothing was taken, because some request is denied
+	err     error
 }
 
 // denied reports whether the last answer is a denial.
@@ -59,7 +68,7 @@ func (a *asked) refused() bool {
 	if a.settled || a.whole {
 		return !a.v.OK
 	}
-	return a.err != nil || a.withheld || a.denied()
+	return a.err != nil || a.untaken || a.denied()
 }
 
 // answer appends an answer to the verdict.
@@ -78,12 +87,12 @@ func fail(asks []asked, err error) {
 type memory struct{ *Server }
 
 func (s memory) take(_ context.Context, a ask) (whole bool, err error) {
-	return false, s.await(&a, nil)
+	return false, s.takeWith(&a, nil)
 }
 
-// await is take for a request that waits, unless w is nil. The error can be waiting.ErrMoved or
+// takeWith is take for a request that waits, unless w is nil. The error can be waiting.ErrMoved or
 // that of the context.
-func (s memory) await(a *ask, w *wait) error {
+func (s memory) takeWith(a *ask, w *wait) error {
 	req, v := a.req, a.v
 	if req.Quota != nil {
 		d, err := s.takeOwn(a.rs, a.Found, req, v.At)
@@ -105,7 +114,7 @@ func (s memory) await(a *ask, w *wait) error {
 		switch {
 		case d.OK, r.Mode == config.Shadow:
 			continue
-		case !redeemed && w != nil && d.RetryAfter != weir.Never && req.N > 0:
+		case !redeemed && w != nil && d.RetryAfter != weir.Never:
 			if why, err = s.waitUnder(a.rs, w, r, own, v); err == nil && why == 0 {
 				continue
 			}
@@ -123,7 +132,7 @@ func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
 	for i := range asks {
 		a := &asks[i]
 		if !a.settled {
-			a.err = s.await(&a.ask, nil)
+			a.err = s.takeWith(&a.ask, nil)
 		}
 		ok = ok && !a.refused()
 	}
@@ -132,6 +141,18 @@ func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
 			s.undo(&a.ask)
 		}
 	}
+}
+
+func (s memory) look(_ context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (whole *decider.Explanation, err error) {
+	for i, of := range m.List {
+		r, st := rs.at(of), &states[i]
+		bucket := r.Bucket(key)
+		if st.Allowed = true; r.buckets != nil {
+			*st = rateState(r.take(key, r.fingerprint(key), s.clock.Now(), 0, 0, false), r.buckets.Used(bucket))
+		}
+		st.Waiting, st.Lease = r.queue.Len(bucket), r.limits.State(bucket, r.Route(bucket), r.Concurrency)
+	}
+	return nil, nil
 }
 
 // undo returns what a request was granted.
@@ -187,7 +208,17 @@ func (s *Server) takeAlone(a *ask, c *choice, retry time.Duration) error {
 		return nil
 	}
 	local := s.localAsk(a, c)
-	return memory{s}.await(&local, nil)
+	return memory{s}.takeWith(&local, nil)
+}
+
+// awaitAlone is takeAlone for a request that may wait. If the rules decide, it does not.
+func (s *Server) awaitAlone(ctx context.Context, a *asked, c *choice, retry time.Duration) {
+	if c.step == decider.ByRule {
+		a.err = s.takeAlone(&a.ask, c, retry)
+		return
+	}
+	*a = memory{s}.await(ctx, *a)
+	a.v.Step = c.step
 }
 
 // undoAlone returns what takeAlone has granted.

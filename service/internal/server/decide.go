@@ -10,7 +10,6 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/rules"
-	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // Decide decides at once: see decider.Decider.
@@ -184,7 +183,7 @@ func (s *Server) batch(ctx context.Context, rs *version, reqs []decider.Request,
 				err = a.err
 			}
 		case !a.settled:
-			if s.conclude(&a.ask, a.whole, !all); a.withheld && a.v.OK {
+			if s.conclude(&a.ask, a.whole, !all); a.untaken && a.v.OK {
 				a.v.Deny(0, 0)
 			}
 		}
@@ -247,29 +246,27 @@ func (s *Server) Wait(ctx context.Context, req *decider.Request, v *decider.Verd
 	if err := s.enterRequest(ctx, req); err != nil {
 		return err
 	}
-	for w := (wait{caller: caller{ctx: ctx, req: *req}}); ; {
-		rs := s.rules.Load()
-		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Waited: v.Waited, Place: v.Place}
-		a := ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}
-		settled, err := s.settle(&a, true)
-		if settled || err != nil {
-			return err
-		}
-		err = memory{s}.await(&a, &w)
-		if w.at != nil && w.answer.OK { // no rule has taken the answer
-			w.at.Return()
-		}
-		switch err {
-		case nil:
-			s.conclude(&a, false, true)
-			return nil
-		case waiting.ErrMoved:
-			err = w.follow(v)
-		}
-		if err != nil {
-			return err
-		}
+	a := s.find(req, v)
+	switch {
+	case a.settled || a.err != nil:
+	case req.Quota != nil || req.N == 0: // it cannot wait
+		a.whole, a.err = s.counter.take(ctx, a.ask)
+	default:
+		a = s.counter.await(ctx, a)
 	}
+	if !a.settled && a.err == nil {
+		s.conclude(&a.ask, a.whole, true)
+	}
+	return a.err
+}
+
+// find returns a request under the rules in force. It keeps how long it has waited.
+func (s *Server) find(req *decider.Request, v *decider.Verdict) (a asked) {
+	rs := s.rules.Load()
+	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Waited: v.Waited, Place: v.Place}
+	a.ask = ask{Found: s.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}
+	a.settled, a.err = s.settle(&a.ask, true)
+	return a
 }
 
 // ownLimit returns the limit that a request asks for.

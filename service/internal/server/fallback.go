@@ -44,7 +44,7 @@ func NewFallback(cfg Config, away config.Away) (*Fallback, error) {
 		return nil, err
 	}
 	f := &Fallback{server: s, away: away}
-	s.counter = share{f}
+	s.counter = share{memory{s}, f}
 	f.shareless.Store(&shareless)
 	return f, nil
 }
@@ -98,11 +98,20 @@ func fallbackRules(rules *config.Rules, nodes int, otherwise config.Away) (*conf
 }
 
 // share counts by the node's share, or as the rules say.
-type share struct{ *Fallback }
+type share struct {
+	memory
+	*Fallback
+}
 
 func (f share) take(_ context.Context, a ask) (whole bool, err error) {
 	c := choose(a.rs, a.Found, f.away)
 	return false, f.server.takeAlone(&a, &c, fallbackRetry)
+}
+
+func (f share) await(ctx context.Context, a asked) asked {
+	c := choose(a.rs, a.Found, f.away)
+	f.server.awaitAlone(ctx, &a, &c, fallbackRetry)
+	return a
 }
 
 func (f share) takeAll(_ context.Context, asks []asked, all bool) {
@@ -148,13 +157,7 @@ func (f *Fallback) mark(req *decider.Request, v *decider.Verdict) {
 // Wait waits for tokens of the node's share: see decider.Decider. If the rule decides, the request
 // does not wait.
 func (f *Fallback) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	rs := f.server.rules.Load()
-	c := choose(rs, f.server.keys.Find(req.Key, rs.Set), f.away)
-	if c.step == decider.ByRule || req.Quota != nil {
-		return f.Decide(ctx, req, v)
-	}
 	err := f.server.Wait(ctx, req, v)
-	v.Step = c.step
 	f.mark(req, v)
 	return err
 }

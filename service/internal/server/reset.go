@@ -52,10 +52,7 @@ func (s *Shared) Reset(ctx context.Context, key string) ([]decider.Reset, error)
 	}
 	a, err := s.prepare(&asked{ask: ask{Found: rules.Found{Match: m}, rs: rs, req: &decider.Request{Key: key}}}, nil)
 	if err == nil {
-		one := [1]*asking{a}
-		if err = s.begin(ctx, one[:]); err == nil {
-			err = s.finish(ctx, one[:])
-		}
+		err = s.ask(ctx, a)
 	}
 	if err != nil {
 		return nil, s.unavailable(ctx, err)

@@ -62,26 +62,37 @@ func (s *Server) Settle(ctx context.Context, key, id string, n int) (decider.Set
 	if err := s.enter(ctx, key); err != nil {
 		return decider.Settled{}, err
 	}
-	now := s.clock.Now()
 	rs := s.rules.Load()
-	m := s.keys.Find(key, rs.Set).Match
+	return s.counter.redeem(ctx, rs, s.keys.Find(key, rs.Set).Match, key, id, n)
+}
+
+func (s memory) redeem(_ context.Context, rs *version, m *rules.Match, key, id string, n int) (decider.Settled, error) {
 	var sums [1 << maxShadows]uint64
-	g, gave, err := s.grants.Redeem(id, key, rs.sums(m, sums[:0]), now)
+	g, gave, err := s.grants.Redeem(id, key, rs.sums(m, sums[:0]), s.clock.Now())
 	if err != nil {
 		return decider.Settled{}, err
 	}
+	return rs.settle(m, g, gave, n, func(r *rule) (int, error) { return r.charge(key, g.At, g.N, n), nil })
+}
+
+// settle charges under each rule that gave; charge returns what the grant has cost there. Bit i of
+// gave is set if the shadow rule i gave.
+func (rs *version) settle(m *rules.Match, g decider.Grant, gave, n int, charge func(*rule) (int, error)) (decider.Settled, error) {
 	done, charged := decider.Settled{Was: g.N, Charged: n}, false
 	for _, of := range m.Rated {
-		r := rs.at(of)
-		if r.Mode == config.Shadow {
-			if gave&1 != 0 {
-				r.charge(key, g.At, g.N, n)
-			}
+		shadow := of.Mode == config.Shadow
+		took := !shadow || gave&1 != 0
+		if shadow {
 			gave >>= 1
+		}
+		if !took {
 			continue
 		}
-		c := r.charge(key, g.At, g.N, n)
-		if !charged || c > done.Charged {
+		c, err := charge(rs.at(of))
+		if err != nil {
+			return done, err
+		}
+		if !shadow && (!charged || c > done.Charged) {
 			done.Charged, charged = c, true
 		}
 	}

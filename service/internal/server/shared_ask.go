@@ -171,6 +171,15 @@ func (s *Shared) finish(ctx context.Context, all []*asking) error {
 	return err
 }
 
+// ask asks for askings in one call: see begin.
+func (s *Shared) ask(ctx context.Context, all ...*asking) error {
+	err := s.begin(ctx, all)
+	if err == nil {
+		err = s.finish(ctx, all)
+	}
+	return err
+}
+
 // merge returns the buckets of askings together, each once: of a bucket that comes again, more
 // is taken. It sets their places.
 func merge(all []*asking) (merged []bucketAsk) {

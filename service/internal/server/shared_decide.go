@@ -36,7 +36,7 @@ func (s stored) takeAll(ctx context.Context, asks []asked, all bool) {
 		case len(there.buckets) > 0:
 			some = append(some, there)
 		default: // the store need not be asked
-			a.err = memory{s.Server}.await(&a.ask, nil)
+			a.err = memory{s.Server}.takeWith(&a.ask, nil)
 			ok = ok && !a.refused()
 		}
 	}
@@ -74,11 +74,7 @@ func (s *Shared) takeEach(ctx context.Context, some []*asking) {
 
 // takeTogether asks for requests in one call, all or nothing.
 func (s *Shared) takeTogether(ctx context.Context, asks []asked, some []*asking) {
-	err := s.begin(ctx, some)
-	if err == nil {
-		err = s.finish(ctx, some)
-	}
-	switch {
+	switch err := s.ask(ctx, some...); {
 	case err == errSlots:
 		fail(asks, err)
 	case err != nil && ctx.Err() != nil:
@@ -88,7 +84,7 @@ func (s *Shared) takeTogether(ctx context.Context, asks []asked, some []*asking)
 	default:
 		s.heedLooks(some)
 		for _, a := range some {
-			a.withheld = !a.reply.Granted
+			a.untaken = !a.reply.Granted
 			s.answered(a)
 		}
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/redisscript"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
@@ -23,52 +21,29 @@ func (s *Shared) unavailable(ctx context.Context, err error) error {
 	return err
 }
 
-// Explain reports what a request for the key would get: see decider.Decider. Only
-// requests that wait at this node count as waiting.
-func (s *Shared) Explain(ctx context.Context, key string) (decider.Explanation, error) {
-	rs := s.rules.Load()
-	m := s.keys.RulesOf(key, rs.Set)
-	x := decider.Explanation{Key: key, Allowed: true}
-	if len(m.List) == 0 && rs.Config.Unmatched == "deny" {
-		x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, weir.Never
-	}
+// look asks for the buckets and the leases of all rules. Only requests that wait at this node count
+// as waiting.
+func (s stored) look(ctx context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (whole *decider.Explanation, err error) {
 	a, err := s.prepare(&asked{ask: ask{Found: rules.Found{Match: m}, rs: rs, req: &decider.Request{Key: key}}}, nil)
 	if err == nil && len(a.buckets) > 0 {
-		one := [1]*asking{a}
-		if err = s.begin(ctx, one[:]); err == nil {
-			err = s.finish(ctx, one[:])
-		}
+		err = s.ask(ctx, a)
 	}
 	if err != nil {
-		return x, s.unavailable(ctx, err)
+		return nil, s.unavailable(ctx, err)
 	}
 	rated := 0
-	for _, r := range rs.list(m.List) {
-		st := decider.RuleState{Rule: r.Ref, Allowed: true}
-		if st.Lease, err = s.leaseState(ctx, r, key); err != nil {
-			return x, err
-		}
-		if r.stored != nil {
-			s.explainRate(a, rated, key, &st)
+	for i, r := range rs.list(m.List) {
+		st := &states[i]
+		if st.Allowed = true; r.stored != nil {
+			at, b := a.bucket(rated)
+			*st = rateState(a.decision(rated), a.reply.Used(at, &b.quota))
 			rated++
 		}
-		if !st.Allowed && r.Mode != config.Shadow && x.Allowed {
-			x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, st.RetryAfter
+		if st.Lease, err = s.leaseState(ctx, r, key); err != nil {
+			return nil, err
 		}
-		x.Rules = append(x.Rules, st)
 	}
-	return x, nil
-}
-
-// explainRate sets the state of the bucket with index i.
-func (s *Shared) explainRate(a *asking, i int, key string, st *decider.RuleState) {
-	at, b := a.bucket(i)
-	d := a.decision(i)
-	st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter
-	st.Used = a.reply.Used(at, &b.quota)
-	if st.Used > 0 {
-		st.Denied = s.keys.Get(key).Denials()
-	}
+	return nil, nil
 }
 
 // leaseState returns the state of the leases of a key under a rule; nil without a concurrency.
@@ -99,11 +74,8 @@ func (s *Shared) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 // tellUsed charges the tokens that a leaf has used in the store.
 func (s *Shared) tellUsed(rs *version, r *leaf.Report) {
 	for _, rule := range rs.list(s.keys.Find(r.Key, rs.Set).Rated) {
-		st, debt := rule.stored, rule.Limit()
-		if rule.MaxDebt != nil {
-			debt = *rule.MaxDebt
-		}
+		st := rule.stored
 		b := bucketAsk{key: s.storedKey(rule.Bucket(r.Key), st.name), quota: st.quota}
-		s.tell(&b, redisscript.Take{N: r.Used, Debt: debt, Most: st.most})
+		s.tell(&b, redisscript.Take{N: r.Used, Debt: rule.maxDebt(), Most: st.most})
 	}
 }

@@ -1,13 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
 
 	"github.com/weir-go/weir/internal/redisscript"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // AppendGrantID appends the id of a grant, which every node can settle: see decider.Decider.
@@ -15,26 +16,18 @@ func (s *Shared) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 	return s.grants.AppendID(b, g, s.clock.Time(g.At), key)
 }
 
-// Settle reports the true cost of a grant: see decider.Decider. It first marks the grant as
-// settled in the store, so that no other node settles it too; if the store goes away before the
-// cost is settled, the grant keeps its cost.
-func (s *Shared) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
-	if n < 0 {
-		panic("server: negative cost")
-	}
-	rs := s.rules.Load()
-	k := s.keys.Find(key, rs.Set)
+// redeem first marks the grant as settled in the store, so that no other node settles it too; if
+// the store goes away before the cost is settled, the grant keeps its cost.
+func (s stored) redeem(ctx context.Context, rs *version, m *rules.Match, key, id string, n int) (decider.Settled, error) {
 	var sums [1 << maxShadows]uint64
-	g, gave, at, err := s.grants.Read(id, key, rs.sums(k.Match, sums[:0]), time.Now())
+	g, gave, at, err := s.grants.Read(id, key, rs.sums(m, sums[:0]), time.Now())
 	if err != nil {
 		return decider.Settled{}, err
 	}
-	if first, err := s.markSettled(ctx, key, id); err != nil {
-		return decider.Settled{}, err
-	} else if !first {
-		return decider.Settled{}, decider.ErrNoGrant
+	if first, err := s.markSettled(ctx, key, id); err != nil || !first {
+		return decider.Settled{}, cmp.Or(err, decider.ErrNoGrant)
 	}
-	return s.settleUnder(ctx, rs.list(k.Rated), key, g, gave, at, n)
+	return rs.settle(m, g, gave, n, func(r *rule) (int, error) { return s.settleOne(ctx, r, key, g, at, n) })
 }
 
 // markSettled notes in the store that a grant is settled, and reports whether it was not.
@@ -50,50 +43,20 @@ func (s *Shared) markSettled(ctx context.Context, key, id string) (first bool, e
 
 // askFor asks the store for one bucket.
 func (s *Shared) askFor(ctx context.Context, b bucketAsk) (*asking, error) {
-	one := [1]*asking{{buckets: []bucketAsk{b}, lane: s.link.Lane(b.key)}}
-	err := s.begin(ctx, one[:])
-	if err == nil {
-		err = s.finish(ctx, one[:])
-	}
-	return one[0], s.unavailable(ctx, err)
-}
-
-// settleUnder settles under each rule, within the debt that it allows.
-func (s *Shared) settleUnder(ctx context.Context, rated []*rule, key string, g decider.Grant, gave int, at time.Time, n int) (decider.Settled, error) {
-	done, charged := decider.Settled{Was: g.N, Charged: n}, false
-	for _, r := range rated {
-		shadow := r.Mode == config.Shadow
-		took := !shadow || gave&1 != 0
-		if shadow {
-			gave >>= 1
-		}
-		if !took {
-			continue
-		}
-		c, err := s.settleOne(ctx, r, key, g, at, n)
-		if err != nil {
-			return done, err
-		}
-		if !shadow && (!charged || c > done.Charged) {
-			done.Charged, charged = c, true
-		}
-	}
-	return done, nil
+	a := &asking{buckets: []bucketAsk{b}, lane: s.link.Lane(b.key)}
+	return a, s.unavailable(ctx, s.ask(ctx, a))
 }
 
 // settleOne settles under one rule, and returns what the grant has cost there.
 func (s *Shared) settleOne(ctx context.Context, r *rule, key string, g decider.Grant, at time.Time, n int) (int, error) {
 	take := redisscript.Take{N: n - g.N, Most: r.stored.most}
 	switch {
+	case n == g.N:
+		return n, nil
 	case n < g.N:
 		take.Taken, take.Remain = time.Duration(at.UnixNano()), n
-	case r.MaxDebt != nil:
-		take.Debt = *r.MaxDebt
 	default:
-		take.Debt = r.Limit()
-	}
-	if take.N == 0 {
-		return g.N, nil
+		take.Debt = r.maxDebt()
 	}
 	a, err := s.askFor(ctx, bucketAsk{key: s.storedKey(r.Bucket(key), r.stored.name), quota: r.stored.quota, take: take})
 	if err != nil {

@@ -12,35 +12,29 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// Wait waits for missing tokens: see decider.Decider. The store reserves tokens of token
-// buckets ahead of time, under all rules at once, so turns are in order of arrival there.
-// Windows have no order: a request asks again when the window has room.
+// await has the store reserve tokens of token buckets ahead of time, under all rules at once, so
+// turns are in order of arrival there. Windows have no order: a request asks again when the window
+// has room.
 //
 // A rule's queue bounds the tokens that are reserved, as if all requests had this cost. While the
 // store does not answer, the request waits for the node's share.
-func (s *Shared) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	if req.Quota != nil || req.N <= 0 {
-		return s.Decide(ctx, req, v)
-	}
-	w := sharedWait{s: s, ctx: ctx, req: req, began: time.Now()}
-	for {
-		again, err := w.try(v)
-		v.Waited, v.Place = w.waited, w.place
-		if !again || err != nil {
-			return err
+func (s stored) await(ctx context.Context, a asked) asked {
+	for w := (sharedWait{s: s.Shared, ctx: ctx, req: a.req, v: a.v, began: time.Now()}); w.try(&a); {
+		if a = s.find(a.req, a.v); a.settled || a.err != nil {
+			break
 		}
 	}
+	return a
 }
 
 // A sharedWait is a request that waits.
 type sharedWait struct {
-	s      *Shared
-	ctx    context.Context
-	req    *decider.Request
-	began  time.Time
-	told   bool // OnWait was called
-	waited time.Duration
-	place  int
+	s     *Shared
+	ctx   context.Context
+	req   *decider.Request
+	v     *decider.Verdict
+	began time.Time
+	told  bool // OnWait was called
 }
 
 // patience returns how long the request may still wait under a rule, and why not longer.
@@ -65,56 +59,52 @@ func (w *sharedWait) patience(r *rule) (time.Duration, weir.Reason) {
 }
 
 // try asks once, and waits for what is reserved. It reports whether to ask again.
-func (w *sharedWait) try(v *decider.Verdict) (again bool, err error) {
-	s, rs := w.s, w.s.rules.Load()
-	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
-	a, err := s.prepare(&asked{ask: ask{Found: s.keys.Find(w.req.Key, rs.Set), rs: rs, req: w.req, v: v}}, func(r *rule) time.Duration {
+func (w *sharedWait) try(of *asked) (again bool) {
+	s := w.s
+	a, err := s.prepare(of, func(r *rule) time.Duration {
 		if w.req.N > r.Within(r.OwnLimit(s.ownLimit(w.req))) {
 			return 0 // no wait helps
 		}
 		longest, _ := w.patience(r)
 		return longest
 	})
-	if err != nil {
-		return false, err
+	if err == nil && len(a.buckets) == 0 {
+		err = memory{s.Server}.takeWith(&of.ask, nil)
 	}
-	if len(a.buckets) == 0 {
-		return false, s.Server.Decide(w.ctx, w.req, v)
+	if of.err = err; err != nil || len(a.buckets) == 0 {
+		return false
 	}
-	one := [1]*asking{a}
-	if err = s.begin(w.ctx, one[:]); err == nil {
-		err = s.finish(w.ctx, one[:])
-	}
-	switch {
+	switch err := s.ask(w.ctx, a); {
 	case err != nil && w.ctx.Err() != nil:
-		return false, w.ctx.Err()
+		a.err = w.ctx.Err()
 	case err != nil:
-		return false, s.waitAway(w.ctx, a)
+		s.waitAway(w.ctx, a)
 	case a.reply.Granted:
-		return false, w.turn(a)
+		w.turn(a)
+	default:
+		return w.refused(a)
 	}
-	return w.refused(a)
+	return false
 }
 
 // turn waits for the turn of a request with reserved tokens.
-func (w *sharedWait) turn(a *asking) error {
+func (w *sharedWait) turn(a *asking) {
 	s, wait := w.s, a.wait()
 	if wait > 0 {
 		r, ahead := a.longest()
-		w.place = ahead
+		w.v.Place = ahead
 		if why := w.enter(r); why != 0 {
 			s.giveBackStored(a.buckets, &a.reply)
 			s.refuseWait(a, r, why, wait)
-			return nil
+			return
 		}
 		if why := w.sleep(r, wait); why != 0 {
 			s.giveBackStored(a.buckets, &a.reply)
-			return w.ended(a, r, why)
+			w.end(a, r, why)
+			return
 		}
 	}
 	s.answered(a)
-	s.conclude(&a.ask, false, true)
-	return nil
 }
 
 // longest returns the rule with the longest wait, and how many requests of this cost have
@@ -158,12 +148,12 @@ const callerLeft = weir.Overdue
 func (w *sharedWait) sleep(r *rule, d time.Duration) weir.Reason {
 	start := time.Now()
 	why := w.s.pause(w.ctx, d)
-	w.waited += time.Since(start)
+	w.v.Waited += time.Since(start)
 	w.s.room.Leave()
 	r.counts.queue.Waiting.Add(-1)
 	switch why {
 	case 0:
-		r.counts.queue.Times.Add(w.waited)
+		r.counts.queue.Times.Add(w.v.Waited)
 	case callerLeft:
 		r.counts.queue.Cancelled.Add(1)
 	}
@@ -184,18 +174,18 @@ func (s *Shared) pause(ctx context.Context, d time.Duration) weir.Reason {
 	}
 }
 
-// ended ends a wait that sleep has ended early.
-func (w *sharedWait) ended(a *asking, r *rule, why weir.Reason) error {
+// end ends a wait that sleep has ended early.
+func (w *sharedWait) end(a *asking, r *rule, why weir.Reason) {
 	if why == callerLeft {
-		return w.ctx.Err()
+		a.err = w.ctx.Err()
+	} else {
+		w.s.refuseWait(a, r, why, 0)
 	}
-	w.s.refuseWait(a, r, why, 0)
-	return nil
 }
 
 // refused ends the wait of a request that could not reserve its tokens or, if a window
 // denies, waits until it has room and reports that the request is to ask again.
-func (w *sharedWait) refused(a *asking) (again bool, err error) {
+func (w *sharedWait) refused(a *asking) (again bool) {
 	s := w.s
 	for i, r := range a.rs.list(a.Rated) {
 		at, b := a.bucket(i)
@@ -210,23 +200,22 @@ func (w *sharedWait) refused(a *asking) (again bool, err error) {
 		if r.Interval == 0 && retry <= longest {
 			if why = w.enter(r); why == 0 {
 				if why = w.sleep(r, retry+rand.N(maxJitter)); why != 0 {
-					return false, w.ended(a, r, why)
+					w.end(a, r, why)
 				}
-				return true, nil
+				return why == 0
 			}
 		}
 		s.refuseWait(a, r, why, retry)
-		return false, nil
+		return false
 	}
 	s.answered(a)
-	s.conclude(&a.ask, false, true)
-	return false, nil
+	return false
 }
 
 // maxJitter spreads requests that wait for the same window.
 const maxJitter = 20 * time.Millisecond
 
-// refuseWait makes the verdict of a request that may not wait.
+// refuseWait answers a request that may not wait.
 func (s *Shared) refuseWait(a *asking, r *rule, why weir.Reason, retry time.Duration) {
 	s.steps[decider.Exact].Add(1)
 	if why == weir.Closed {
@@ -234,26 +223,13 @@ func (s *Shared) refuseWait(a *asking, r *rule, why weir.Reason, retry time.Dura
 	}
 	a.v.At, a.v.Reason = s.clock.Now(), why
 	a.answer(weir.Decision{RetryAfter: retry}, r.Ref)
-	s.conclude(&a.ask, false, true)
 }
 
 // waitAway waits for the node's share while the store does not answer.
-func (s *Shared) waitAway(ctx context.Context, a *asking) error {
+func (s *Shared) waitAway(ctx context.Context, a *asking) {
 	c := s.choose(a)
-	if c.step == decider.ByRule {
-		s.takeAway([]*asking{a}, false)
-		if a.err == nil {
-			s.conclude(&a.ask, false, true)
-		}
-		return a.err
-	}
-	v := a.v
-	if err := s.Server.Wait(ctx, a.req, v); err != nil {
-		return err
-	}
-	if v.Step = c.step; v.OK {
+	a.v.At = s.clock.Now()
+	if s.awaitAlone(ctx, a.asked, &c, a.lane.RetryAfter()); !a.refused() {
 		s.owe(a)
 	}
-	s.ladder.note(a.req.Key, v)
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/usage"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // tierRetry is the retry advice of a denial because the upstream does not answer.
@@ -123,7 +124,7 @@ func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
 func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) (done, whole bool, err error) {
 	switch way {
 	case byNode:
-		return true, false, memory{t.Server}.await(a, nil)
+		return true, false, memory{t.Server}.takeWith(a, nil)
 	case byUpstream:
 		return false, false, nil
 	}
@@ -133,6 +134,19 @@ func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) (done, whole bool
 	}
 	t.decided(a, terms, d, step)
 	return true, true, nil
+}
+
+// look asks the upstream. If that does not answer, the node tells its share.
+func (t assigned) look(ctx context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (*decider.Explanation, error) {
+	var there decider.Explanation
+	err := t.ask(ctx, func(ctx context.Context) (err error) {
+		there, err = t.cfg.Upstream.Explain(ctx, key)
+		return err
+	})
+	if err == errUpstream {
+		return memory{t.Server}.look(ctx, rs, m, key, states)
+	}
+	return &there, err
 }
 
 // takeBack returns what a request was given here.

@@ -11,27 +11,22 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// Wait waits for missing tokens: see decider.Decider. Requests wait for the tokens of an
-// assignment in order of arrival at the node, for the others at the upstream.
+// await has requests wait for the tokens of an assignment in order of arrival at the node, for the
+// others at the upstream.
 //
 // A rule's queue bounds the time, as if all requests had this cost and the whole rate.
-func (t *Tier) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	if req.Quota != nil || req.N <= 0 {
-		return t.Decide(ctx, req, v)
-	}
-	rs := t.rules.Load()
-	r := tierRequest{asked: &asked{ask: ask{Found: t.keys.Find(req.Key, rs.Set), rs: rs, req: req, v: v}}}
-	r.way, r.terms = t.resolve(&r.ask)
+func (t assigned) await(ctx context.Context, a asked) asked {
+	r := tierRequest{asked: &a}
+	r.way, r.terms = t.resolve(&a.ask)
 	if r.way == byNode {
-		return t.Decide(ctx, req, v)
+		a.whole, a.err = t.take(ctx, a.ask)
+		return a
 	}
-	w := tierWait{tier: t, r: &r, began: time.Now()}
-	if r.way == byLeaf {
-		if decided, err := w.wait(ctx, v); decided || err != nil {
-			return err
-		}
+	w := tierWait{tier: t.Tier, r: &r, began: time.Now()}
+	if r.way != byLeaf || !w.wait(ctx) {
+		w.waitThere(ctx)
 	}
-	return w.waitThere(ctx, v)
+	return a
 }
 
 // A tierWait is a request that waits: for tokens of an assignment, or at the upstream.
@@ -73,8 +68,8 @@ func (w *tierWait) patience() (time.Duration, weir.Reason) {
 
 // wait waits. It reports whether the leaf has decided: if it has not, the upstream has to be
 // asked.
-func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, err error) {
-	t, r := w.tier, w.r
+func (w *tierWait) wait(ctx context.Context) (decided bool) {
+	t, r, v := w.tier, w.r, w.r.v
 	longest, why := w.patience()
 	limited, stop := context.WithCancel(ctx)
 	w.stop = stop
@@ -86,7 +81,7 @@ func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, 
 	rejection, rejected := err.(*weir.Rejection)
 	switch {
 	case err == nil && (step == leaf.Ask || t.crowded(r.terms, step)):
-		return false, nil
+		return false
 	case err == nil:
 		if w.queued {
 			r.terms.rule.counts.queue.Times.Add(waited)
@@ -97,13 +92,13 @@ func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, 
 		if w.queued {
 			r.terms.rule.counts.queue.Cancelled.Add(1)
 		}
-		return true, ctx.Err()
+		r.err = ctx.Err()
 	case w.full:
 		t.refuseWait(r, weir.QueueFull, 0, step)
 	case !rejected: // the node is closing
 		t.refuseWait(r, weir.Closed, waiting.DrainRetry, step)
 	case step == leaf.ByRule && t.crowded(r.terms, step):
-		return false, nil
+		return false
 	case rejection.Reason == weir.OverRate && step != leaf.ByRule:
 		t.refuseWait(r, why, rejection.RetryAfter, step)
 	case rejection.Reason == weir.OverRate:
@@ -111,13 +106,13 @@ func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, 
 	default:
 		t.refuseWait(r, rejection.Reason, rejection.RetryAfter, step)
 	}
-	t.conclude(&r.ask, true, true)
-	return true, nil
+	r.whole = true
+	return true
 }
 
 // waitThere waits at the upstream.
-func (w *tierWait) waitThere(ctx context.Context, v *decider.Verdict) error {
-	t, r := w.tier, w.r
+func (w *tierWait) waitThere(ctx context.Context) {
+	t, r, v := w.tier, w.r, w.r.v
 	req := *r.req
 	req.OnWait = w.enter
 	err := t.askWaiting(ctx, func(ctx context.Context) error {
@@ -134,10 +129,8 @@ func (w *tierWait) waitThere(ctx context.Context, v *decider.Verdict) error {
 	case err == nil && !v.OK && v.Reason == weir.OverRate && t.room.Closed():
 		*v = decider.Verdict{At: v.At, Answers: v.Answers[:0], Waited: v.Waited}
 		t.refuseWait(r, weir.Closed, 0, leaf.Ask)
-		t.conclude(&r.ask, r.whole, true)
 	case err == nil:
 		t.asked(r)
-		t.conclude(&r.ask, r.whole, true)
 	case err == errUpstream && (w.full || dismissed):
 		*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
 		why := weir.QueueFull
@@ -145,13 +138,11 @@ func (w *tierWait) waitThere(ctx context.Context, v *decider.Verdict) error {
 			why = weir.Closed
 		}
 		t.refuseWait(r, why, 0, leaf.Ask)
-		t.conclude(&r.ask, r.whole, true)
 	case err == errUpstream:
-		return t.waitAway(ctx, r)
+		t.waitAway(ctx, r)
 	default:
-		return err
+		r.err = err
 	}
-	return nil
 }
 
 // enter is called when the request has its place in the queue.
@@ -191,18 +182,8 @@ func (t *Tier) refuseWait(r *tierRequest, why weir.Reason, retry time.Duration, 
 }
 
 // waitAway waits for the node's share, or decides as the rules say.
-func (t *Tier) waitAway(ctx context.Context, r *tierRequest) error {
+func (t *Tier) waitAway(ctx context.Context, r *tierRequest) {
 	c := choose(r.rs, r.Found, t.cfg.Away)
-	if c.step == decider.ByRule {
-		if t.takeAway(r); r.err == nil {
-			t.conclude(&r.ask, r.whole, true)
-		}
-		return r.err
-	}
-	if err := t.Server.Wait(ctx, r.req, r.v); err != nil {
-		return err
-	}
-	r.v.Step = c.step
-	t.ladder.note(r.req.Key, r.v)
-	return nil
+	*r.v = decider.Verdict{At: t.clock.Now(), Answers: r.v.Answers[:0]}
+	t.awaitAlone(ctx, r.asked, &c, tierRetry)
 }

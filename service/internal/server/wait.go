@@ -32,6 +32,25 @@ type wait struct {
 	answer quota.Result
 }
 
+// await waits again if the rules change.
+func (s memory) await(ctx context.Context, a asked) asked {
+	for w := (wait{caller: caller{ctx: ctx, req: *a.req}}); ; {
+		a.err = s.takeWith(&a.ask, &w)
+		if w.at != nil && w.answer.OK { // no rule has taken the answer
+			w.at.Return()
+		}
+		if a.err != waiting.ErrMoved {
+			return a
+		}
+		if a.err = w.follow(a.v); a.err != nil {
+			return a
+		}
+		if a = s.find(a.req, a.v); a.settled || a.err != nil {
+			return a
+		}
+	}
+}
+
 // waitUnder waits for the tokens of the rule with the last answer. It returns the reason
 // of a refusal, and sets RetryAfter in the answer.
 func (s *Server) waitUnder(rs *version, w *wait, r *rule, ownLimit int, v *decider.Verdict) (weir.Reason, error) {
