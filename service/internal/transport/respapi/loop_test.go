@@ -116,7 +116,7 @@ func serving() int {
 // Connections of an event loop can wait, send a part of a command, and not take their replies.
 // The others go on meanwhile.
 func TestBlockOverTCP(t *testing.T) {
-	s, dial := overTCP(t, respapi.Config{ClientTimeout: 300 * time.Millisecond}, looped)
+	s, dial := overTCP(t, respapi.Config{ClientTimeout: time.Second}, looped)
 	n := 2 * runtime.GOMAXPROCS(0) // some for each loop
 	var late []*peer
 	for range n {
