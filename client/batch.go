@@ -197,14 +197,16 @@ func (b *batcher) refuse(key string, err error) {
 	b.refused[key] = refusal{err, time.Now().Add(refusedFor)}
 }
 
-// blame returns the key that caused the refusal of a batch, if it is certain.
+// blame returns the key that caused the refusal of a batch, and whether that is known: the server
+// has named it, or the batch has no other key. The size of a batch of several asks is not the
+// fault of its key: a part of them may be small enough.
 func blame(asks []*ask, refused *StatusError) (key string, known bool) {
 	if slices.ContainsFunc(asks, func(a *ask) bool { return a.Key == refused.key }) {
 		return refused.key, true
 	}
 	key = asks[0].Key
-	alone := !slices.ContainsFunc(asks, func(a *ask) bool { return a.Key != key })
-	return key, len(asks) == 1 || alone && refused.Status != http.StatusRequestEntityTooLarge
+	oneKey := !slices.ContainsFunc(asks, func(a *ask) bool { return a.Key != key })
+	return key, len(asks) == 1 || oneKey && refused.Status != http.StatusRequestEntityTooLarge
 }
 
 // errLate is the error of a call that got no answer in time.

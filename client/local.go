@@ -12,9 +12,10 @@ import (
 // errAway is the error of a request that is not sent because the server is away.
 var errAway = errors.New("client: the server is away")
 
-// near returns nil if the server can be asked. If it is away, near sends a probe for
-// the key if one is due.
-func (c *Client) near(ctx context.Context, key string) error {
+// reachable returns nil if the server can be asked, and otherwise why not. While the
+// server is away, that is errAway, and reachable starts a probe with the key when one is
+// due.
+func (c *Client) reachable(ctx context.Context, key string) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

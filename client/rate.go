@@ -121,7 +121,7 @@ func atMost(n int, take func(n int) (weir.Decision, error)) (int, error) {
 // ask sends an ask for tokens, without a wait for them. If the server does not answer in
 // time, the error is one for which away is true.
 func (c *Client) ask(ctx context.Context, a *ask) (answer, error) {
-	if err := c.near(ctx, a.Key); err != nil {
+	if err := c.reachable(ctx, a.Key); err != nil {
 		return answer{}, err
 	}
 	if err := c.enqueue(a); err != nil {
@@ -208,7 +208,7 @@ func (c *Client) waitForTokens(ctx context.Context, key string, n int, asked tim
 // cancels the request if the caller's context is cancelled. The server knows the
 // caller's deadline.
 func (c *Client) wait(ctx context.Context, a *ask, wait time.Duration, q *call) (answer, error) {
-	if err := c.near(ctx, a.Key); err != nil {
+	if err := c.reachable(ctx, a.Key); err != nil {
 		return answer{}, err
 	}
 	defer c.counts.waiting.Add(-1)

@@ -172,7 +172,7 @@ func (l *Limiter) thinLocked(now time.Duration) {
 	l.credit.lately.Store(int64(now))
 	apart := now - l.timed
 	if apart > longAgo {
-		l.lull, l.lulled = l.timed, now
+		l.lullFrom, l.lullTo = l.timed, now
 	}
 	l.timed = now
 	switch mask := l.credit.mask.Load(); {
@@ -195,8 +195,8 @@ func (l *Limiter) beganLocked(stamp, now time.Duration) time.Duration {
 	case stamp == l.timed && now-l.timed > longAgo:
 		l.credit.mask.Store(0) // admissions have become rare: time them all
 		return now
-	case stamp == l.lull:
-		return l.lulled
+	case stamp == l.lullFrom:
+		return l.lullTo
 	}
 	return stamp
 }

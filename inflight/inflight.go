@@ -52,33 +52,33 @@ var rejections = [...]*weir.Rejection{
 // concurrent use. It starts no goroutine. It has a timer for waiting requests and for
 // units of abandoned work.
 type Limiter struct {
-	epoch   time.Time
-	trace   func(Event)
-	seed    maphash.Seed                 // of the tenants' hashes
-	fair    bool                         // tenants matter, if there are any
-	undated bool                         // deadlines are not of the work
-	weights map[string]int               // of the tenants that have one
-	plain   weir.Owner                   // of permits of no partition
-	owners  []weir.Owner                 // of permits of each partition; the first is of no partition
-	number  map[string]int               // of each partition, from 1
-	routes  atomic.Pointer[routeNumbers] // nil before the first route
+	epoch    time.Time
+	trace    func(Event)
+	seed     maphash.Seed                 // of the tenants' hashes
+	fair     bool                         // tenants matter, if there are any
+	waitOnly bool                         // deadlines bound the wait, not the work: see Config.WaitOnly
+	weights  map[string]int               // of the tenants that have one
+	plain    weir.Owner                   // of permits of no partition
+	owners   []weir.Owner                 // of permits of each partition; the first is of no partition
+	number   map[string]int               // of each partition, from 1
+	routes   atomic.Pointer[routeNumbers] // nil before the first route
 
 	credit  credit // in the cache lines of what an admission reads
 	observe func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome)
 
-	mu           sync.Mutex // guards what follows, and is taken by lock
-	gate         *gate.Gate[chan answer]
-	event        *Event           // for trace, by unlock
-	drained      chan struct{}    // closed when nothing is in flight; nil if no Drain waits
-	drainers     int              // calls of Drain that wait for drained
-	spare        chan answer      // made for a request that did not wait
-	timer        waitq.Timer      // runs expire
-	lent         uint64           // the credit as it was lent
-	phase        int              // admissions from credits
-	timed        time.Duration    // when timed work last left
-	lull, lulled time.Duration    // the last long time in which none did: from, to
-	sparse       bool             // the algorithm does not need every sample
-	controller   limit.Controller // the algorithm; nil if it is none
+	mu               sync.Mutex // guards what follows, and is taken by lock
+	gate             *gate.Gate[chan answer]
+	event            *Event           // for trace, by unlock
+	drained          chan struct{}    // closed when nothing is in flight; nil if no Drain waits
+	drainers         int              // calls of Drain that wait for drained
+	spare            chan answer      // made for a request that did not wait
+	timer            waitq.Timer      // runs expire
+	lent             uint64           // the word of credit when it was last lent
+	phase            int              // admissions from all credits: the next one counts on from it
+	timed            time.Duration    // when timed work last left
+	lullFrom, lullTo time.Duration    // the last time, longer than longAgo, in which no timed work left
+	sparse           bool             // the algorithm does not need every sample
+	controller       limit.Controller // the algorithm; nil if it is none
 
 	waits [len(WaitBounds) + 1]uint64 // admitted after a wait, as in Stats; the first element is not used
 }
@@ -98,7 +98,7 @@ func New(cfg Config) (*Limiter, error) {
 	}
 	l := &Limiter{
 		epoch: time.Now(), trace: cfg.Trace, observe: cfg.Observe, seed: maphash.MakeSeed(),
-		fair: cfg.FairQueues != 1, undated: cfg.WaitOnly, weights: maps.Clone(cfg.Weights), number: map[string]int{},
+		fair: cfg.FairQueues != 1, waitOnly: cfg.WaitOnly, weights: maps.Clone(cfg.Weights), number: map[string]int{},
 		gate: gate.New[chan answer](alg, rules),
 	}
 	l.timer.Wake = l.expire
@@ -189,7 +189,7 @@ func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 		r.Tenant = maphash.String(l.seed, c.Tenant)
 		r.Weight = l.weights[c.Tenant]
 	}
-	if at, ok := ctx.Deadline(); ok && !l.undated {
+	if at, ok := ctx.Deadline(); ok && !l.waitOnly {
 		r.Deadline = max(at.Sub(l.epoch), 1) // 0 is none
 	}
 	return r

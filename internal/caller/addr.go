@@ -126,9 +126,9 @@ type Trusted struct {
 	unix     bool
 }
 
-// Trust returns the set of the peers in some networks, and with unix set, of the peers at Unix sockets.
-// Those are on this machine: a network with an address of its loopback has them, too. IPv4
-// networks in IPv6 form become IPv4.
+// Trust returns the set of the peers in some networks. The peers at Unix sockets are in it if unix
+// is set, or if a network has 127.0.0.1 or ::1: they are on this machine, as peers at these
+// addresses are. An IPv4 network in IPv6 form has the IPv4 addresses.
 func Trust(networks []netip.Prefix, unix bool) Trusted {
 	t := Trusted{networks: slices.Clone(networks), unix: unix}
 	for i, p := range t.networks {

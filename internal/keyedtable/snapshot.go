@@ -263,12 +263,14 @@ func (l *Buckets[K]) Snapshot(w io.Writer) error {
 	return l.write(w, l.copying(nil))
 }
 
-// copying returns how to copy all pages or, if only is not nil, how to take the keys of these
-// slots out of them.
+// copying returns the begin of write and extract. If only is nil, all buckets are copied, and
+// stay. Otherwise the buckets of the keys in these slots are copied, and those in pages are
+// removed from the table.
 func (l *Buckets[K]) copying(only *slot.Set) func(*segment) copyFunc[K] {
 	return func(part *segment) copyFunc[K] {
 		part.Law, part.Scale = bucketLaw, uint64(l.largestBurst())
 		now, tokens := part.Now, tokensOf(part.Scale)
+		// save returns the form in which a bucket is saved; 0 if it is full.
 		save := func(q *gcra.Quota, b gcra.Bucket) uint64 {
 			if b <= q.Level(now) {
 				return 0
@@ -279,21 +281,32 @@ func (l *Buckets[K]) copying(only *slot.Set) func(*segment) copyFunc[K] {
 			slots, depth := s.copySlots(t, at, slots, only, func(v pagetable.Value) pagetable.Value {
 				return pagetable.Value{A: save(s.quota, gcra.Bucket(v.A))}
 			})
-			if only != nil {
-				return slots, depth
-			}
-			// A bucket moves from its slot into own, and back, under the lock.
-			for print, o := range s.own {
-				if pagetable.Prefix(print, uint64(len(t.shards)), depth) == int(at>>(64-depth)) {
-					// Calls that wait will ask again.
-					if b := save(o.quota, o.quota.Refund(o.bucket, o.queue.Taken(o.quota, now))); b > 0 {
-						slots = append(slots, print, b)
-					}
-				}
+			if only == nil {
+				slots = s.copyOwn(t, at, depth, now, slots, save)
 			}
 			return slots, depth
 		}
 	}
+}
+
+// copyOwn appends slots for the buckets in own whose keys belong to the page with the prefix
+// at, of depth bits. It is called under the same lock as copySlots for that page: in between,
+// a bucket could move from a page into own or back, and be copied twice or not at all.
+//
+// The tokens that waiting calls have taken in advance count as not taken, because after a
+// restart these calls ask again.
+func (s *shard[K]) copyOwn(
+	t *table[K], at uint64, depth uint8, now time.Duration, slots []uint64, save func(*gcra.Quota, gcra.Bucket) uint64,
+) []uint64 {
+	for print, o := range s.own {
+		if pagetable.Prefix(print, uint64(len(t.shards)), depth) != int(at>>(64-depth)) {
+			continue
+		}
+		if b := save(o.quota, o.quota.Refund(o.bucket, o.queue.Taken(o.quota, now))); b > 0 {
+			slots = append(slots, print, b)
+		}
+	}
+	return slots
 }
 
 // largestBurst returns the largest burst of all quotas but those without a limit: their
@@ -339,7 +352,7 @@ func (l *Windows[K]) Snapshot(w io.Writer) error {
 	return l.write(w, l.copying(nil))
 }
 
-// copying is Buckets.copying.
+// copying is Buckets.copying for windows, all of which are in pages.
 func (l *Windows[K]) copying(only *slot.Set) func(*segment) copyFunc[K] {
 	return func(part *segment) copyFunc[K] {
 		part.Law, part.Scale = fixedLaw, uint64(l.rule.Period)

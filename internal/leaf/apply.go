@@ -99,7 +99,7 @@ func (k *Keys) Assign(now time.Duration, a *Assignment) {
 	}
 	e.assigned, e.sharing, e.term, e.contended = true, false, k.term, a.Contended
 	e.unlimited = a.Unlimited
-	e.rate, e.burst = number(a.Rate), number(a.Burst)
+	e.rate, e.burst = validOrZero(a.Rate), validOrZero(a.Burst)
 	rate := e.rate
 	if r := e.relay; r != nil {
 		if had += r.passed.Rate; live {
@@ -110,7 +110,7 @@ func (k *Keys) Assign(now time.Duration, a *Assignment) {
 		e.rate, e.burst = rest.Rate, rest.Burst
 	}
 	if a.LimitRate > 0 || a.LimitBurst > 0 {
-		e.limit, e.leaves = Limit{number(a.LimitRate), number(a.LimitBurst)}, max(a.Leaves, 1)
+		e.limit, e.leaves = Limit{validOrZero(a.LimitRate), validOrZero(a.LimitBurst)}, max(a.Leaves, 1)
 	}
 	e.fill(now, Limit{e.rate, e.burst})
 	switch {

@@ -168,8 +168,9 @@ func (s *Set) Failed(now time.Duration) {
 // it.
 func (s *Set) Leave() *Exchange { return s.session.Leave() }
 
-// number returns x, or 0 for what is no valid rate, burst or count.
-func number(x float64) float64 {
+// validOrZero returns a rate, burst or count x of another process, or 0 if it is negative, infinite
+// or not a number.
+func validOrZero(x float64) float64 {
 	if !(x >= 0) || math.IsInf(x, 1) {
 		return 0
 	}

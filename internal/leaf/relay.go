@@ -56,7 +56,7 @@ func (k *Keys) Pass(now time.Duration, key string, p Passed) {
 		e.relay = &relayed{assigned: Limit{e.rate, e.burst}, fall: fall{at: k.now}}
 	}
 	had := e.whole()
-	e.relay.passed = Passed{Limit{number(p.Rate), number(p.Burst)}, number(p.Wants)}
+	e.relay.passed = Passed{Limit{validOrZero(p.Rate), validOrZero(p.Burst)}, validOrZero(p.Wants)}
 	rest := e.relay.rest(e.relay.assigned)
 	if p == (Passed{}) {
 		e.relay = nil

@@ -134,8 +134,9 @@ func (r *Rule) Refund(v Value, at, now time.Duration, n int) (Value, int) {
 	return r.value(c), was.Used - c.Used
 }
 
-// Used returns what counts at an instant, and how long anything does.
-func (r *Rule) Used(c Value, now time.Duration) (int, time.Duration) {
+// Used returns how many events count at the instant now, and how long it takes until none of them
+// does.
+func (r *Rule) Used(c Value, now time.Duration) (n int, reset time.Duration) {
 	_, d := r.Take(c, now, 0, MaxLimit)
 	return MaxLimit - d.Remaining, d.ResetAfter
 }

@@ -28,7 +28,7 @@ const (
 	// service without others does not stop while its neighbours use the resource.
 	MostSheddable = 0.95
 
-	// A trial of rejecting critical requests that has reached its bound is judged after patience:
+	// A trial of rejecting critical requests that rejects the largest part of them is judged after patience:
 	// it has to lower the pressure by useful. If it does not, the pressure comes from elsewhere.
 	// Then no critical request is rejected during a pause, which doubles each time.
 	patience   = 5 * time.Second
@@ -52,13 +52,13 @@ type Shedder struct {
 	arrived     [levels]float64
 	ratio, owed [levels]float64 // by level: the part to reject, and what is left of it
 
-	smooth  float64 // the pressure of the last few readings
-	trial   bool    // critical requests are rejected
-	before  float64 // the smooth pressure when the trial began
-	bounded bool    // the trial has reached its bound
-	judged  time.Duration
-	paused  time.Duration // no trial before
-	pause   time.Duration // the next
+	smooth  float64       // the pressure of the last few readings
+	trial   bool          // critical requests are rejected
+	before  float64       // the smooth pressure when the trial began
+	bounded bool          // the trial rejects the largest part, mostCritical
+	judged  time.Duration // when a bounded trial is judged
+	paused  time.Duration // when the last pause ends, before which no trial begins
+	pause   time.Duration // how long the next pause is
 }
 
 // New returns a Shedder with a bound of the pressure, between 0 and 1, and the largest part of
@@ -93,19 +93,21 @@ func (s *Shedder) Read(now, stalled time.Duration) {
 	s.smooth += (s.pressure - s.smooth) / 4
 	s.shed += gain * excess * min(since, longest).Seconds()
 	s.divide()
-	s.try(now)
+	s.advanceTrial(now)
 }
 
-// try begins and judges trials.
-func (s *Shedder) try(now time.Duration) {
+// advanceTrial begins a trial when critical requests are first rejected. Once as many of them as
+// possible have been rejected for patience, it judges the trial: if the pressure has not become
+// lower by useful, the trial ends, and a pause begins.
+func (s *Shedder) advanceTrial(now time.Duration) {
 	switch {
-	case s.ratio[Critical] == 0:
+	case s.ratio[Critical] == 0: // none is rejected any more
 		if s.trial = false; s.smooth < s.max {
 			s.pause = firstPause
 		}
 	case !s.trial:
 		s.trial, s.before, s.bounded = true, s.smooth, false
-	case s.ratio[Critical] < s.mostCritical*0.999: // but for rounding
+	case s.ratio[Critical] < s.mostCritical*0.999: // more can be rejected; 0.999 allows for rounding
 		s.bounded = false
 	case !s.bounded:
 		s.bounded, s.judged = true, now+patience

@@ -185,7 +185,8 @@ func (w *wire) serveAdmin(page http.Handler, ln net.Listener) (stop func()) {
 		serve = func(ln net.Listener) error { return srv.ServeTLS(ln, "", "") }
 	}
 	go func() {
-		w.log.Debug("the admin listener is closed", "reason", serve(conns))
+		err := serve(conns)
+		w.log.Debug("the admin listener is closed", "reason", err)
 	}()
 	return func() { _ = srv.Close() }
 }

@@ -49,14 +49,14 @@ type Member struct {
 	rate      float64       // the rate of its last assignment
 	burst     float64       // the burst of its last assignment
 	reported  time.Duration // when
-	check     time.Duration // when Expire looks at it, not after its end unless the session has ended
+	check     time.Duration // when Expire next looks whether the assignment has ended
 	lost      time.Duration // when its session ended
-	until     time.Duration // the end of what is reserved
-	lack      float64       // of its share; 0 unless it is starved
-	at        int32         // in the heap
-	short     bool
-	reserved  bool // its session has ended, and a part of the limit is kept for it
-	demand         // not counted while reserved is set
+	until     time.Duration // when the reserved part of the limit is free again
+	lack      float64       // how much of its share it lacks; 0 unless it is starved
+	at        int32         // its index in the heap
+	short     bool          // as Assignment.Short
+	reserved  bool          // its session has ended, and a part of the limit is kept for it
+	demand                  // not counted while reserved is set
 }
 
 // Live reports whether the Member has an assignment.

@@ -52,7 +52,8 @@ type Descriptor struct {
 // protocol; 0 is none.
 var RateUnits = [...]time.Duration{1: time.Second, 2: time.Minute, 3: time.Hour, 4: day, 5: 30 * day, 6: 365 * day, 7: 7 * day}
 
-// RateUnit returns the number of a unit by its period; 0 if no unit has it.
+// RateUnit returns the index in RateUnits of a period, or 0 if it has none. For the protocol, a
+// calendar Month is the unit of 30 days.
 func RateUnit(period time.Duration) uint64 {
 	if period == Month {
 		period = 30 * day

@@ -67,7 +67,7 @@ func (c *checker) quota(path string, q Quota) {
 
 func (c *checker) rate(path string, r Rate) {
 	c.check(r.Count >= 0 && int64(r.Count) <= maxCount, path, r, fmt.Sprintf("must have a count from 0 to %d", int64(maxCount)))
-	c.check(r.Period >= minPeriod && r.Period <= maxPeriod, path, r, fmt.Sprintf("must have a period from %v to %s", minPeriod, span(maxPeriod)))
+	c.check(r.Period >= minPeriod && r.Period <= maxPeriod, path, r, fmt.Sprintf("must have a period from %v to %s", minPeriod, periodText(maxPeriod)))
 }
 
 func (c *checker) memory(path string, r *Rule) {

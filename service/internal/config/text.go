@@ -31,11 +31,12 @@ func (r Rate) String() string {
 	if r == (Rate{}) {
 		return ""
 	}
-	return strconv.Itoa(r.Count) + "/" + span(r.Period)
+	return strconv.Itoa(r.Count) + "/" + periodText(r.Period)
 }
 
-// span formats a period.
-func span(d time.Duration) string {
+// periodText formats a period as a Rate does: by its name, such as s or month, if it has one, and
+// else as Span does.
+func periodText(d time.Duration) string {
 	for _, u := range units {
 		if d == u.is {
 			return u.letter
@@ -47,7 +48,7 @@ func span(d time.Duration) string {
 	return Span(d)
 }
 
-// Span formats a time without the zeros of Duration.String: 90s is 1m30s, and 60m is 1h.
+// Span formats a duration without the zeros of Duration.String: 90s is 1m30s, and 60m is 1h.
 func Span(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return strconv.Itoa(int(d/day)) + "d"
@@ -80,7 +81,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%q: want a smaller count", text)
 	}
 	if ok && err == nil && !known && tooLong(strings.TrimLeft(period, " ")) {
-		return fmt.Errorf("%q: want a period of at most %s", text, span(maxPeriod))
+		return fmt.Errorf("%q: want a period of at most %s", text, periodText(maxPeriod))
 	}
 	if !ok || err != nil || !known {
 		return fmt.Errorf("%q: want a whole number, a slash and a period, such as 100/s, 5/m, 1000/h, 10000/d or 100/90s", text)

@@ -233,7 +233,8 @@ func (d *Decoder) resize(b []byte, first bool) ([]byte, error) {
 	return b, nil
 }
 
-// literal decodes a literal. It returns old if it equals that.
+// literal decodes a literal. old is the field at its place in the last list, or nil: a literal that
+// equals it needs no new Field. The exception is d.path, whose value the next path overwrites.
 func (d *Decoder) literal(b []byte, old *Field) (f *Field, rest []byte, err error) {
 	indexed, bits := b[0]&0x40 != 0, 4
 	if indexed {

@@ -9,23 +9,24 @@ import (
 
 // A Health says how the health of origins is checked.
 type Health struct {
-	Path     string // empty: it is not
+	Path     string // if empty, it is not checked
 	Interval time.Duration
 }
 
 // lookEvery is the longest time until a reload has an effect on health checks.
 const lookEvery = time.Second
 
-// CheckHealth checks the health of the origins as how says until ctx ends.
+// CheckHealth checks the health of the origins, one after the other, until ctx ends. It calls how
+// before each check, and at least every lookEvery, because a reload may change the Health.
 func (s *Set) CheckHealth(ctx context.Context, how func() Health) {
 	n := len(s.list)
 	for next, last := 0, time.Duration(0); ; {
 		h, now := how(), time.Since(s.epoch)
-		wait := last + h.Interval/time.Duration(n) - now // so that each origin has its turn in every interval
+		wait := last + h.Interval/time.Duration(n) - now // each origin is checked once in an Interval
 		switch {
 		case h.Path == "":
 			wait = lookEvery
-			s.noteUnchecked(now) // also what a check finds that began before a reload
+			s.noteUnchecked(now) // every time: a check that began before the reload may have ended since
 		case wait <= 0:
 			go s.checkOrigin(ctx, next, h)
 			next, last = (next+1)%n, now

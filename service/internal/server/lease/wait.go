@@ -86,9 +86,10 @@ type waiter struct {
 	overdue *time.Timer // ends the wait; nil if there is no bound
 }
 
-// wait waits for the units of a bucket, and of the rules after that. Then h has units of all
-// rules of the plan for which a request waits. The plan is another one if the rules have
-// changed meanwhile.
+// wait waits for units of a bucket, the one of the next rule in the plan, and then for units of
+// each later rule that is not a shadow rule. When it returns nil, h holds units of all these
+// rules. The rules can change meanwhile: wait sets plan to the one under which h holds its units.
+// The request already uses the bucket. If it gets no place in the line, wait ends that use.
 func (q *queue) wait(ctx context.Context, b *bucket, h *holding, plan *Plan, again *Wait) error {
 	w := &waiter{
 		holding: *h, plan: Plan{plan.rules, plan.terms, slices.Clone(plan.under)},

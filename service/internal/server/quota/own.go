@@ -25,19 +25,19 @@ type Requested struct {
 	quotas  [64]atomic.Pointer[ownQuota] // that were used last, by their refill
 }
 
-// An ownQuota is the quota of buckets that are full after a time. To compute it takes as
-// long as to find a bucket.
+// An ownQuota is fullAfter(refill). It is kept because to compute it takes as long as to find a
+// bucket.
 type ownQuota struct {
 	refill time.Duration
 	quota  gcra.Quota
 }
 
-// quota returns the quota of buckets that are full after a time.
+// quota returns fullAfter(refill), which it keeps.
 func (r *Requested) quota(refill time.Duration) *gcra.Quota {
 	place := &r.quotas[uint64(refill)*0x9e37_79b9_7f4a_7c15>>58]
 	known := place.Load()
 	if known == nil || known.refill != refill {
-		known = &ownQuota{refill, nanoseconds(refill)}
+		known = &ownQuota{refill, fullAfter(refill)}
 		place.Store(known)
 	}
 	return &known.quota
@@ -52,13 +52,14 @@ type Own struct {
 
 // NewRequested returns buckets that are full.
 func NewRequested(c *clock.Clock, maxRefill time.Duration, memory int) (*Requested, error) {
-	q := nanoseconds(maxRefill)
+	q := fullAfter(maxRefill)
 	b, err := keyedtable.NewBuckets[string](q, keyedtable.Config{Memory: memory})
 	return &Requested{clock: c, buckets: b}, err
 }
 
-// nanoseconds returns the quota of a bucket that is full after a time.
-func nanoseconds(refill time.Duration) gcra.Quota {
+// fullAfter returns the quota of a bucket that an empty one fills after refill. Its unit is a
+// nanosecond of that time, so that one bucket serves any Own with this refill.
+func fullAfter(refill time.Duration) gcra.Quota {
 	return gcra.Per(1, time.Nanosecond, int(refill))
 }
 

@@ -94,8 +94,9 @@ func (g *Guard) Identify(secret string) *Session {
 	return &Session{guard: g, hash: sha256.Sum256([]byte(secret))}
 }
 
-// find finds the token in the Set in force. It reports whether there is no Set.
-func (s *Session) find() (open bool) {
+// isOpen reports whether no Set is in force, so that every client is allowed. If one is, token
+// becomes the token in it with the client's secret, or nil.
+func (s *Session) isOpen() bool {
 	if set := s.guard.set.Load(); set != s.set {
 		if s.set, s.token = set, nil; set != nil {
 			s.token = set.find(s.hash)
@@ -105,11 +106,12 @@ func (s *Session) find() (open bool) {
 }
 
 // Known reports whether a token has the secret, or every client is allowed.
-func (s *Session) Known() bool { return s.find() || s.token != nil }
+func (s *Session) Known() bool { return s.isOpen() || s.token != nil }
 
-// Tenant returns the name of the token if that does not allow the action on all keys, and "" otherwise.
+// Tenant returns the name of the token if it allows the action on some keys only. It returns "" if
+// the token allows the action on all keys, or if there is no token.
 func (s *Session) Tenant(a Action) string {
-	if s.find() || s.token == nil || s.token.Authorize(a, "") == nil {
+	if s.isOpen() || s.token == nil || s.token.Authorize(a, "") == nil {
 		return ""
 	}
 	return s.token.Name
@@ -118,7 +120,7 @@ func (s *Session) Tenant(a Action) string {
 // Count counts a request.
 func (s *Session) Count() {
 	switch {
-	case s.find():
+	case s.isOpen():
 	case s.token == nil:
 		s.guard.unknown.Add(1)
 	default:
@@ -129,7 +131,7 @@ func (s *Session) Count() {
 // Authorize is Token.Authorize for the token in the Set in force: a token that a reload
 // removes is unknown from then on.
 func (s *Session) Authorize(a Action, key string) error {
-	if s.find() {
+	if s.isOpen() {
 		return nil
 	}
 	return s.token.Authorize(a, key)

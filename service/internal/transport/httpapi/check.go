@@ -214,10 +214,12 @@ func (c *call) uncheckable(err error) *fault {
 	return c.failed()
 }
 
-// refuse answers with a denial, with a status that the gateway understands. The gateway passes
-// the answer to its client, so that it does not tell the key.
+// refuse answers with a denial. status is the one that the gateway takes for a denial, which may
+// differ from the status 429 that the body tells. The answer does not tell the key, because the
+// gateway passes it to its client.
 func (c *call) refuse(f *fault, status int) *fault {
-	if c.status = f.status; f.reason != 0 {
+	c.status = f.status // with another one, retryAfter would do nothing
+	if f.reason != 0 {
 		c.retryAfter(f.retryAfter)
 	}
 	b := appendText(f.appendProblem(append(c.buf[:0], '{')), `"error":`, f.text)

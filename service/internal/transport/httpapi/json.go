@@ -24,12 +24,13 @@ func appendString(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// appendText appends the start of a member, and its value.
+// appendText appends a JSON member. member is its name in quotes and a colon, after a comma if it is
+// not the first: ,"eta_ms":.
 func appendText(b []byte, member, text string) []byte {
 	return appendString(append(b, member...), text)
 }
 
-// appendInt appends the start of a member, and its value.
+// appendInt appends a JSON member, as appendText does.
 func appendInt[N int | int64 | uint64](b []byte, member string, n N) []byte {
 	b = append(b, member...)
 	if n < 0 {
@@ -38,7 +39,7 @@ func appendInt[N int | int64 | uint64](b []byte, member string, n N) []byte {
 	return strconv.AppendUint(b, uint64(n), 10)
 }
 
-// appendMillis appends the start of a member, and whole milliseconds, rounded up.
+// appendMillis appends a JSON member with d in whole milliseconds, rounded up, as appendText does.
 func appendMillis(b []byte, member string, d time.Duration) []byte {
 	ms := d / time.Millisecond
 	if d%time.Millisecond > 0 {
