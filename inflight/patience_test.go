@@ -84,6 +84,36 @@ func typeOn(t *testing.T, seed uint64) {
 	})
 }
 
+// A client that ends takes all its callers along, also those of work that goes on. That is no
+// patience.
+func TestClientsThatEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(2)})
+		work := func(ctx context.Context, takes time.Duration) {
+			_ = weir.Do(ctx, l, func(ctx context.Context) error {
+				time.Sleep(takes)
+				return ctx.Err()
+			})
+		}
+		for range 5 {
+			ctx, end := context.WithCancel(t.Context())
+			var client sync.WaitGroup
+			for range 8 {
+				client.Go(func() { work(ctx, 100*time.Millisecond) })
+				time.Sleep(4 * time.Millisecond)
+			}
+			end()
+			client.Wait()
+			for range 10 {
+				work(t.Context(), 50*time.Millisecond)
+			}
+			if s := l.Stats(); s.Patience != 0 {
+				t.Fatalf("patience %v, %+v: want none", s.Patience, s)
+			}
+		}
+	})
+}
+
 // The losers of tied requests do not make the winners' queue useless.
 func TestTiedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

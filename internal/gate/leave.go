@@ -32,7 +32,7 @@ func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 		}
 	case outcome.Gone:
 		if p := g.leaver(&r); p != nil {
-			p.Gone(s.Waited + d)
+			p.Gone(s.End, s.Waited+d)
 			s.Outcome = unwanted(p, s.Waited+d, outcome.Late)
 		}
 	}

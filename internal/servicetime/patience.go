@@ -10,8 +10,10 @@ import "time"
 // Some callers leave for reasons of their own: a user types on, or another replica was
 // quicker. So an age counts only if nearly all callers are gone by then, and few are still
 // there. Callers that leave together at different ages, such as those of a client that ends, have
-// one reason and count as one. Recent callers count more. An estimate that is too short refutes
-// itself, because work that is admitted at once succeeds at any age.
+// one reason and count as one, and callers that were there then and are gone by the end of their
+// work do not count. A caller that leaves as soon as it has come does not count either: its client
+// had left before. Recent callers count more. An estimate that is too short refutes itself, because
+// work that is admitted at once succeeds at any age.
 type Patience struct {
 	most   time.Duration
 	stale  bool    // most is to be found again
@@ -19,7 +21,7 @@ type Patience struct {
 	some   bool    // a caller has left
 	first  int     // no caller has left in a bucket below it
 	all    float32 // callers, in all buckets
-	crowd  crowd   // the last callers to leave
+	crowd  crowd   // the latest
 
 	buckets *[bucketCount]patienceBucket // nil until a caller leaves
 }
@@ -40,7 +42,9 @@ type crowd struct {
 }
 
 const (
-	together = 2 * time.Millisecond // callers that leave within it are a crowd
+	// Callers that leave within it are a crowd, and a caller that leaves within it after it has come
+	// had no client.
+	together = 2 * time.Millisecond
 
 	enough     = 3  // callers that have left, without which nothing is known
 	several    = 8  // such callers, without which nothing is Proven
@@ -48,9 +52,11 @@ const (
 	patienceOf = 64 // callers at which all counts are halved
 )
 
-// Left learns that a caller left at an age. Calls follow in the order of now.
+// Left learns that a caller left at an age. Calls of Left and Gone follow in the order of now.
 func (p *Patience) Left(now, age time.Duration) {
 	switch c := &p.crowd; {
+	case age < together:
+		return
 	case !p.some || now-c.began > together:
 		*c = crowd{began: now, age: age}
 	case c.several:
@@ -71,8 +77,11 @@ func (p *Patience) Left(now, age time.Duration) {
 	p.added()
 }
 
-// Gone learns that a caller had left by an age.
-func (p *Patience) Gone(age time.Duration) {
+// Gone learns that a caller had left by the age that it would have now.
+func (p *Patience) Gone(now, age time.Duration) {
+	if p.crowd.several && now-age <= p.crowd.began {
+		return
+	}
 	b := p.leaves(age)
 	p.buckets[b].gone++
 	p.added()

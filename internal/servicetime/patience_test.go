@@ -46,8 +46,8 @@ func TestPatience(t *testing.T) {
 		"two of three are no longer wanted at the ages at which others succeed": {func(p *Patience) {
 			for i := range 1000 {
 				age := second / 100 * time.Duration(1+i*7%10)
-				p.Gone(age)
-				p.Gone(age)
+				p.Gone(0, age)
+				p.Gone(0, age)
 				p.Stayed(age)
 			}
 		}, 0, 0},
@@ -56,7 +56,7 @@ func TestPatience(t *testing.T) {
 				if took := second/2 + time.Duration(i*7%1000)*second/400; took < second {
 					p.Stayed(took)
 				} else {
-					p.Gone(took)
+					p.Gone(0, took)
 				}
 			}
 		}, second * 9 / 10, second * 14 / 10},
@@ -68,6 +68,32 @@ func TestPatience(t *testing.T) {
 				for j := range 100 {
 					p.Stayed(time.Duration(1+j) * 20 * time.Millisecond / 100)
 				}
+			}
+		}, 0, 0},
+		"a client ends, and its work goes on": {func(p *Patience) {
+			for i := range 100 {
+				at := time.Duration(i) * second
+				for j := range 4 {
+					p.Left(at, time.Duration(1+j)*5*time.Millisecond)
+				}
+				for j := range 10 {
+					p.Gone(at+time.Duration(1+j)*2*time.Millisecond, 45*time.Millisecond)
+				}
+				for range 20 {
+					p.Stayed(30 * time.Millisecond)
+				}
+			}
+		}, 0, 0},
+		"work goes on whose callers came after a client ended": {func(p *Patience) {
+			p.Left(0, second/100)
+			p.Left(0, second/50)
+			for i := range 100 {
+				p.Gone(time.Duration(i+3)*second, second)
+			}
+		}, second, second},
+		"clients had ended when their calls came": {func(p *Patience) {
+			for i := range 100 {
+				left(p, time.Duration(i)*time.Microsecond)
 			}
 		}, 0, 0},
 		"callers that came together leave together": {func(p *Patience) {
