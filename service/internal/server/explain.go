@@ -10,10 +10,10 @@ import (
 
 // Explain reports what a request for the key would get: see decider.Decider.
 func (s *Server) Explain(ctx context.Context, key string) (decider.Explanation, error) {
-	x := decider.Explanation{Key: key, Allowed: true}
 	if err := s.enter(ctx, key); err != nil {
-		return x, err
+		return decider.Explanation{}, err
 	}
+	x := decider.Explanation{Key: key, Allowed: true}
 	rs := s.rules.Load()
 	m := s.keys.RulesOf(key, rs.Set)
 	if len(m.List) == 0 {
@@ -25,7 +25,7 @@ func (s *Server) Explain(ctx context.Context, key string) (decider.Explanation, 
 	x.Rules = make([]decider.RuleState, len(m.List))
 	switch whole, err := s.counter.look(ctx, rs, m, key, x.Rules); {
 	case err != nil:
-		return x, err
+		return decider.Explanation{}, err
 	case whole != nil:
 		return *whole, nil
 	}

@@ -213,3 +213,11 @@ func text(v *decider.Verdict) string {
 	}
 	return s
 }
+
+// An error of Explain comes without rules: half of an explanation has none of their names.
+func TestSharedExplainAway(t *testing.T) {
+	node := shared(t, "rules:\n  - {name: all, glob: '*', rate: 1/s}\n", "redis://127.0.0.1:1", patient())
+	if x, err := node.Explain(t.Context(), "a"); err == nil || len(x.Rules) > 0 {
+		t.Errorf("%+v, %v: want an error alone", x, err)
+	}
+}

@@ -173,9 +173,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.target = locate(r.URL)
 	i := c.find(r.Method)
+	panics := true
+	defer func() {
+		if panics && c.limit != nil {
+			c.limit.Leave(c.client, 1)
+		}
+	}()
 	if f := c.run(i); f != nil {
 		c.fail(f)
 	}
+	panics = false
 	reset := c.leave()
 	a.count(i, c.status)
 	if c.turn++; c.turn%tookEvery == 1 && (c.parts > 1 || c.root == checkRoot) && !c.waits {

@@ -33,8 +33,11 @@ func (c *call) instances() *fault {
 			return left
 		}
 		x, err := c.api.decider.Explain(c.r.Context(), seen[i].Key)
+		if err != nil {
+			continue
+		}
 		st := counted(&x)
-		if err != nil || st == nil {
+		if st == nil {
 			continue
 		}
 		b = append(appendText(b, between, seen[i].Key), ':')

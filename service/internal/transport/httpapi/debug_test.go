@@ -2,7 +2,9 @@ package httpapi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,5 +173,39 @@ func TestDebugOfAClientThatLeaves(t *testing.T) {
 	api.ServeHTTP(w, newRequest("GET", "/debug", "").WithContext(ctx))
 	if finder.explained != 10 || len(w.body) > 0 {
 		t.Errorf("%d keys were explained to a client that left after 10, and %q written", finder.explained, w.body)
+	}
+}
+
+// A brokenFinder cannot explain a key, and its Explanation is half filled; or it panics.
+type brokenFinder struct {
+	decider.Decider
+	panics bool
+}
+
+func (f *brokenFinder) Explain(context.Context, string) (decider.Explanation, error) {
+	if f.panics {
+		panic("broken")
+	}
+	return decider.Explanation{Rules: make([]decider.RuleState, 1)}, errors.New("the store does not answer")
+}
+
+// A key that cannot be explained is left out. A call that panics gives its place back.
+func TestDebugOfABrokenDecider(t *testing.T) {
+	site := newSite(t, httpapi.Config{}, allKeys(2, time.Hour, ""))
+	site.ask("POST", "/rate/x", "")
+	finder := &brokenFinder{Decider: site.server, panics: true}
+	var err error
+	if site.API, err = httpapi.New(finder, httpapi.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		func() {
+			defer func() { _ = recover() }()
+			site.ServeHTTP(httptest.NewRecorder(), newRequest("GET", "/debug", ""))
+		}()
+	}
+	finder.panics = false
+	if a := site.ask("GET", "/debug", ""); a.status != 200 || a.body != "{\"Instances\":{}}\n" {
+		t.Errorf("%d %s: want no instances", a.status, a.body)
 	}
 }
