@@ -25,9 +25,8 @@ const (
 	// AdaptiveLIFO is FIFO until the queue does not keep up: requests have
 	// been waiting for an Interval, and the wait takes half of MaxWait. Then
 	// the newest request goes first and the others are rejected after Target,
-	// until the queue is empty. Unless tenants wait, so are the oldest above
-	// the square root of the limit, at least three (two under a limit of one): more are of
-	// no use then.
+	// until the queue is empty. Unless tenants wait, so are the oldest above 1.5
+	// times the square root of the limit, at least two: more are of no use then.
 	AdaptiveLIFO Discipline = "adaptive_lifo"
 	// CoDel2012 is CoDel with the memory of the paper of 2012. When overload
 	// returns within 16 Intervals, rejections resume at nearly the rate at
@@ -170,8 +169,7 @@ func (c Config) rules(names []string) (gate.Config, error) {
 // An Event is a change of the limit. State is the state after it. Sample is the work that
 // caused it; if the limit was set, or changed with time, only its End is valid. Sample.End
 // is the time of the event since New. Evidence holds the algorithm's measurements by name,
-// times in seconds, if it is a
-// limit.Controller.
+// times in seconds, if it is a limit.Controller.
 type Event struct {
 	Was   int // the limit before, in units
 	Cause limit.Cause

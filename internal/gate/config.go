@@ -47,8 +47,8 @@ const (
 	// keep up: the oldest has waited for half of MaxWait or for an Interval, the queue is
 	// full, waiters cancel, or work is late that has waited for longer than it took. In a
 	// surge the newest goes first, and a waiter is Overdue after Target, except for the last. If
-	// there is one queue, it is Overdue as soon as the square root of the limit, and at least three, wait
-	// behind it (two under a limit of one).
+	// there is one queue, it is Overdue as soon as half more than the square root of the limit,
+	// and at least two, wait behind it.
 	// Trials of FIFO interrupt it (codel.Surge). It ends when the queue is empty and no
 	// waiter became Overdue in the last Interval.
 	AdaptiveLIFO Discipline = "adaptive_lifo"

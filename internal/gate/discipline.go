@@ -53,7 +53,7 @@ func (g *Gate[W]) due(b *band[W], q *queue[W]) time.Duration {
 // enough returns how many waiters keep the limit used in a surge, in which another comes soon: as
 // many units are free at once, by chance, as the square root of the units in flight.
 func (g *Gate[W]) enough() int {
-	return max(min(g.Limit()+1, 3), int(math.Ceil(math.Sqrt(float64(g.Limit())))))
+	return max(2, int(math.Ceil(1.5*math.Sqrt(float64(g.Limit())))))
 }
 
 // surgeAt returns when there will be a surge in q, with the oldest waiting since then.
