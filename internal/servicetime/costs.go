@@ -54,8 +54,11 @@ func (c *cost) halve() { c.n, c.seconds = c.n/2, c.seconds/2 }
 // Of returns how long work of a route takes, relative to all work, on average, at least costLeast; 1 if
 // that is not known, or more than costMost.
 func (c *Costs) Of(route int) float64 {
+	if len(c.routes) <= 1 {
+		return 1
+	}
 	r := c.routes[route]
-	if r == nil || r.n < costEnough || c.all.seconds <= 0 || len(c.routes) == 1 {
+	if r == nil || r.n < costEnough || c.all.seconds <= 0 {
 		return 1
 	}
 	if of := r.seconds / r.n * c.all.n / c.all.seconds; of <= costMost {
