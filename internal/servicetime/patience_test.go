@@ -66,7 +66,7 @@ func TestPatience(t *testing.T) {
 					p.Left(time.Duration(i)*second, time.Duration(1+j)*20*time.Millisecond/32)
 				}
 				for j := range 100 {
-					p.Stayed(time.Duration(1+j) * 20 * time.Millisecond / 100)
+					p.Stayed(time.Duration(1+j) * 10 * time.Millisecond / 100)
 				}
 			}
 		}, 0, 0},
