@@ -29,10 +29,6 @@ func (s *Server) Decide(ctx context.Context, req *decider.Request, v *decider.Ve
 	if err != nil {
 		return err
 	}
-	if !whole && req.Quota == nil && v.Step == decider.Exact { // as conclude does, and most often
-		s.fold(&a, true)
-		return nil
-	}
 	s.conclude(&a, whole, true)
 	return nil
 }
