@@ -9,7 +9,7 @@ OTHERS = service/bench bench examples deploy internal/tools
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
-.PHONY: build image demo test system bench profile lint release-check need help
+.PHONY: build image release demo test system bench profile lint fuzz vulnerabilities release-check need need-release help
 
 build: ## build bin/weir and bin/weirlab
 	go build -C service -o ../bin/weir ./cmd/weir
@@ -18,6 +18,12 @@ build: ## build bin/weir and bin/weirlab
 image: ## build the image of deploy/Dockerfile without Docker, as bin/weir.oci.tar, and print its digest
 	@mkdir -p bin
 	@cd internal/tools && go run ./image -root ../.. -o ../../bin/weir.oci.tar
+
+release: need-release ## build a release of the tag that is checked out into dist: archives, packages, images, checksums with a signature (by the key WEIR_SIGNING_KEY), bills of materials
+	@rm -rf bin/release && mkdir -p bin/release
+	@cd internal/tools && go build -o ../../bin/release/sbom ./sbom
+	@cd internal/tools && for arch in amd64 arm64; do go run ./image -root ../.. -arch $$arch -o ../../bin/release/weir_linux_$$arch.oci.tar || exit 1; done
+	@goreleaser release --clean $(if $(PUBLISH),,--skip=publish) $(ARGS)
 
 demo: ## watch a service collapse under load, and a proxy save it
 	@echo "building bin/weirlab: a minute or two the first time"
@@ -42,6 +48,8 @@ lint: bin/staticcheck ## formatting, vet, staticcheck, tidy modules, plain words
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
 	@echo "== plain words"
 	@cd internal/tools && go run ./plainwords -root ../..
+	@echo "== workflows"
+	@cd internal/tools && go tool actionlint -shellcheck= -pyflakes= ../../.github/workflows/*.yml
 	@for m in $(LIBRARY) $(MODULES); do \
 		echo "== go mod tidy, go vet, staticcheck in $$m" && \
 		case $$m in service|service/lab) internal/tools/tidy -diff $$m;; *) (cd $$m && GOWORK=off go mod tidy -diff);; esac && \
@@ -59,10 +67,16 @@ profile: build ## profile weir serve under load, for the compiler
 	go build -C service/bench -o ../../bin/grpcfloor ./grpcfloor
 	cd service/bench && go run ./serve -pgo ../cmd/weir/default.pgo -seconds 12
 
+fuzz: ## run each fuzz test for FUZZTIME (30s)
+	@internal/tools/fuzz $(or $(FUZZTIME),30s)
+
+vulnerabilities: ## look for known vulnerabilities in what the modules call
+	@for m in . $(MODULES); do echo "== govulncheck in $$m" && (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...) || exit 1; done
+
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, Node, httpx, redis-cli, redis-py, ioredis
+need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, gpg, GoReleaser, Node, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need ip iproute2
@@ -88,6 +102,10 @@ need: ## install what make system needs beside Go and a C compiler: promtool, En
 	@internal/tools/pyneed httpx h2==4.4.1
 	@internal/tools/goneed h2spec github.com/summerwind/h2spec/cmd/h2spec@v0.0.0-20200804131034-70ac22940108
 	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
+
+need-release:
+	@internal/tools/need gpg gpg
+	@internal/tools/goneed goreleaser github.com/goreleaser/goreleaser/v2@v2.15.1
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15

@@ -112,7 +112,7 @@ func TestUnits(t *testing.T) {
 				t.Fatal(err)
 			}
 			unit := string(text)
-			if !strings.Contains(unit, "\nExecStart=/usr/local/bin/weir "+tt.command+"\n") || strings.Index(unit, "\nEnvironment=") > strings.Index(unit, "\nEnvironmentFile=") {
+			if !strings.Contains(unit, "\nExecStart=weir "+tt.command+"\n") || strings.Index(unit, "\nEnvironment=") > strings.Index(unit, "\nEnvironmentFile=") {
 				t.Error("ExecStart must have no flags, because they would win over variables")
 			}
 			for _, want := range []string{"Type=notify", "Restart=on-failure", "RestartSec=2s", "StartLimitIntervalSec=0", "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6",

@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 )
 
-// Version describes the build of the program: version, commit, Go version and platform.
+// Version describes the build of the program: version, commit with its time, Go version and platform.
 func (p *Program) Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -17,15 +17,17 @@ func (p *Program) Version() string {
 }
 
 func version(name string, info *debug.BuildInfo) string {
-	commit, modified := "unknown", ""
+	commit, at, modified := "unknown", "", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision" && s.Value != "":
 			commit = s.Value
+		case s.Key == "vcs.time" && s.Value != "":
+			at = " of " + s.Value
 		case s.Key == "vcs.modified" && s.Value == "true":
 			modified = ", modified"
 		}
 	}
-	return fmt.Sprintf("%s %s (commit %s%s, %s, %s/%s)",
-		name, cmp.Or(info.Main.Version, "(devel)"), commit, modified, cmp.Or(info.GoVersion, runtime.Version()), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s %s (commit %s%s%s, %s, %s/%s)",
+		name, cmp.Or(info.Main.Version, "(devel)"), commit, at, modified, cmp.Or(info.GoVersion, runtime.Version()), runtime.GOOS, runtime.GOARCH)
 }

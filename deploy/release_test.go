@@ -1,0 +1,169 @@
+package deploy_test
+
+import (
+	"bufio"
+	"bytes"
+	"debug/buildinfo"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A release of one platform, made twice in two folders, has the same files. Their checksums have the signature of the
+// key, each binary knows its tag, and the bills of materials have each of its modules.
+func TestRelease(t *testing.T) {
+	key := signingKey(t)
+	first, commit, at := release(t, key)
+	second, _, _ := release(t, key)
+	sums, err := os.ReadFile(filepath.Join(first, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(filepath.Join(second, "SHA256SUMS")); err != nil || !bytes.Equal(sums, again) {
+		t.Errorf("%v: the checksums of two builds differ:\n%s\n%s", err, sums, again)
+	}
+	run(t, first, "gpg", "--batch", "--verify", "SHA256SUMS.sig", "SHA256SUMS")
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(sums)) {
+		listed[strings.Fields(line)[1]] = true
+	}
+
+	platform := "_0.9.0_linux_" + runtime.GOARCH
+	version := "v0.9.0 (commit " + commit + " of " + at + ", " + runtime.Version() + ", linux/" + runtime.GOARCH + ")\n"
+	for _, name := range []string{"weir", "weirlab"} {
+		dir := t.TempDir()
+		run(t, dir, "tar", "-xzf", filepath.Join(first, name+platform+".tar.gz"))
+		if got, want := run(t, dir, "./"+name, "--version"), name+" "+version; got != want {
+			t.Errorf("the archive has %swant %s", got, want)
+		}
+		info, err := buildinfo.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []string{".spdx.json", ".cdx.json"} {
+			document := name + platform + format
+			text, err := os.ReadFile(filepath.Join(first, document))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range info.Deps {
+				if !strings.Contains(string(text), `"`+m.Path+`"`) {
+					t.Errorf("%s does not have %s", document, m.Path)
+				}
+			}
+			if !listed[document] {
+				t.Errorf("%s has no checksum", document)
+			}
+		}
+		if !listed[name+platform+".tar.gz"] {
+			t.Errorf("the archive of %s has no checksum", name)
+		}
+	}
+
+	for _, format := range []string{".deb", ".rpm", ".apk"} {
+		if !listed["weir"+platform+format] {
+			t.Errorf("no package %s:\n%s", format, sums)
+		}
+	}
+	dir := t.TempDir()
+	run(t, dir, "dpkg-deb", "--extract", filepath.Join(first, "weir"+platform+".deb"), ".")
+	if got, want := run(t, dir, "usr/bin/weir", "--version"), "weir "+version; got != want {
+		t.Errorf("the package has %swant %s", got, want)
+	}
+	run(t, dir, "usr/bin/weir", "check", "etc/weir/rules.yaml", "login:a")
+	for _, name := range []string{"usr/lib/systemd/system/weir.service", "usr/lib/systemd/system/weir-proxy.service", "usr/lib/sysusers.d/weir.conf"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		if name := "weir_linux_" + arch + ".oci.tar"; !listed[name] {
+			t.Errorf("%s has no checksum", name)
+		}
+	}
+}
+
+// signingKey makes a key that lives as long as the test, and returns its name.
+func signingKey(t *testing.T) string {
+	t.Helper()
+	home, err := os.MkdirTemp("", "gpg") // a socket in it must have a short path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GNUPGHOME", home)
+	t.Cleanup(func() {
+		run(t, home, "gpgconf", "--kill", "all")
+		os.RemoveAll(home)
+	})
+	const name = "release-test@localhost"
+	run(t, home, "gpg", "--batch", "--passphrase", "", "--quick-gen-key", name, "ed25519", "sign", "never")
+	return name
+}
+
+// release tags a copy of this checkout, and returns the folder with its release for Linux and this architecture, and the
+// commit with its time.
+func release(t *testing.T, key string) (dist, commit, at string) {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	when := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Format(time.RFC3339)
+	for _, v := range []string{"GOFLAGS=-pgo=off", "WEIR_SIGNING_KEY=" + key, "GIT_AUTHOR_DATE=" + when, "GIT_COMMITTER_DATE=" + when} {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
+	run(t, dir, "sh", "-c", `tar -C "$1" --exclude=./.git --exclude=./bin --exclude=./dist -cf - . | tar -xf -`, "sh", root)
+	run(t, dir, "git", "init", "-q", "-b", "main")
+	run(t, dir, "git", "remote", "add", "origin", "https://github.com/weir-go/weir.git")
+	run(t, dir, "git", "add", "-A")
+	run(t, dir, "git", "-c", "user.name=a", "-c", "user.email=a@localhost", "commit", "-q", "-m", "a release")
+	for _, tag := range []string{"v0.9.0", "metric/v0.9.0", "service/v0.9.0", "service/lab/v0.9.0"} {
+		run(t, dir, "git", "tag", tag)
+	}
+
+	config, err := os.ReadFile("../.goreleaser.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := regexp.MustCompile(`(goos: &goos|goarch: &goarch) \[.*\]`).ReplaceAllStringFunc(string(config), func(line string) string {
+		if strings.HasPrefix(line, "goos") {
+			return "goos: &goos [linux]"
+		}
+		return "goarch: &goarch [" + runtime.GOARCH + "]"
+	})
+	path := filepath.Join(t.TempDir(), "goreleaser.yaml")
+	if err := os.WriteFile(path, []byte(one), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "make", "release", "ARGS=--skip=scoop --config "+path) // the manifest needs a binary for Windows
+	return filepath.Join(dir, "dist"), strings.TrimSpace(run(t, dir, "git", "rev-parse", "HEAD")), when
+}
+
+// run runs a program in a folder, and returns what it printed.
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	var out, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %q: %v\n%s%s", name, args, err, tail(&out), tail(&log))
+	}
+	return out.String()
+}
+
+// tail returns the last lines of a log.
+func tail(log *bytes.Buffer) string {
+	var lines []string
+	for s := bufio.NewScanner(log); s.Scan(); {
+		lines = append(lines, s.Text())
+	}
+	return strings.Join(lines[max(0, len(lines)-30):], "\n") + "\n"
+}
