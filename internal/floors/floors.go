@@ -266,7 +266,7 @@ var sideways = map[string][]string{
 	"service/internal/transport/respapi/resptest":   {"service/internal/eventloop", "service/internal/transport/respapi", "service/internal/server/token"},
 	"service/internal/transport/rlqsapi":            {"service/internal/descriptor", "service/internal/server/token"},
 	"service/internal/server/grant":                 {"service/internal/server/clock", "service/internal/server/decider"},
-	"service/internal/server/rules":                 {"service/internal/config", "service/internal/descriptor", "service/internal/match", "service/internal/server/decider"},
+	"service/internal/server/rules":                 {"service/internal/config", "service/internal/descriptor", "service/internal/match", "service/internal/server/decider", "service/internal/server/waiting"},
 	"service/internal/server/quota":                 {"service/internal/config", "service/internal/server/clock", "service/internal/server/waiting"},
 	"service/internal/server/lease": {
 		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/rules", "service/internal/server/waiting",

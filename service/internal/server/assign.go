@@ -45,8 +45,8 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 	if l.session.Share = x.Share; !x.Single {
 		ls.renew(l, now+ttl)
 	}
-	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
-	l.rules = rs.id
+	got.Known, got.Resync = l.keys.n, l.rules != rs.ID && l.keys.n > 0
+	l.rules = rs.ID
 	e := exchange{server: s, rules: rs, now: now, ttl: ttl, leaf: l, keep: x.Keep}
 	got.Assignments = slices.Grow(got.Assignments, len(x.Reports))[:len(x.Reports)]
 	for i := 0; i < len(x.Reports); i += aheadReports {

@@ -83,7 +83,7 @@ func (s *Server) fold(a *ask, final bool) {
 		switch r := a.rs.at(rated[j]); {
 		case r.Mode == config.Shadow:
 			if !answer.OK && n > 0 {
-				r.counts.shadowed.Add(1)
+				r.Tally.Shadowed.Add(1)
 			}
 			if shadows++; answer.OK && shadows <= maxShadows {
 				g.Rules += r.mark()
@@ -100,7 +100,7 @@ func (s *Server) fold(a *ask, final bool) {
 				why = weir.OverRate
 			}
 			if n > 0 {
-				r.counts.denied[why].Add(1)
+				r.Tally.Denied[why].Add(1)
 				a.Known.Count(false, false)
 			}
 			v.Deny(why, answer.RetryAfter)
@@ -296,11 +296,11 @@ func (s *Server) count(a *ask) {
 	fresh, rated := false, a.Rated // fresh: it is the first to use tokens
 	for i, j := 0, 0; i < len(a.v.Answers); i, j = i+1, j+1 {
 		j = ruleOf(&a.v.Answers[i], rated, j)
-		r := a.rs.at(rated[j])
+		r := rated[j]
 		if i == 0 {
 			fresh = a.v.Answers[0].Remaining == r.Within(r.OwnLimit(s.ownLimit(a.req)))-a.req.N
 		}
-		r.counts.allowed.add(a.Print)
+		r.Tally.Allowed.Add(a.Print)
 	}
 	a.Known.Count(true, fresh)
 }
@@ -314,7 +314,7 @@ func (s *Server) countWhole(a *ask) {
 		s.unmatchedAllowed.Add(1)
 	}
 	for _, r := range a.Rated {
-		a.rs.at(r).counts.allowed.add(a.Print)
+		r.Tally.Allowed.Add(a.Print)
 	}
 	a.Known.Count(true, false)
 }
@@ -327,6 +327,6 @@ func (s *Server) countWholeDenied(a *ask) {
 	}
 	a.Known.Count(false, false)
 	if r := a.Denying(a.v); r != nil {
-		a.rs.at(r).counts.denied.Add(a.v.Reason)
+		r.Tally.Denied.Add(a.v.Reason)
 	}
 }

@@ -36,7 +36,7 @@ type shareBucket struct {
 	allocator.Allocator
 	in    *state
 	name  string
-	rules uint64 // rules.id of its limit
+	rules uint64 // rules.ID of its limit
 	place int    // in leaves.buckets
 	beside
 	relay *relayed
@@ -158,8 +158,8 @@ func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 	if h.key == name {
 		h.key = b.name // the same memory for all leaves
 	}
-	if b.rules != e.rules.id {
-		b.rules = e.rules.id
+	if b.rules != e.rules.ID {
+		b.rules = e.rules.ID
 		if e.server.tier == nil {
 			b.SetLimit(limitOf(e.server.shareOf(r.Quota)))
 		}

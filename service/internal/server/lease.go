@@ -35,7 +35,7 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 // leasePlan returns the rules of a match that grant leases of a key, appended to under.
 func leasePlan(rs *version, m *rules.Match, key string, under []lease.Under) lease.Plan {
 	terms, _ := leaseTerms(m.List)
-	return lease.NewPlan(rs.id, terms, rs.leaseUnder(m, key, under))
+	return lease.NewPlan(rs.ID, terms, rs.leaseUnder(m, key, under))
 }
 
 // publish puts rules into force. Requests that wait for leases go on to wait under these.
@@ -59,7 +59,7 @@ func (s *Server) publish(old, next *version) {
 	for _, r := range next.rules {
 		terms[r.limits] = r.Concurrency
 	}
-	s.leases.Change(&lease.Change{Rules: next.id, Terms: terms, Plan: plan, Publish: func() { s.rules.Store(next) }})
+	s.leases.Change(&lease.Change{Rules: next.ID, Terms: terms, Plan: plan, Publish: func() { s.rules.Store(next) }})
 }
 
 // leaseTerms returns the terms of a lease under all of these rules, and whether

@@ -68,7 +68,7 @@ type leafSession struct {
 	session   allocator.Session
 	keys      holdings
 	watch     []*holding // that the leaf should report
-	rules     uint64     // rules.id of its last exchange
+	rules     uint64     // rules.ID of its last exchange
 	contended int        // number of keys with a contended limit
 
 	check time.Duration // when its session ends, if it has not been renewed since

@@ -16,13 +16,11 @@ type overlays struct {
 	server *Server
 	states []*state                                 // by Rule.Index
 	known  [rules.MaxEffective]atomic.Pointer[rule] // by Rule.Number
-	rest   *counts                                  // of the effective rules that are not known
 }
 
-// compileOverlays makes the states for next, or takes those of old. An effective rule keeps its
-// counts with its number.
+// compileOverlays makes the states for next, or takes those of old.
 func (s *Server) compileOverlays(next, old *version) error {
-	o := &overlays{server: s, rest: new(counts)}
+	o := &overlays{server: s}
 	base := next.Config.Rules[0]
 	memory := max(s.cfg.Memory/max(len(next.Periods)+s.ownTables(), 1), quota.MinMemory)
 	s.own.SetMemory(s.ownMemory(memory))
@@ -43,17 +41,6 @@ func (s *Server) compileOverlays(next, old *version) error {
 		o.states = append(o.states, st)
 	}
 	next.overlays = o
-	if old == nil || old.overlays == nil {
-		return nil
-	}
-	o.rest = old.overlays.rest
-	for _, r := range next.Known() {
-		if r.Number < rules.MaxEffective {
-			if was := old.overlays.known[r.Number].Load(); was != nil {
-				o.known[r.Number].Store(o.newRule(r, was.counts))
-			}
-		}
-	}
 	return nil
 }
 
@@ -71,17 +58,17 @@ func (rs *version) stateOf(period time.Duration) *state {
 // at returns an effective rule with its state.
 func (o *overlays) at(r *rules.Rule) *rule {
 	if r.Number == rules.MaxEffective {
-		return o.newRule(r, o.rest)
+		return o.newRule(r)
 	}
 	known := &o.known[r.Number]
 	if known.Load() == nil {
-		known.CompareAndSwap(nil, o.newRule(r, new(counts)))
+		known.CompareAndSwap(nil, o.newRule(r))
 	}
 	return known.Load()
 }
 
-func (o *overlays) newRule(r *rules.Rule, c *counts) *rule {
+func (o *overlays) newRule(r *rules.Rule) *rule {
 	stored, _ := o.server.storedRule(&r.Rule, windowName(r.Rate.Period)) // windows of all periods can be stored
 	share := o.server.shareOf(r.Quota)
-	return &rule{Rule: r, state: o.states[r.Index], counts: c, baseLimit: share.Limit(), stored: stored}
+	return &rule{Rule: r, state: o.states[r.Index], baseLimit: share.Limit(), stored: stored}
 }

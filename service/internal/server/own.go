@@ -60,7 +60,7 @@ func (s *Server) foldOwn(a *ask, final bool) {
 	case a.shadowsOwn():
 		for _, r := range a.Rated {
 			if n > 0 {
-				a.rs.at(r).counts.shadowed.Add(1)
+				r.Tally.Shadowed.Add(1)
 			}
 		}
 	default:
@@ -97,7 +97,7 @@ func (s *Server) countOwn(a *ask) {
 		s.unmatchedAllowed.Add(1)
 	}
 	for _, r := range a.Rated {
-		a.rs.at(r).counts.allowed.add(a.Print)
+		r.Tally.Allowed.Add(a.Print)
 	}
 	a.Known.Count(true, a.v.Answers[0].Remaining == a.req.Quota.Limit()-a.req.N)
 }
@@ -107,7 +107,7 @@ func (s *Server) countOwnDenied(a *ask, why weir.Reason) {
 		s.unmatchedOverOwn.Add(1)
 	}
 	for _, r := range a.Rated {
-		a.rs.at(r).counts.denied[why].Add(1)
+		r.Tally.Denied[why].Add(1)
 	}
 	a.Known.Count(false, false)
 }

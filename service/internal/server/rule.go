@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -12,7 +11,6 @@ import (
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/rules"
-	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // A rule is a compiled rule with its state. It does not change.
@@ -20,7 +18,6 @@ type rule struct {
 	*rules.Rule
 	*state
 	candidate quota.Buckets // nil without one
-	counts    *counts
 	// baseLimit is the limit under which the rule uses buckets that it shares with
 	// others, where rules overlay each other. It is 0 if the buckets are its own.
 	baseLimit int
@@ -33,45 +30,15 @@ type state struct {
 	buckets quota.Buckets // nil without a rate
 	queue   quota.Queue
 	limits  *lease.Limits
-	counts  counts
 
 	assigned shareBuckets
 
 	charging sync.Mutex // held while a debt is computed and charged
 }
 
-// counts count requests by their outcome under one rule.
-type counts struct {
-	allowed striped // written by every request
-
-	denied                          waiting.Refusals
-	shadowed                        atomic.Uint64 // requests that only the shadow mode allowed
-	candidateDenied, candidateGrant atomic.Uint64 // what the candidate would have done
-	queue                           quota.Stats
-}
-
-// striped is a counter on several cache lines, so that goroutines that count
-// requests for different keys do not share one.
-type striped [8]struct {
-	n atomic.Uint64
-	_ [56]byte
-}
-
-func (s *striped) add(at uint64) { s[at%uint64(len(s))].n.Add(1) }
-
-func (s *striped) sum() (n uint64) {
-	for i := range s {
-		n += s[i].n.Load()
-	}
-	return n
-}
-
 // A version is the rules in force with their states.
 type version struct {
 	*rules.Set
-	id     uint64 // increases with each reload
-	loaded time.Time
-
 	rules    []*rule   // by Rule.Index; nil if rules overlay each other
 	overlays *overlays // nil if they do not
 
@@ -98,9 +65,9 @@ func (rs *version) list(some []*rules.Rule) []*rule {
 // compile compiles rules. Rules that were in force keep their states where they
 // can. If there is an error, nothing has changed.
 func (s *Server) compile(cfg *config.Rules, old *version) (*version, error) {
-	next, before := &version{id: 1, loaded: time.Now()}, (*rules.Set)(nil)
+	next, before := new(version), (*rules.Set)(nil)
 	if old != nil {
-		next.id, before = old.id+1, old.Set
+		before = old.Set
 	}
 	set, err := rules.Compile(cfg, before)
 	if err != nil {
@@ -160,19 +127,18 @@ func (s *Server) newRule(c *rules.Rule, was *rule, memory int) (r *rule, err err
 	same := was != nil && was.Per == c.Per
 	switch {
 	case c.Candidate == nil:
-	case same && was.candidate != nil && quota.SameKind(*was.Candidate, *c.Candidate):
+	case same && was.candidate != nil && rules.SameKind(*was.Candidate, *c.Candidate):
 		r.candidate = was.candidate
 	default:
 		if r.candidate, err = s.newBuckets(s.shareOf(*c.Candidate), c.Per, memory); err != nil {
 			return nil, err
 		}
 	}
-	if same && was.Rated() == c.Rated() && quota.SameKind(was.Quota, c.Quota) {
-		r.state, r.counts = was.state, was.counts
+	if was != nil && c.Continues(was.Rule) {
+		r.state = was.state
 		return r, nil
 	}
 	r.state = &state{since: s.since(), limits: s.orphan[c.Name]}
-	r.counts = &r.state.counts
 	if was != nil {
 		r.limits = was.limits
 	}
@@ -244,9 +210,9 @@ func (r *rule) limitFor(ownLimit int) int {
 // tryCandidate counts what the candidate decides.
 func (r *rule) tryCandidate(bucket string, at time.Duration, n int, settled bool) {
 	if r.candidate.Take(bucket, r.candidate.Fingerprint(bucket), at, n, 0, settled).OK {
-		r.counts.candidateGrant.Add(1)
+		r.Tally.TrialAllowed.Add(1)
 	} else {
-		r.counts.candidateDenied.Add(1)
+		r.Tally.TrialDenied.Add(1)
 	}
 }
 

@@ -255,7 +255,7 @@ func (s *Server) replace(old, next *version) {
 	s.publish(old, next)
 	s.keys.Invalidate()
 	for st := range old.states {
-		st.queue.Outdate(next.id)
+		st.queue.Outdate(next.ID)
 	}
 	perform(moves)
 	perform(s.moves(old, next, rated)) // requests that have begun to wait meanwhile

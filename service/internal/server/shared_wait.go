@@ -132,7 +132,7 @@ func (w *sharedWait) enter(r *rule) weir.Reason {
 	case !w.s.room.Enter():
 		return weir.QueueFull
 	}
-	r.counts.queue.Waiting.Add(1)
+	r.Tally.Waits.Waiting.Add(1)
 	if !w.told && w.req.OnWait != nil {
 		w.req.OnWait()
 		w.told = true
@@ -150,12 +150,12 @@ func (w *sharedWait) sleep(r *rule, d time.Duration) weir.Reason {
 	why := w.s.pause(w.ctx, d)
 	w.v.Waited += time.Since(start)
 	w.s.room.Leave()
-	r.counts.queue.Waiting.Add(-1)
+	r.Tally.Waits.Waiting.Add(-1)
 	switch why {
 	case 0:
-		r.counts.queue.Times.Add(w.v.Waited)
+		r.Tally.Waits.Times.Add(w.v.Waited)
 	case callerLeft:
-		r.counts.queue.Cancelled.Add(1)
+		r.Tally.Waits.Cancelled.Add(1)
 	}
 	return why
 }

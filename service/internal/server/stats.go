@@ -74,7 +74,7 @@ type LeafStats struct {
 func (s *Server) Stats() Stats {
 	rs := s.rules.Load()
 	st := Stats{
-		Reloads: rs.id, Loaded: rs.loaded, GrantLife: s.grants.Life(s.clock.Now()),
+		Reloads: rs.ID, Loaded: rs.Loaded, GrantLife: s.grants.Life(s.clock.Now()),
 		UnmatchedDenied: s.unmatchedDenied.Load(), UnmatchedAllowed: s.unmatchedAllowed.Load(),
 	}
 	st.UnmatchedOverOwn = s.unmatchedOverOwn.Load()
@@ -104,11 +104,11 @@ func (s *Server) Stats() Stats {
 }
 
 func (r *rule) stats() RuleStats {
-	c := r.counts
+	c := r.Tally
 	return RuleStats{
-		Rule: r.Rule, Allowed: c.allowed.sum(), Denied: c.denied.Load(), Cancelled: c.queue.Cancelled.Load(),
-		Shadowed: c.shadowed.Load(), TrialDenied: c.candidateDenied.Load(), TrialAllowed: c.candidateGrant.Load(),
-		Waiting: int(c.queue.Waiting.Load()), Waits: c.queue.Times.Load(), Leases: r.limits.Stats(),
+		Rule: r.Rule, Allowed: c.Allowed.Sum(), Denied: c.Denied.Load(), Cancelled: c.Waits.Cancelled.Load(),
+		Shadowed: c.Shadowed.Load(), TrialDenied: c.TrialDenied.Load(), TrialAllowed: c.TrialAllowed.Load(),
+		Waiting: int(c.Waits.Waiting.Load()), Waits: c.Waits.Times.Load(), Leases: r.limits.Stats(),
 	}
 }
 

@@ -84,13 +84,13 @@ func (w *tierWait) wait(ctx context.Context) (decided bool) {
 		return false
 	case err == nil:
 		if w.queued {
-			r.terms.rule.counts.queue.Times.Add(waited)
+			r.terms.rule.Tally.Waits.Times.Add(waited)
 		}
 		t.decided(&r.ask, r.terms, weir.Decision{OK: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}, step)
 		v.Waited = waited
 	case ctx.Err() != nil:
 		if w.queued {
-			r.terms.rule.counts.queue.Cancelled.Add(1)
+			r.terms.rule.Tally.Waits.Cancelled.Add(1)
 		}
 		r.err = ctx.Err()
 	case w.full:
@@ -152,7 +152,7 @@ func (w *tierWait) enter() {
 		return
 	}
 	w.queued = true
-	w.r.terms.rule.counts.queue.Waiting.Add(1)
+	w.r.terms.rule.Tally.Waits.Waiting.Add(1)
 	if w.r.req.OnWait != nil {
 		w.r.req.OnWait()
 	}
@@ -164,7 +164,7 @@ func (w *tierWait) leave() time.Duration {
 		return 0
 	}
 	w.tier.room.Leave()
-	w.r.terms.rule.counts.queue.Waiting.Add(-1)
+	w.r.terms.rule.Tally.Waits.Waiting.Add(-1)
 	return time.Since(w.began)
 }
 

@@ -85,8 +85,8 @@ func (s *Server) queueRequest(rs *version, c *caller, r *rule, ownLimit int) *qu
 		size = min(c.req.Queue, s.cfg.MaxQueue)
 	}
 	return &quota.Request{
-		Slot: r.Route(r.Bucket(c.req.Key)), Bucket: r.Bucket(c.req.Key), N: c.req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.counts.queue,
-		MaxQueue: size, Rules: rs.id, Caller: *c, Settled: c.req.WantID,
+		Slot: r.Route(r.Bucket(c.req.Key)), Bucket: r.Bucket(c.req.Key), N: c.req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.Tally.Waits,
+		MaxQueue: size, Rules: rs.ID, Caller: *c, Settled: c.req.WantID,
 	}
 }
 
@@ -137,7 +137,7 @@ type move struct{ from, to *quota.Waiter }
 // has the next rules of the keys that were looked up; nil for a key that keeps its rules.
 func (s *Server) moves(old, next *version, rated map[string][]*rule) (all []move) {
 	for st := range old.states {
-		for _, w := range st.queue.Waiters(next.id) {
+		for _, w := range st.queue.Waiters(next.ID) {
 			key := w.Caller.(caller).req.Key
 			list, known := rated[key]
 			if !known {
