@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/server/lease"
 	snapshot "github.com/weir-go/weir/service/internal/server/state"
 )
 
@@ -28,7 +29,7 @@ type carried struct {
 // restore continues the counts and limits of rules, and no longer carries them. It
 // returns how many rules continue their counts, and why others do not. It returns an
 // error if the snapshot cannot be read.
-func (c *carried) restore(all []kept, byName map[string]*rule) (continued int, skipped []string, failed error) {
+func (c *carried) restore(all []kept, limits map[string]*lease.Limits) (continued int, skipped []string, failed error) {
 	skip := func(what, rule string, err any) {
 		skipped = append(skipped, fmt.Sprintf("the %s of rule %q: %v", what, rule, err))
 	}
@@ -43,7 +44,7 @@ func (c *carried) restore(all []kept, byName map[string]*rule) (continued int, s
 		}
 		here, ok := byCounts[countsName{was.Rule, was.Candidate}]
 		switch {
-		case !ok && byName[was.Rule] == nil:
+		case !ok && limits[was.Rule] == nil:
 			skip(what, was.Rule, "it is gone")
 			return false
 		case !ok || here.buckets.Kind() != was.Kind:
@@ -63,7 +64,7 @@ func (c *carried) restore(all []kept, byName map[string]*rule) (continued int, s
 		return true
 	})
 	c.limits = slices.DeleteFunc(c.limits, func(was snapshot.Limits) bool {
-		if r := byName[was.Rule]; r != nil && r.limits.Restore(was.Found) {
+		if l := limits[was.Rule]; l != nil && l.Restore(was.Found) {
 			return true
 		}
 		skip("limits", was.Rule, "no rule has that name and an auto limit")
@@ -169,5 +170,5 @@ func (s *Server) reclaim(next, old *version) {
 			fresh = append(fresh, k)
 		}
 	}
-	s.carried.restore(fresh, next.byName())
+	s.carried.restore(fresh, s.leases.ByName())
 }

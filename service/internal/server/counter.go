@@ -143,14 +143,18 @@ func (s memory) takeAll(_ context.Context, asks []asked, all bool) {
 	}
 }
 
-func (s memory) look(_ context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (whole *decider.Explanation, err error) {
+func (s memory) look(ctx context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (whole *decider.Explanation, err error) {
+	if err := s.leases.Look(ctx, m, key, states); err != nil {
+		return nil, err
+	}
 	for i, of := range m.List {
 		r, st := rs.at(of), &states[i]
 		bucket := r.Bucket(key)
+		leased := st.Lease
 		if st.Allowed = true; r.buckets != nil {
 			*st = rateState(r.take(key, r.fingerprint(key), s.clock.Now(), 0, 0, false), r.buckets.Used(bucket))
 		}
-		st.Waiting, st.Lease = r.queue.Len(bucket), r.limits.State(bucket, r.Route(bucket), r.Concurrency)
+		st.Waiting, st.Lease = r.queue.Len(bucket), leased
 	}
 	return nil, nil
 }

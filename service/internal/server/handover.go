@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -46,8 +45,8 @@ func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	var longest time.Duration
-	for st := range s.rules.Load().states {
-		longest = max(longest, st.limits.Longest())
+	for _, l := range s.leases.InForce {
+		longest = max(longest, l.Longest())
 	}
 	s.leases.Expect(slots, min(longest, rules.MaxSpan))
 	now := s.clock.Now()
@@ -122,7 +121,7 @@ func (s *Server) exportCounts(slots *slot.Set, send func(chunk []byte) error) er
 // exportLeases exports limits that were found, and then leases.
 func (s *Server) exportLeases(slots *slot.Set, send func(chunk []byte) error) error {
 	s.reload.Lock()
-	rs, orphans := s.rules.Load(), maps.Clone(s.orphan)
+	gone := s.leases.Gone()
 	s.reload.Unlock()
 	out, places := handover.Leases{}, map[*lease.Limits]int{}
 	add := func(name string, l *lease.Limits) {
@@ -130,15 +129,15 @@ func (s *Server) exportLeases(slots *slot.Set, send func(chunk []byte) error) er
 		out.Rules = append(out.Rules, handover.Rule{Name: name, Per: l.Per})
 	}
 	var limits []handover.Limit
-	for _, r := range rs.rules {
-		for _, found := range r.limits.Found() {
+	for r, l := range s.leases.InForce {
+		for _, found := range l.Found() {
 			if slots.Has(r.Route(found.Bucket)) {
 				limits = append(limits, handover.Limit{Rule: r.Name, SavedLimit: found})
 			}
 		}
-		add(r.Name, r.limits)
+		add(r.Name, l)
 	}
-	for name, l := range orphans {
+	for name, l := range gone {
 		add(name, l)
 	}
 	if err := s.chunks.Limits(limits, send); err != nil {
@@ -192,13 +191,13 @@ func (s *Server) importChunk(c *handover.Chunk) error {
 	case c.Own != nil:
 		return s.own.Absorb(c.Own)
 	case c.Leases != nil:
-		under := s.restoredRules(rs, func(place int) (string, config.Per) { return c.Leases.Rules[place].Name, c.Leases.Rules[place].Per })
+		under := s.restoredRules(func(place int) (string, config.Per) { return c.Leases.Rules[place].Name, c.Leases.Rules[place].Per })
 		s.leases.Absorb(c.Leases.Held, c.Leases.Token, under)
 	}
-	byName := rs.byName()
+	byName := s.leases.ByName()
 	for _, l := range c.Limits {
-		r := byName[l.Rule]
-		if r == nil || !r.limits.Restore([]lease.SavedLimit{l.SavedLimit}) {
+		here := byName[l.Rule]
+		if here == nil || !here.Restore([]lease.SavedLimit{l.SavedLimit}) {
 			return fmt.Errorf("the limits of rule %q: %w", l.Rule, ErrNoRule)
 		}
 	}

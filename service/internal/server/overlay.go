@@ -36,7 +36,7 @@ func (s *Server) compileOverlays(next, old *version) error {
 			return err
 		}
 		s.shareKeys(b)
-		st = &state{since: s.since(), buckets: b, limits: s.leases.NewLimits(windowName(period), "", nil)}
+		st = &state{since: s.since(), buckets: b}
 		st.queue.Init(s.clock, s.room, b)
 		o.states = append(o.states, st)
 	}

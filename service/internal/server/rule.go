@@ -8,7 +8,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
@@ -29,7 +28,6 @@ type state struct {
 	since   time.Duration // when it began to count
 	buckets quota.Buckets // nil without a rate
 	queue   quota.Queue
-	limits  *lease.Limits
 
 	assigned shareBuckets
 
@@ -138,13 +136,7 @@ func (s *Server) newRule(c *rules.Rule, was *rule, memory int) (r *rule, err err
 		r.state = was.state
 		return r, nil
 	}
-	r.state = &state{since: s.since(), limits: s.orphan[c.Name]}
-	if was != nil {
-		r.limits = was.limits
-	}
-	if r.limits == nil || r.limits.Per != c.Per {
-		r.limits = s.leases.NewLimits(c.Name, c.Per, c.Concurrency)
-	}
+	r.state = &state{since: s.since()}
 	if c.Rated() {
 		if r.buckets, err = s.newBuckets(s.shareOf(c.Quota), c.Per, memory); err != nil {
 			return nil, err

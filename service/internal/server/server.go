@@ -32,7 +32,6 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,8 +154,7 @@ type Server struct {
 	unmatchedDenied, unmatchedAllowed atomic.Uint64
 	unmatchedOverOwn                  atomic.Uint64 // denied by a quota of their own
 
-	reload  sync.Mutex               // held while the rules change; guards what follows
-	orphan  map[string]*lease.Limits // of rules that are gone, by name, while leases are held under them
+	reload  sync.Mutex // held while the rules change; guards what follows
 	carried carried
 }
 
@@ -187,7 +185,6 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: rules.NewKeys(cmp.Or(cfg.Keys, DefaultKeys)),
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
-		orphan: map[string]*lease.Limits{},
 	}
 	s.counter = memory{s}
 	s.shares.Store(int64(cfg.Instances))
@@ -239,6 +236,7 @@ func (s *Server) reloadLocked(cfg *config.Rules) error {
 	if err != nil {
 		return err
 	}
+	s.leases.Use(next.Set)
 	s.reclaim(next, old)
 	if old == nil {
 		old = new(version)
@@ -252,24 +250,13 @@ func (s *Server) reloadLocked(cfg *config.Rules) error {
 func (s *Server) replace(old, next *version) {
 	rated := map[string][]*rule{}
 	moves := s.moves(old, next, rated)
-	s.publish(old, next)
+	s.leases.Publish(func() { s.rules.Store(next) })
 	s.keys.Invalidate()
 	for st := range old.states {
 		st.queue.Outdate(next.ID)
 	}
 	perform(moves)
 	perform(s.moves(old, next, rated)) // requests that have begun to wait meanwhile
-	s.retire(old, next)
-}
-
-// retire ends what the new rules do not continue. Limits of rules that are gone are
-// kept while leases are held under them: if the rule comes back, these count.
-func (s *Server) retire(old, next *version) {
-	byName := next.byName()
-	for _, was := range old.rules {
-		s.orphan[was.Name] = was.limits
-	}
-	maps.DeleteFunc(s.orphan, func(name string, l *lease.Limits) bool { return byName[name] != nil || l.Held() == 0 })
 	for st := range next.states {
 		st.queue.ServeAll()
 	}

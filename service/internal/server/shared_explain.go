@@ -39,7 +39,7 @@ func (s stored) look(ctx context.Context, rs *version, m *rules.Match, key strin
 			*st = rateState(a.decision(rated), a.reply.Used(at, &b.quota))
 			rated++
 		}
-		if st.Lease, err = s.leaseState(ctx, r, key); err != nil {
+		if st.Lease, err = s.leaseState(ctx, m, r.Rule, key); err != nil {
 			return nil, err
 		}
 	}
@@ -47,11 +47,11 @@ func (s stored) look(ctx context.Context, rs *version, m *rules.Match, key strin
 }
 
 // leaseState returns the state of the leases of a key under a rule; nil without a concurrency.
-func (s *Shared) leaseState(ctx context.Context, r *rule, key string) (*decider.LeaseState, error) {
+func (s *Shared) leaseState(ctx context.Context, m *rules.Match, r *rules.Rule, key string) (*decider.LeaseState, error) {
 	if r.Concurrency == nil {
 		return nil, nil
 	}
-	l := sharedLease{key: key, asks: []leaseAsk{s.leaseAsk(r, key)}}
+	l := sharedLease{key: key, asks: []leaseAsk{s.leaseAsk(m, r, key)}}
 	reply, err := s.askLease(ctx, &l, redisscript.LookLease)
 	if err != nil {
 		return nil, s.unavailable(ctx, err)

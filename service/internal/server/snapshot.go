@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"maps"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
@@ -31,7 +30,7 @@ import (
 func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	wall := wallTime()
 	s.reload.Lock()
-	rs, orphans := s.rules.Load(), maps.Clone(s.orphan)
+	rs, gone := s.rules.Load(), s.leases.Gone()
 	s.carried.expire(wall)
 	carried := s.carried.clone()
 	s.reload.Unlock()
@@ -41,13 +40,13 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 		places[l] = len(all.Rules)
 		all.Rules = append(all.Rules, snapshot.Rule{Name: name, Per: l.Per, Longest: l.Longest()})
 	}
-	for _, r := range rs.rules {
-		if found := r.limits.Found(); len(found) > 0 {
+	for r, l := range s.leases.InForce {
+		if found := l.Found(); len(found) > 0 {
 			all.Limits = append(all.Limits, snapshot.Limits{Rule: r.Name, Found: found})
 		}
-		add(r.Name, r.limits)
+		add(r.Name, l)
 	}
-	for name, l := range orphans {
+	for name, l := range gone {
 		add(name, l)
 	}
 	out, err := snapshot.NewWriter(w, ended && !s.leases.Recovering())
@@ -190,7 +189,7 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 		st.since = s.since()
 	}
 	s.carried = carried{from: from, counts: from.Counts, limits: from.Limits, fleet: s.cfg.Fleet != ""}
-	if done.Rules, done.Skipped, err = s.carried.restore(rs.kept(), rs.byName()); err != nil {
+	if done.Rules, done.Skipped, err = s.carried.restore(rs.kept(), s.leases.ByName()); err != nil {
 		return done, err
 	}
 	if from.Own.Size > 0 {
@@ -207,7 +206,7 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 		s.recoverLeases(from.Rules)
 	}
 	s.leases.Restore(&from.Leases)
-	under := s.restoredRules(rs, func(place int) (string, config.Per) { return from.Rules[place].Name, from.Rules[place].Per })
+	under := s.restoredRules(func(place int) (string, config.Per) { return from.Rules[place].Name, from.Rules[place].Per })
 	for some, err := range from.Held() {
 		if err != nil {
 			return done, err
@@ -244,15 +243,15 @@ func (s *Server) recoverLeases(had []snapshot.Rule) {
 		longest[r.Name] = r.Longest
 	}
 	s.leases.Recover(longest)
-	for st := range s.rules.Load().states {
-		st.limits.Recover()
+	for _, l := range s.leases.InForce {
+		l.Recover()
 	}
 }
 
 // Recovers returns the longest time until a rule grants leases, after a crash.
 func (s *Server) Recovers() (longest time.Duration) {
-	for st := range s.rules.Load().states {
-		longest = max(longest, st.limits.Recovers())
+	for _, l := range s.leases.InForce {
+		longest = max(longest, l.Recovers())
 	}
 	return longest
 }
@@ -260,20 +259,15 @@ func (s *Server) Recovers() (longest time.Duration) {
 // restoredRules returns a function that returns the present limits of a rule of a
 // Snapshot, by its place there. A rule that is gone has limits while leases are held under
 // them, as after Reload.
-func (s *Server) restoredRules(rs *version, was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
-	byName := rs.byName()
+func (s *Server) restoredRules(was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
+	byName := s.rules.Load().ByName()
 	return func(place int, key string) lease.Under {
 		name, per := was(place)
 		if r := byName[name]; r != nil {
-			return lease.Under{Limits: r.limits, Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow}
-		}
-		l := s.orphan[name]
-		if l == nil {
-			l = s.leases.NewLimits(name, per, nil)
-			s.orphan[name] = l
+			return lease.Under{Limits: s.leases.Named(name, per), Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow}
 		}
 		gone := rules.Rule{Rule: config.Rule{Per: per}}
-		return lease.Under{Limits: l, Bucket: gone.Bucket(key)}
+		return lease.Under{Limits: s.leases.Named(name, per), Bucket: gone.Bucket(key)}
 	}
 }
 

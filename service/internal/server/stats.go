@@ -90,6 +90,7 @@ func (s *Server) Stats() Stats {
 	for _, known := range rs.Known() {
 		r := rs.at(known)
 		one := r.stats()
+		one.Leases = s.leases.Stats(rs.Set, known)
 		if r.buckets != nil && !seen[r.state] {
 			one.Memory, one.MemoryMax, one.Forgotten = r.buckets.Memory()
 			seen[r.state] = true
@@ -108,7 +109,7 @@ func (r *rule) stats() RuleStats {
 	return RuleStats{
 		Rule: r.Rule, Allowed: c.Allowed.Sum(), Denied: c.Denied.Load(), Cancelled: c.Waits.Cancelled.Load(),
 		Shadowed: c.Shadowed.Load(), TrialDenied: c.TrialDenied.Load(), TrialAllowed: c.TrialAllowed.Load(),
-		Waiting: int(c.Waits.Waiting.Load()), Waits: c.Waits.Times.Load(), Leases: r.limits.Stats(),
+		Waiting: int(c.Waits.Waiting.Load()), Waits: c.Waits.Times.Load(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
@@ -19,20 +20,19 @@ func (t *Tier) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.L
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
 	}
-	rs := t.rules.Load()
-	k := t.keys.Find(req.Key, rs.Set)
-	l, err := t.acquire(ctx, &req, rs, k.Match)
+	k := t.keys.Find(req.Key, t.rules.Load().Set)
+	l, err := t.acquire(ctx, &req, k.Match)
 	t.refusedLeases.count(k, err)
 	return l, err
 }
 
 // acquire takes a lease of a key with its rules.
-func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, rs *version, m *rules.Match) (decider.Lease, error) {
-	terms, ok := leaseTerms(m.List)
+func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, m *rules.Match) (decider.Lease, error) {
+	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
-	l := newTierLease(rs, m, req.Key, req.N)
+	l := t.newLease(m, req.Key, req.N)
 	var got decider.Lease
 	ask, asked := t.ask, *req
 	if asked.Wait = req.Wait && !t.room.Closed(); asked.Wait {
@@ -92,11 +92,11 @@ func (t *Tier) leaseAway(l *tierLease) (decider.Lease, error) {
 		switch {
 		case p.rule.Mode == config.Shadow || away == config.AwayAllow:
 		case away == config.AwayDeny, limit == int(config.Auto):
-			p.rule.limits.Refused(weir.Closed)
+			p.counts.Refused(weir.Closed)
 			t.steps[decider.ByRule].Add(1)
 			return decider.Lease{Step: decider.ByRule}, weir.Reject(weir.Closed, tierRetry)
 		case used[i] > limit/t.instances():
-			p.rule.limits.Refused(weir.OverLimit)
+			p.counts.Refused(weir.OverLimit)
 			t.steps[step].Add(1)
 			return decider.Lease{Step: step}, weir.Reject(weir.OverLimit, 0)
 		}
@@ -176,7 +176,7 @@ func (t *Tier) extend(l *tierLease, ttl time.Duration, away bool) (decider.Lease
 	if ttl <= 0 {
 		ttl = l.ttl
 	}
-	if terms, ok := leaseTerms(l.rules()); ok {
+	if terms, ok := lease.TermsOf(l.rules()); ok {
 		ttl = min(ttl, max(terms.MaxTTL, l.ttl))
 	}
 	t.held.renew(l, "", ttl, true)

@@ -1,6 +1,18 @@
 package lease
 
-import "github.com/weir-go/weir"
+import (
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/server/rules"
+)
+
+// CountsOf returns the limits of a rule that count its leases which a store or an upstream has. If the Set is not known
+// any more, these count for nobody.
+func (g *Registry) CountsOf(set *rules.Set, r *rules.Rule) *Limits {
+	if l := g.Of(set, r); l != nil {
+		return l
+	}
+	return g.newLimits(r.Name, r.Per, r.Concurrency)
+}
 
 // Hold adds to the units held under a rule, for a lease that a store of shared limits has.
 func (l *Limits) Hold(units int) { l.held.Add(int64(units)) }
