@@ -109,20 +109,20 @@ func (s *Shared) endLease(l *sharedLease) {
 	s.link.Lane(l.asks[0].key).Send(c)
 }
 
-// Acquire takes a lease: see decider.Decider. Requests that wait ask again from time to time. The
-// store grants leases in the order of their arrival there.
-func (s *Shared) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
-	if req.N < 1 {
-		panic("server: a lease of less than one unit")
-	}
-	k := s.keys.Find(req.Key, s.rules.Load().Set)
-	l, err := s.acquire(ctx, &req, k.Match)
-	s.refusedLeases.count(k, err)
-	return l, err
+// storedLeases are leases in the store.
+type storedLeases struct {
+	*lease.Registry // of the limits that count them
+	*Shared
 }
 
-// acquire takes a lease of a key with its rules.
-func (s *Shared) acquire(ctx context.Context, req *decider.LeaseRequest, m *rules.Match) (decider.Lease, error) {
+// Acquire takes a lease: see node.Leases. Requests that wait ask again from time to time. The
+// store grants leases in the order of their arrival there.
+func (s storedLeases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
+	l, err := s.acquire(ctx, m, &req)
+	return l, none, err
+}
+
+func (s *Shared) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
 	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
@@ -231,7 +231,7 @@ func parseLeaseID(text string) (id string, n int, token uint64, ok bool) {
 }
 
 // known returns the lease with an id; here reports whether this node remembers it.
-func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) {
+func (s *Shared) known(m *rules.Match, key, text string) (l *sharedLease, here bool, err error) {
 	id, n, token, ok := parseLeaseID(text)
 	if !ok {
 		return nil, false, decider.ErrNoLease
@@ -239,7 +239,6 @@ func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) 
 	if l := s.held.find(key, id, time.Now()); l != nil && l.n == n {
 		return l, true, nil
 	}
-	m := s.matchOf(key)
 	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return nil, false, decider.ErrNoLease
@@ -247,17 +246,17 @@ func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) 
 	return &sharedLease{key: key, asks: s.leaseAsks(m, key), id: id, n: n, token: token, ttl: terms.TTL}, false, nil
 }
 
-// Renew extends a lease: see decider.Decider. The store is told now of a lease that was granted
+// Renew extends a lease: see node.Leases. The store is told now of a lease that was granted
 // or renewed while it was away. A lease that the store has forgotten is lost. While the store is
 // away, leases of rules that deny without it are not renewed: they would last longer than there.
-func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
-	l, here, err := s.known(key, id)
+func (s storedLeases) Renew(ctx context.Context, m *rules.Match, key, id string, ttl time.Duration) (decider.Lease, error) {
+	l, here, err := s.known(m, key, id)
 	if err != nil {
 		return decider.Lease{}, err
 	}
 	next := *l
 	if ttl > 0 {
-		terms, _ := lease.TermsOf(s.matchOf(key).List)
+		terms, _ := lease.TermsOf(m.List)
 		next.ttl = min(ttl, max(terms.MaxTTL, l.ttl))
 	}
 	op := redisscript.KeepLease
@@ -290,9 +289,9 @@ func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (
 	return renewed, nil
 }
 
-// Return ends a lease: see decider.Decider.
-func (s *Shared) Return(ctx context.Context, key, id string, _ weir.Outcome) error {
-	l, here, err := s.known(key, id)
+// Return ends a lease: see node.Leases.
+func (s storedLeases) Return(ctx context.Context, m *rules.Match, key, id string, _ weir.Outcome) error {
+	l, here, err := s.known(m, key, id)
 	if err != nil {
 		return err
 	}

@@ -112,11 +112,11 @@ func (l *sharedLease) longest() time.Duration {
 // follow has a request that waits follow a reload: it waits under the rules in force, from its arrival on, and gives up
 // its places under others. The error is decider.ErrNoLeasing.
 func (s *Shared) follow(l *sharedLease) (changed bool, err error) {
-	rs := s.rules.Load()
-	if rs.Set == l.rules {
+	set := s.Set()
+	if set == l.rules {
 		return false, nil
 	}
-	m := s.keys.RulesOf(l.key, rs.Set)
+	m := s.keys.RulesOf(l.key, set)
 	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return true, decider.ErrNoLeasing

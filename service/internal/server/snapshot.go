@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/lease"
-	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	snapshot "github.com/weir-go/weir/service/internal/server/state"
 )
@@ -30,7 +29,7 @@ import (
 func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	wall := wallTime()
 	s.reload.Lock()
-	rs, gone := s.rules.Load(), s.leases.Gone()
+	rs, gone := s.memory.Current(), s.leases.Gone()
 	s.carried.expire(wall)
 	carried := s.carried.clone()
 	s.reload.Unlock()
@@ -58,14 +57,14 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	if all.LeasesAt, err = out.Leases(leases); err != nil {
 		return err
 	}
-	for _, k := range rs.kept() {
-		counts := snapshot.Counts{Rule: k.rule, Candidate: k.candidate, Since: k.state.since, Kind: k.buckets.Kind()}
-		if counts.Data, err = out.Section(k.buckets.Snapshot); err != nil {
-			return fmt.Errorf("server: rule %q: %w", k.rule, err)
+	for _, k := range rs.Kept() {
+		counts := snapshot.Counts{Rule: k.Rule, Candidate: k.Candidate, Since: k.State.Since, Kind: k.Buckets.Kind()}
+		if counts.Data, err = out.Section(k.Buckets.Snapshot); err != nil {
+			return fmt.Errorf("server: rule %q: %w", k.Rule, err)
 		}
 		all.Counts = append(all.Counts, counts)
 	}
-	if all.Own, err = out.Section(s.own.Snapshot); err != nil {
+	if all.Own, err = out.Section(s.memory.Own().Snapshot); err != nil {
 		return fmt.Errorf("server: quotas of requests: %w", err)
 	}
 	for _, counts := range carried.counts {
@@ -83,52 +82,6 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 
 // wallTime returns the time since 1970 as the clock of the computer has it.
 func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
-
-// A countsName is how Restore finds buckets: those of a rule, or of its candidate.
-type countsName struct {
-	rule      string
-	candidate bool
-}
-
-// kept are buckets that a snapshot includes.
-type kept struct {
-	countsName
-	state   *state
-	buckets quota.Buckets
-	single  *rule // if it has one bucket
-	debt    int   // tokens that a bucket may owe after a handover
-}
-
-// kept returns all buckets.
-func (rs *version) kept() (all []kept) {
-	if rs.overlays != nil {
-		for i, st := range rs.overlays.states {
-			period := rs.Periods[i]
-			all = append(all, kept{countsName: countsName{windowName(period), false}, state: st, buckets: st.buckets})
-		}
-	}
-	for unit, st := range rs.overrides {
-		all = append(all, kept{countsName: countsName{overrideName(unit), false}, state: st, buckets: st.buckets})
-	}
-	for _, r := range rs.rules {
-		k := kept{countsName: countsName{r.Name, false}, state: r.state, buckets: r.buckets, debt: r.maxDebt()}
-		if r.Per == config.PerRule {
-			k.single = r
-		}
-		if r.buckets != nil {
-			all = append(all, k)
-		}
-		if r.candidate != nil {
-			k.candidate, k.buckets = true, r.candidate
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
-// windowName returns the name for the windows of overlays. It is not ASCII, unlike
-// the names of rules.
-func windowName(period time.Duration) string { return "«windows of " + period.String() + "»" }
 
 // SaveFile writes a Snapshot to a file that only its owner can read, in place of
 // the file there. If it fails, that stays unchanged. There must be one call at a
@@ -184,16 +137,16 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	s.learns = s.clock.Now() + s.cfg.AssignmentTTL
 	s.leaves.cfg.Learn = s.learns
 	done = Restored{Crashed: !from.Ended}
-	rs := s.rules.Load()
-	for st := range rs.states {
-		st.since = s.since()
+	rs := s.memory.Current()
+	for st := range rs.States {
+		st.Since = s.memory.Since()
 	}
 	s.carried = carried{from: from, counts: from.Counts, limits: from.Limits, fleet: s.cfg.Fleet != ""}
-	if done.Rules, done.Skipped, err = s.carried.restore(rs.kept(), s.leases.ByName()); err != nil {
+	if done.Rules, done.Skipped, err = s.carried.restore(rs.Kept(), s.leases.ByName()); err != nil {
 		return done, err
 	}
 	if from.Own.Size > 0 {
-		if err := s.own.Restore(from.Section(from.Own)); errors.As(err, new(*fs.PathError)) {
+		if err := s.memory.Own().Restore(from.Section(from.Own)); errors.As(err, new(*fs.PathError)) {
 			return done, err
 		} else if err != nil {
 			done.Skipped = append(done.Skipped, fmt.Sprintf("the counts of quotas that requests brought: %v", err))
@@ -260,7 +213,7 @@ func (s *Server) Recovers() (longest time.Duration) {
 // Snapshot, by its place there. A rule that is gone has limits while leases are held under
 // them, as after Reload.
 func (s *Server) restoredRules(was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
-	byName := s.rules.Load().ByName()
+	byName := s.Set().ByName()
 	return func(place int, key string) lease.Under {
 		name, per := was(place)
 		if r := byName[name]; r != nil {

@@ -17,10 +17,10 @@ import (
 type inForce struct {
 	set    *rules.Set
 	limits []*Limits // by Rule.Index; none if rules overlay each other: they grant no leases
-	before *inForce  // of the Set before, whose before is nil
+	before *inForce  // between Use and the end of Publish
 }
 
-// Of returns the limits of a rule of the Set in force or of the one before; nil if the rule has none.
+// Of returns the limits of a rule; nil if it has none, or if its Set is not in force any more.
 func (g *Registry) Of(set *rules.Set, r *rules.Rule) *Limits {
 	for v := g.rules.Load(); v != nil; v = v.before {
 		if v.set == set && len(v.limits) > 0 {
@@ -115,6 +115,7 @@ func (g *Registry) Publish(publish func()) {
 		terms[l] = r.Concurrency
 	}
 	g.change(&change{rules: v.set.ID, terms: terms, plan: find, publish: publish})
+	g.rules.Store(&inForce{set: v.set, limits: v.limits})
 	byName := v.set.ByName()
 	maps.DeleteFunc(g.gone, func(name string, l *Limits) bool { return byName[name] != nil || l.Held() == 0 })
 }
@@ -157,13 +158,14 @@ func (g *Registry) plan(m *rules.Match, key string, under []Under) (Plan, bool) 
 }
 
 // Acquire grants a lease under the rules of a match. The error is waiting.ErrMoved if these are not in force any more: then
-// the caller must ask again, with the same Wait. See decider.Decider.
-func (g *Registry) Acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest, again *Wait) (decider.Lease, error) {
+// the caller must ask again, with the Wait. See decider.Decider.
+func (g *Registry) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, again Wait) (decider.Lease, Wait, error) {
 	p, ok := g.plan(m, req.Key, make([]Under, 0, 8))
 	if !ok {
-		return decider.Lease{}, waiting.ErrMoved
+		return decider.Lease{}, again, waiting.ErrMoved
 	}
-	return g.acquire(ctx, req, p, again)
+	l, err := g.acquire(ctx, &req, p, &again)
+	return l, again, err
 }
 
 // Renew extends a lease of a key with the rules of a match: see decider.Decider.

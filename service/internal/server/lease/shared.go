@@ -1,14 +1,16 @@
 package lease
 
 import (
+	"cmp"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// CountsOf returns the limits of a rule that count its leases which a store or an upstream has. If the Set is not known
-// any more, these count for nobody.
+// CountsOf returns the limits of a rule that count its leases which a store or an upstream has: those of the rule in force
+// with its name.
 func (g *Registry) CountsOf(set *rules.Set, r *rules.Rule) *Limits {
-	if l := g.Of(set, r); l != nil {
+	if l := cmp.Or(g.Of(set, r), g.ByName()[r.Name]); l != nil {
 		return l
 	}
 	return g.newLimits(r.Name, r.Per, r.Concurrency)

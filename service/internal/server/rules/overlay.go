@@ -20,7 +20,7 @@ const MaxEffective = 1000
 type effective struct {
 	mu    sync.Mutex                 // guards known
 	known map[string]*effectiveMatch // by places
-	rest  *Tally                     // of those that are not remembered
+	rest  *Tally                     // of all that are not remembered
 }
 
 type effectiveMatch struct {
