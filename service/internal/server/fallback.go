@@ -10,17 +10,13 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server/counts"
+	"github.com/weir-go/weir/service/internal/server/away"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/node"
 )
 
 // fallbackMemory is the part of Config.Memory that a Fallback uses, as 1/fallbackMemory.
 const fallbackMemory = 8
-
-// fallbackRetry is the retry advice of a denial because the owner of a key cannot be asked.
-const fallbackRetry = time.Second
 
 // A Fallback decides about keys whose owner in a fleet cannot be asked: by the node's share, which
 // is the limits of the rules divided by the number of nodes, or as the rules say (config.Rule.Away).
@@ -35,17 +31,17 @@ type Fallback struct {
 }
 
 // NewFallback returns a Fallback for a fleet of one node. Rules without config.Rule.Away decide
-// as away says. It uses an eighth of cfg.Memory.
-func NewFallback(cfg Config, away config.Away) (*Fallback, error) {
+// as otherwise says. It uses an eighth of cfg.Memory.
+func NewFallback(cfg Config, otherwise config.Away) (*Fallback, error) {
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory) / fallbackMemory
 	cfg.Instances, cfg.Fleet = 1, "" // no other node may settle its grants
 	rules := cmp.Or(cfg.Rules, new(config.Rules))
-	shared, shareless := fallbackRules(rules, 1, away)
+	shared, shareless := fallbackRules(rules, 1, otherwise)
 	cfg.Rules = shared
-	f := &Fallback{away: away}
+	f := &Fallback{away: otherwise}
 	var err error
 	f.server, err = compose(cfg, func(s *Server, of *node.Config) {
-		f.server, of.Counts = s, share{s.memory, f}
+		f.server, of.Counts = s, away.Share{Counts: s.memory, Otherwise: otherwise}
 	})
 	if err != nil {
 		return nil, err
@@ -102,42 +98,6 @@ func fallbackRules(rules *config.Rules, nodes int, otherwise config.Away) (*conf
 	return &shared, shareless
 }
 
-// share counts by the node's share, or as the rules say.
-type share struct {
-	*memory.Counts
-	f *Fallback
-}
-
-// Take takes by the node's share: see counts.Counts.
-func (s share) Take(_ context.Context, a counts.Ask) (whole bool, err error) {
-	c := choose(a.Found, s.f.away)
-	return false, s.f.server.takeAlone(&a, &c, fallbackRetry)
-}
-
-// Await takes, or waits for, the node's share: see counts.Counts.
-func (s share) Await(ctx context.Context, a *counts.Asked, again func(*counts.Asked) bool) {
-	c := choose(a.Found, s.f.away)
-	s.f.server.awaitAlone(ctx, a, again, &c, fallbackRetry)
-}
-
-// TakeAll takes from all or none: see counts.Counts.
-func (s share) TakeAll(_ context.Context, asks []counts.Asked, all bool) {
-	ok, choices := true, make([]choice, len(asks))
-	for i := range asks {
-		a := &asks[i]
-		if !a.Settled {
-			choices[i] = choose(a.Found, s.f.away)
-			a.Err = s.f.server.takeAlone(&a.Ask, &choices[i], fallbackRetry)
-		}
-		ok = ok && !a.Refused()
-	}
-	for i := 0; all && !ok && i < len(asks); i++ {
-		if a := &asks[i]; !a.Settled && !a.Refused() {
-			s.f.server.undoAlone(&a.Ask, &choices[i])
-		}
-	}
-}
-
 // Decide decides at once: see decider.Decider.
 func (f *Fallback) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	err := f.server.Decide(ctx, req, v)
@@ -188,15 +148,15 @@ func (f *Fallback) Settle(ctx context.Context, key, id string, n int) (decider.S
 func (f *Fallback) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
 	shareless, step := *f.shareless.Load(), decider.Share
 	for _, r := range f.server.Match(req.Key).List {
-		away := cmp.Or(r.Away, f.away)
-		if away != config.AwayShare && r.Concurrency != nil {
+		how := cmp.Or(r.Away, f.away)
+		if how != config.AwayShare && r.Concurrency != nil {
 			step = decider.ByRule
 		}
 		switch {
 		case r.Concurrency == nil || r.Mode == config.Shadow:
-		case away == config.AwayDeny:
-			return decider.Lease{Step: step}, weir.Reject(weir.Closed, fallbackRetry)
-		case away == config.AwayShare && shareless[r.Name]:
+		case how == config.AwayDeny:
+			return decider.Lease{Step: step}, weir.Reject(weir.Closed, away.Retry)
+		case how == config.AwayShare && shareless[r.Name]:
 			return decider.Lease{Step: step}, weir.Reject(weir.OverLimit, 0)
 		}
 	}

@@ -97,7 +97,7 @@ func (a *StoreAssigner) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.An
 	}
 	for i := range x.Reports {
 		if r := &x.Reports[i]; r.Used > 0 {
-			s.tellUsed(rs, r)
+			s.store.Charge(rs, r.Key, r.Used)
 		}
 	}
 	return a.answer(rs, now, asks), nil
@@ -151,8 +151,8 @@ func (a *StoreAssigner) ask(rs *rules.Set, name string, r *leaf.Report, leaves b
 		if rule.Per == config.PerRule { // several keys of the leaf share the limit
 			report.Leaf += "." + strconv.FormatUint(siphash.Key{}.String(r.Key), 36)
 		}
-		key := s.storedKey(rule.Bucket(r.Key), s.storedRule(rs, rule).name+":leaves")
-		ask.parts = append(ask.parts, sharePart{limit: leaf.Limit(limit), lane: s.link.Lane(key), call: &redislink.Call{
+		key, lane := s.store.Key(rs, rule, rule.Bucket(r.Key), "leaves")
+		ask.parts = append(ask.parts, sharePart{limit: leaf.Limit(limit), lane: lane, call: &redislink.Call{
 			Script: leavesScript, Keys: []string{key}, Args: report.Args(),
 			Look: (&redisscript.LeafReport{Leave: true}).Args,
 		}})

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/leafset"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/away"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/node"
 	"github.com/weir-go/weir/service/internal/server/rules"
@@ -85,10 +86,11 @@ type Tier struct {
 	cfg    TierConfig
 	leaf   *leafset.Set
 	link   tierLink
-	held   tierLeases
+	share  away.Share
+	held   *away.Leases
 	leaves leafCount
 
-	ladder
+	ladder    away.Ladder
 	made      chan struct{}   // closed by NewTier: exchanges begin before it has set leaf
 	dropped   atomic.Uint64   // costs that could not be reported to the upstream
 	dismissed context.Context // ends when requests must not wait any longer
@@ -105,11 +107,13 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 	}
 	tier.Timeout, tier.Away = cmp.Or(tier.Timeout, DefaultTierTimeout), cmp.Or(tier.Away, config.AwayShare)
 	tier.Leaves, tier.AssignFrom = max(tier.Leaves, 1), cmp.Or(tier.AssignFrom, DefaultAssignFrom)
-	t := &Tier{cfg: tier, held: newTierLeases(), ladder: ladder{onDegraded: tier.OnDegraded}, link: tierLink{onAway: tier.OnAway}, made: make(chan struct{})}
+	t := &Tier{cfg: tier, ladder: away.Ladder{OnDegraded: tier.OnDegraded}, link: tierLink{onAway: tier.OnAway}, made: make(chan struct{})}
 	cfg.Instances, cfg.check = tier.Leaves, checkUndated
 	var err error
 	t.Server, err = compose(cfg, func(s *Server, of *node.Config) {
-		t.Server, s.tier, of.OnStep = s, t, t.ladder.note
+		t.Server, s.tier, of.OnStep = s, t, t.ladder.Note
+		t.share = away.Share{Counts: s.memory, Otherwise: tier.Away}
+		t.held = away.NewLeases(s.leases, t.share, &t.ladder)
 		of.Counts, of.Leases = assigned{s.memory, t}, assignedLeases{s.leases, t}
 	})
 	if err != nil {
@@ -131,7 +135,7 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 // checkUndated returns an error for rules that the upstream cannot share out.
 func checkUndated(set *rules.Set) error {
 	for _, r := range set.Rules {
-		if err := undated(r); err != nil {
+		if err := away.Undated(r); err != nil {
 			return fmt.Errorf("server: rule %q: %w", r.Name, err)
 		}
 	}
@@ -179,7 +183,7 @@ func (t *Tier) TierStats() TierStats {
 	l := t.leaf.Stats()
 	asks, late := t.link.counts()
 	return TierStats{
-		Away: t.link.away(), Reason: t.link.why(), Leaves: t.memory.Instances(), Keys: l.Keys, Assigned: l.Assigned, Leases: t.held.count(),
-		Decisions: t.ladder.load(), Asks: asks, Late: late, Exchanges: l.Exchanges, Failures: l.Failures, Over: l.Over, Dropped: t.dropped.Load(),
+		Away: t.link.away(), Reason: t.link.why(), Leaves: t.memory.Instances(), Keys: l.Keys, Assigned: l.Assigned, Leases: t.held.Count(),
+		Decisions: t.ladder.Load(), Asks: asks, Late: late, Exchanges: l.Exchanges, Failures: l.Failures, Over: l.Over, Dropped: t.dropped.Load(),
 	}
 }

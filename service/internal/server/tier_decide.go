@@ -2,26 +2,23 @@ package server
 
 import (
 	"context"
-	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/usage"
+	"github.com/weir-go/weir/service/internal/server/away"
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// tierRetry is the retry advice of a denial because the upstream does not answer.
-const tierRetry = time.Second
-
 // A tierRequest is a request to a Tier.
 type tierRequest struct {
 	*counts.Asked
 	way   tierWay
-	terms *tierTerms // nil if no rule with a rate counts
-	alone *choice    // how the node has decided alone; nil if it has not
+	terms *tierTerms   // nil if no rule with a rate counts
+	alone *away.Choice // how the node has decided alone; nil if it has not
 }
 
 // resolve finds out what decides about a request.
@@ -166,7 +163,7 @@ func (t *Tier) takeBack(r *tierRequest) {
 	switch {
 	case r.Settled || r.Refused():
 	case r.alone != nil:
-		t.undoAlone(&r.Ask, r.alone)
+		t.share.UndoAs(&r.Ask, r.alone)
 	case r.way == byNode:
 		t.memory.Undo(&r.Ask)
 	case r.way == byLeaf && r.Req.N > 0:
@@ -222,9 +219,9 @@ func (t *Tier) asked(r *tierRequest) {
 
 // takeAway takes by the node alone: by its share of the limits, or as the rules say.
 func (t *Tier) takeAway(r *tierRequest) {
-	c := choose(r.Found, t.cfg.Away)
+	c := t.share.Choose(r.Found, away.Retry)
 	*r.V = decider.Verdict{At: t.clock.Now(), Answers: r.V.Answers[:0]}
-	r.Err, r.alone = t.takeAlone(&r.Ask, &c, tierRetry), &c
+	r.Err, r.alone = t.share.TakeAs(&r.Ask, &c), &c
 }
 
 // leafMark is added to Grant.Rules of grants by assignments.

@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/away"
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/waiting"
@@ -180,7 +181,7 @@ func (t *Tier) refuseWait(r *tierRequest, why weir.Reason, retry time.Duration, 
 
 // waitAway waits for the node's share, or decides as the rules say.
 func (t *Tier) waitAway(ctx context.Context, r *tierRequest, again func(*counts.Asked) bool) {
-	c := choose(r.Found, t.cfg.Away)
+	c := t.share.Choose(r.Found, away.Retry)
 	*r.V = decider.Verdict{At: t.clock.Now(), Answers: r.V.Answers[:0]}
-	t.awaitAlone(ctx, r.Asked, again, &c, tierRetry)
+	t.share.AwaitAs(ctx, r.Asked, again, &c)
 }

@@ -1,12 +1,12 @@
-package server
+package store
 
 import (
 	"context"
 	"errors"
 
-	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
+	"github.com/weir-go/weir/service/internal/server/away"
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/rules"
@@ -16,7 +16,7 @@ import (
 var errStore = errors.New("the store of shared limits does not answer")
 
 // unavailable returns the error of a call that only the store can answer.
-func (s *Shared) unavailable(ctx context.Context, err error) error {
+func (s *Counts) unavailable(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil {
 		return errStore
 	}
@@ -24,7 +24,7 @@ func (s *Shared) unavailable(ctx context.Context, err error) error {
 }
 
 // Look asks for the buckets of all rules: see counts.Counts.
-func (s stored) Look(ctx context.Context, m *rules.Match, key string, states []decider.RuleState) (*decider.Explanation, error) {
+func (s *Counts) Look(ctx context.Context, m *rules.Match, key string, states []decider.RuleState) (*decider.Explanation, error) {
 	a, err := s.lookAt(ctx, m, key)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s stored) Look(ctx context.Context, m *rules.Match, key string, states []d
 }
 
 // lookAt asks for the buckets of a key.
-func (s *Shared) lookAt(ctx context.Context, m *rules.Match, key string) (*asking, error) {
+func (s *Counts) lookAt(ctx context.Context, m *rules.Match, key string) (*asking, error) {
 	a, err := s.prepare(&counts.Asked{Ask: counts.Ask{Found: rules.Found{Match: m}, Req: &decider.Request{Key: key}}}, nil)
 	if err == nil && len(a.buckets) > 0 {
 		err = s.ask(ctx, a)
@@ -51,7 +51,7 @@ func (s *Shared) lookAt(ctx context.Context, m *rules.Match, key string) (*askin
 }
 
 // Reset returns all tokens of a key to its buckets in the store, and to the node's share: see counts.Counts.
-func (s stored) Reset(ctx context.Context, m *rules.Match, key string) ([]decider.Reset, error) {
+func (s *Counts) Reset(ctx context.Context, m *rules.Match, key string) ([]decider.Reset, error) {
 	a, err := s.lookAt(ctx, m, key)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,8 @@ var deleteScript = redislink.NewScript(`if ARGV[1] == '1' then return {redis.cal
 
 // Look asks for the leases of all rules: see node.Leases. Only requests that wait at this node count
 // as waiting.
-func (s storedLeases) Look(ctx context.Context, m *rules.Match, key string, states []decider.RuleState) (err error) {
+func (in Leases) Look(ctx context.Context, m *rules.Match, key string, states []decider.RuleState) (err error) {
+	s := in.counts
 	for i, r := range m.List {
 		if states[i].Lease, err = s.leaseState(ctx, m, r, key); err != nil {
 			return err
@@ -84,35 +85,29 @@ func (s storedLeases) Look(ctx context.Context, m *rules.Match, key string, stat
 }
 
 // leaseState returns the state of the leases of a key under a rule; nil without a concurrency.
-func (s *Shared) leaseState(ctx context.Context, m *rules.Match, r *rules.Rule, key string) (*decider.LeaseState, error) {
+func (s *Counts) leaseState(ctx context.Context, m *rules.Match, r *rules.Rule, key string) (*decider.LeaseState, error) {
 	if r.Concurrency == nil {
 		return nil, nil
 	}
-	l := sharedLease{key: key, asks: []leaseAsk{s.leaseAsk(m, r, key)}}
+	l := sharedLease{Lease: &away.Lease{Parts: s.held.Parts(&rules.Match{Set: m.Set, List: []*rules.Rule{r}}, key)}}
 	reply, err := s.askLease(ctx, &l, redisscript.LookLease)
 	if err != nil {
 		return nil, s.unavailable(ctx, err)
 	}
-	return &decider.LeaseState{Limit: int(r.Concurrency.Limit), Inflight: int(reply.Held[0]), Waiting: s.held.waitingFor(l.asks[0].key)}, nil
+	return &decider.LeaseState{Limit: int(r.Concurrency.Limit), Inflight: int(reply.Held[0]), Waiting: s.waits.of(&l.Parts[0])}, nil
 }
 
-// Exchange shares rates out among leaves: see decider.Decider. What it shares out is this
-// node's share of the limits; what leaves have used is charged in the store.
-func (s *Shared) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
-	set := s.Set()
-	for i := range x.Reports {
-		if r := &x.Reports[i]; r.Used > 0 {
-			s.tellUsed(set, r)
-		}
+// Charge charges tokens that others have used of a key in the store.
+func (s *Counts) Charge(set *rules.Set, key string, n int) {
+	for _, r := range s.of.Keys.Find(key, set).Rated {
+		st := s.storedRule(set, r)
+		b := bucketAsk{key: s.storedKey(r.Bucket(key), st.name), quota: st.quota}
+		s.tell(&b, redisscript.Take{N: n, Debt: counts.MaxDebt(r), Most: st.most})
 	}
-	return s.Server.Exchange(ctx, x, got)
 }
 
-// tellUsed charges the tokens that a leaf has used in the store.
-func (s *Shared) tellUsed(set *rules.Set, r *leaf.Report) {
-	for _, rule := range s.keys.Find(r.Key, set).Rated {
-		st := s.storedRule(set, rule)
-		b := bucketAsk{key: s.storedKey(rule.Bucket(r.Key), st.name), quota: st.quota}
-		s.tell(&b, redisscript.Take{N: r.Used, Debt: counts.MaxDebt(rule), Most: st.most})
-	}
+// Key returns the key in the store of what else the nodes keep there about the bucket of a rule, and its lane.
+func (s *Counts) Key(set *rules.Set, r *rules.Rule, bucket, what string) (string, *redislink.Lane) {
+	key := s.storedKey(bucket, s.storedRule(set, r).name+":"+what)
+	return key, s.link.Lane(key)
 }

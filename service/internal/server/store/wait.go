@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"context"
@@ -20,14 +20,14 @@ import (
 //
 // A rule's queue bounds the tokens that are reserved, as if all requests had this cost. While the
 // store does not answer, the request waits for the node's share.
-func (s stored) Await(ctx context.Context, a *counts.Asked, again func(*counts.Asked) bool) {
-	for w := (sharedWait{s: s.Shared, ctx: ctx, req: a.Req, v: a.V, began: time.Now(), again: again}); w.try(a) && again(a); {
+func (s *Counts) Await(ctx context.Context, a *counts.Asked, again func(*counts.Asked) bool) {
+	for w := (sharedWait{s: s, ctx: ctx, req: a.Req, v: a.V, began: time.Now(), again: again}); w.try(a) && again(a); {
 	}
 }
 
 // A sharedWait is a request that waits.
 type sharedWait struct {
-	s     *Shared
+	s     *Counts
 	ctx   context.Context
 	req   *decider.Request
 	v     *decider.Verdict
@@ -43,11 +43,11 @@ func (w *sharedWait) patience(r *rules.Rule) (time.Duration, weir.Reason) {
 		longest, why = max(time.Until(deadline), 0), weir.TooLate
 	}
 	if r.Interval > 0 {
-		if queue := float64(w.s.bounds.Queue(w.req, r)) * float64(w.req.N) * r.Interval; queue < float64(longest) {
+		if queue := float64(w.s.of.Queue(w.req, r)) * float64(w.req.N) * r.Interval; queue < float64(longest) {
 			longest, why = time.Duration(queue), weir.QueueFull
 		}
 	}
-	if w.s.room.Closed() {
+	if w.s.of.Room.Closed() {
 		longest, why = 0, weir.Closed
 	}
 	return longest, why
@@ -57,14 +57,14 @@ func (w *sharedWait) patience(r *rules.Rule) (time.Duration, weir.Reason) {
 func (w *sharedWait) try(of *counts.Asked) (again bool) {
 	s := w.s
 	a, err := s.prepare(of, func(r *rules.Rule) time.Duration {
-		if w.req.N > r.Within(r.OwnLimit(s.bounds.Limit(w.req))) {
+		if w.req.N > r.Within(r.OwnLimit(s.of.Limit(w.req))) {
 			return 0 // no wait helps
 		}
 		longest, _ := w.patience(r)
 		return longest
 	})
 	if err == nil && len(a.buckets) == 0 {
-		_, err = s.memory.Take(w.ctx, of.Ask)
+		_, err = s.Counts.Take(w.ctx, of.Ask)
 	}
 	if of.Err = err; err != nil || len(a.buckets) == 0 {
 		return false
@@ -122,9 +122,9 @@ func (a *asking) longest() (r *rules.Rule, ahead int) {
 // enter enters the room of requests that wait, unless it is full.
 func (w *sharedWait) enter(r *rules.Rule) weir.Reason {
 	switch {
-	case w.s.room.Closed():
+	case w.s.of.Room.Closed():
 		return weir.Closed
-	case !w.s.room.Enter():
+	case !w.s.of.Room.Enter():
 		return weir.QueueFull
 	}
 	r.Tally.Waits.Waiting.Add(1)
@@ -144,7 +144,7 @@ func (w *sharedWait) sleep(r *rules.Rule, d time.Duration) weir.Reason {
 	start := time.Now()
 	why := w.s.pause(w.ctx, d)
 	w.v.Waited += time.Since(start)
-	w.s.room.Leave()
+	w.s.of.Room.Leave()
 	r.Tally.Waits.Waiting.Add(-1)
 	switch why {
 	case 0:
@@ -156,7 +156,7 @@ func (w *sharedWait) sleep(r *rules.Rule, d time.Duration) weir.Reason {
 }
 
 // pause waits for a time. It returns why it ended early, as sleep does.
-func (s *Shared) pause(ctx context.Context, d time.Duration) weir.Reason {
+func (s *Counts) pause(ctx context.Context, d time.Duration) weir.Reason {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -189,7 +189,7 @@ func (w *sharedWait) refused(a *asking) (again bool) {
 		}
 		retry := a.reply.Until(at, &b.quota, &redisscript.Take{N: w.req.N, Least: w.req.N})
 		longest, why := w.patience(r)
-		if w.req.N > r.Within(r.OwnLimit(s.bounds.Limit(w.req))) {
+		if w.req.N > r.Within(r.OwnLimit(s.of.Limit(w.req))) {
 			retry, why = weir.Never, weir.OverBurst
 		}
 		if r.Interval == 0 && retry <= longest {
@@ -211,20 +211,20 @@ func (w *sharedWait) refused(a *asking) (again bool) {
 const maxJitter = 20 * time.Millisecond
 
 // refuseWait answers a request that may not wait.
-func (s *Shared) refuseWait(a *asking, r *rules.Rule, why weir.Reason, retry time.Duration) {
-	s.steps[decider.Exact].Add(1)
+func (s *Counts) refuseWait(a *asking, r *rules.Rule, why weir.Reason, retry time.Duration) {
+	s.ladder.Count(decider.Exact)
 	if why == weir.Closed {
 		retry = waiting.DrainRetry
 	}
-	a.V.At, a.V.Reason = s.clock.Now(), why
+	a.V.At, a.V.Reason = s.of.Clock.Now(), why
 	a.Answer(weir.Decision{RetryAfter: retry}, r.Ref)
 }
 
 // waitAway waits for the node's share while the store does not answer.
-func (s *Shared) waitAway(ctx context.Context, a *asking, again func(*counts.Asked) bool) {
+func (s *Counts) waitAway(ctx context.Context, a *asking, again func(*counts.Asked) bool) {
 	c := s.choose(a)
-	a.V.At = s.clock.Now()
-	if s.awaitAlone(ctx, a.Asked, again, &c, a.lane.RetryAfter()); !a.Refused() {
+	a.V.At = s.of.Clock.Now()
+	if s.share.AwaitAs(ctx, a.Asked, again, &c); !a.Refused() {
 		s.owe(a)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"cmp"
@@ -13,15 +13,15 @@ import (
 )
 
 // AppendGrantID appends the id of a grant, which every node can settle: see decider.Decider.
-func (s stored) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
-	return s.Shared.grants.AppendID(b, g, s.clock.Time(g.At), key)
+func (s *Counts) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
+	return s.grants.AppendID(b, g, s.of.Clock.Time(g.At), key)
 }
 
 // Redeem first marks the grant as settled in the store, so that no other node settles it too; if
 // the store goes away before the cost is settled, the grant keeps its cost.
-func (s stored) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (decider.Settled, error) {
+func (s *Counts) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (decider.Settled, error) {
 	var sums [counts.MaxSums]uint64
-	g, gave, at, err := s.Shared.grants.Read(id, key, counts.Sums(m, func(r *rules.Rule) uint64 { return counts.Mark(r, 0) }, sums[:0]), time.Now())
+	g, gave, at, err := s.grants.Read(id, key, counts.Sums(m, func(r *rules.Rule) uint64 { return counts.Mark(r, 0) }, sums[:0]), time.Now())
 	if err != nil {
 		return decider.Settled{}, err
 	}
@@ -32,7 +32,7 @@ func (s stored) Redeem(ctx context.Context, m *rules.Match, key, id string, n in
 }
 
 // markSettled notes in the store that a grant is settled, and reports whether it was not.
-func (s *Shared) markSettled(ctx context.Context, key, id string) (first bool, err error) {
+func (s *Counts) markSettled(ctx context.Context, key, id string) (first bool, err error) {
 	once, err := redisscript.NewWindow(redisscript.FixedWindow, 1, decider.GrantLife)
 	if err != nil {
 		return false, err
@@ -43,13 +43,13 @@ func (s *Shared) markSettled(ctx context.Context, key, id string) (first bool, e
 }
 
 // askFor asks the store for one bucket.
-func (s *Shared) askFor(ctx context.Context, b bucketAsk) (*asking, error) {
+func (s *Counts) askFor(ctx context.Context, b bucketAsk) (*asking, error) {
 	a := &asking{buckets: []bucketAsk{b}, lane: s.link.Lane(b.key)}
 	return a, s.unavailable(ctx, s.ask(ctx, a))
 }
 
 // settleOne settles under one rule, and returns what the grant has cost there.
-func (s *Shared) settleOne(ctx context.Context, set *rules.Set, r *rules.Rule, key string, g decider.Grant, at time.Time, n int) (int, error) {
+func (s *Counts) settleOne(ctx context.Context, set *rules.Set, r *rules.Rule, key string, g decider.Grant, at time.Time, n int) (int, error) {
 	stored := s.storedRule(set, r)
 	take := redisscript.Take{N: n - g.N, Most: stored.most}
 	switch {

@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"sync"
@@ -38,26 +38,11 @@ type debt struct {
 }
 
 // owe notes what a request was allowed in place of the store.
-func (s *Shared) owe(a *asking) {
+func (s *Counts) owe(a *asking) {
 	for i := range a.buckets {
 		if b := &a.buckets[i]; b.take.N > 0 && b.debt != nil {
-			s.oweBucket(b, b.take.N, s.clock.Now()+b.debt.rule.Rate.Period)
+			s.oweBucket(b, b.take.N, s.of.Clock.Now()+b.debt.rule.Rate.Period)
 		}
-	}
-}
-
-// forgive takes back what owe has noted.
-func (s *Shared) forgive(a *asking) {
-	for i := range a.buckets {
-		b := &a.buckets[i]
-		ds := &s.debts[s.link.Lane(b.key).Index]
-		ds.mu.Lock()
-		if d := ds.all[b.key]; d != nil {
-			if d.n = max(d.n-b.take.N, 0); !d.windows() {
-				d.bucket = d.share.Refund(d.bucket, b.take.N)
-			}
-		}
-		ds.mu.Unlock()
 	}
 }
 
@@ -65,8 +50,8 @@ func (d *debt) windows() bool { return d.ask.debt.rule.Algorithm.Windows() }
 
 // oweBucket notes tokens that a bucket owes, or the events of a window that ends at the instant
 // until.
-func (s *Shared) oweBucket(b *bucketAsk, n int, until time.Duration) {
-	now := s.clock.Now()
+func (s *Counts) oweBucket(b *bucketAsk, n int, until time.Duration) {
+	now := s.of.Clock.Now()
 	ds := &s.debts[s.link.Lane(b.key).Index]
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -107,9 +92,9 @@ func (d *debt) owed(now time.Duration) int {
 
 // backlog returns the calls that charge the store for the debts of a lane, at most
 // redislink.MaxBatch. A charge may leave a bucket in debt, if other nodes have used it meanwhile.
-func (s *Shared) backlog(lane int) (calls []*redislink.Call) {
+func (s *Counts) backlog(lane int) (calls []*redislink.Call) {
 	ds := &s.debts[lane]
-	now := s.clock.Now()
+	now := s.of.Clock.Now()
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	for key, d := range ds.all {

@@ -1,22 +1,17 @@
-package server
+package store
 
 import (
 	"context"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/away"
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/memory"
 )
 
-// stored counts in the store. While that does not answer, the node is alone.
-type stored struct {
-	*memory.Counts // of the node's share
-	*Shared
-}
-
-func (s stored) Take(ctx context.Context, a counts.Ask) (whole bool, err error) {
+// Take takes at once: see counts.Counts.
+func (s *Counts) Take(ctx context.Context, a counts.Ask) (whole bool, err error) {
 	one := []counts.Asked{{Ask: a}}
 	s.TakeAll(ctx, one, false)
 	return false, one[0].Err
@@ -24,7 +19,7 @@ func (s stored) Take(ctx context.Context, a counts.Ask) (whole bool, err error) 
 
 // TakeAll sends all requests at once, so that they go together in a pipeline. With all set, they
 // are one call.
-func (s stored) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
+func (s *Counts) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 	ok := true
 	var some []*asking
 	for i := range asks {
@@ -58,7 +53,7 @@ func (s stored) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 }
 
 // takeEach asks for each request on its own.
-func (s *Shared) takeEach(ctx context.Context, some []*asking) {
+func (s *Counts) takeEach(ctx context.Context, some []*asking) {
 	for i, a := range some {
 		a.Err = s.begin(ctx, some[i:i+1])
 	}
@@ -78,7 +73,7 @@ func (s *Shared) takeEach(ctx context.Context, some []*asking) {
 }
 
 // takeTogether asks for requests in one call, all or nothing.
-func (s *Shared) takeTogether(ctx context.Context, asks []counts.Asked, some []*asking) {
+func (s *Counts) takeTogether(ctx context.Context, asks []counts.Asked, some []*asking) {
 	switch err := s.ask(ctx, some...); {
 	case err == errSlots:
 		counts.Fail(asks, err)
@@ -96,18 +91,18 @@ func (s *Shared) takeTogether(ctx context.Context, asks []counts.Asked, some []*
 }
 
 // answered appends the answers of the store's reply.
-func (s *Shared) answered(a *asking) {
-	s.steps[decider.Exact].Add(1)
+func (s *Counts) answered(a *asking) {
+	s.ladder.Count(decider.Exact)
 	v := a.V
-	if v.At = s.clock.Now(); a.Req.Quota != nil {
+	if v.At = s.of.Clock.Now(); a.Req.Quota != nil {
 		a.Answer(a.decision(0), counts.OwnRule)
 		return
 	}
-	v.Grant.At = time.Unix(0, int64(a.reply.Time)).Sub(s.clock.Time(0)) // by the store's clock
+	v.Grant.At = time.Unix(0, int64(a.reply.Time)).Sub(s.of.Clock.Time(0)) // by the store's clock
 	shadows := 0
 	for i, r := range a.Rated {
 		d := a.decision(i)
-		s.memory.Learn(a.Set, r, a.Req.Key, v.At, d.Remaining)
+		s.Counts.Learn(a.Set, r, a.Req.Key, v.At, d.Remaining)
 		if d.OK && !a.reply.Granted && !a.returned { // as if it had given, as in a Verdict of one node
 			d.Remaining = max(d.Remaining-a.Req.N, 0)
 		}
@@ -120,7 +115,7 @@ func (s *Shared) answered(a *asking) {
 
 // heedLooks takes back what the store has granted if a request without a cost is denied: the
 // script does not deny because of those.
-func (s *Shared) heedLooks(all []*asking) {
+func (s *Counts) heedLooks(all []*asking) {
 	if !all[0].reply.Granted {
 		return
 	}
@@ -136,5 +131,28 @@ func (s *Shared) heedLooks(all []*asking) {
 	s.giveBackStored(merge(all), &all[0].reply)
 	for _, a := range all {
 		a.reply.Granted, a.returned = false, true
+	}
+}
+
+// choose chooses how an asking is decided while the store does not answer.
+func (s *Counts) choose(a *asking) away.Choice {
+	if a.lane.Known(s.cfg.Known) {
+		return away.Known(a.Found)
+	}
+	return s.share.Choose(a.Found, a.lane.RetryAfter())
+}
+
+// takeAway takes by this node alone, and notes what it owes to the store. With all set, it takes for
+// all requests or for none.
+func (s *Counts) takeAway(some []*asking, all bool) {
+	asks := make([]*counts.Asked, len(some))
+	for i, a := range some {
+		asks[i] = a.Asked
+		a.V.At = s.of.Clock.Now()
+	}
+	for i, kept := range s.share.TakeSome(asks, all, false, func(i int) away.Choice { return s.choose(some[i]) }) {
+		if kept {
+			s.owe(some[i])
+		}
 	}
 }

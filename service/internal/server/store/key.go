@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 // The bucket is the hash tag, so that all buckets of a key are in one slot of a Cluster. A
 // bucket that begins with a brace would leave the tag empty: its keys have a fixed tag. Names have
 // no closing brace, so keys of different buckets differ.
-func (s *Shared) storedKey(bucket, name string) string {
+func (s *Counts) storedKey(bucket, name string) string {
 	if strings.HasPrefix(bucket, "}") {
 		return s.cfg.Prefix + "-{=}" + bucket + "}:" + name
 	}

@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"context"
@@ -28,13 +28,13 @@ type nodes struct{ last []int }
 
 // keepCounted reports this node to the store from time to time, and sets the share by the number
 // of nodes there.
-func (s *Shared) keepCounted(ctx context.Context) {
+func (s *Counts) keepCounted(ctx context.Context) {
 	id := rand.Text()
 	tick := time.NewTicker(countEvery)
 	defer tick.Stop()
 	for {
 		s.countNodes(ctx, id)
-		s.held.expire(time.Now())
+		s.held.Count() // forgets those that have expired
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -43,7 +43,7 @@ func (s *Shared) keepCounted(ctx context.Context) {
 	}
 }
 
-func (s *Shared) countNodes(ctx context.Context, id string) {
+func (s *Counts) countNodes(ctx context.Context, id string) {
 	key := s.cfg.Prefix + "nodes:{*}"
 	secret := s.grants.Secret()
 	args := []any{id, int64(nodeLife / time.Microsecond), secret.K0 >> 32, secret.K0 & math.MaxUint32, secret.K1 >> 32, secret.K1 & math.MaxUint32}
@@ -67,5 +67,5 @@ func (s *Shared) countNodes(ctx context.Context, id string) {
 	for _, count := range n.last {
 		most = max(most, count)
 	}
-	s.setInstances(most)
+	s.of.SetInstances(most)
 }

@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"context"
@@ -46,7 +46,7 @@ type asking struct {
 // prepare returns the asking of a request. It has no buckets if the store need not be asked.
 // Of each bucket, ahead returns for how long before they are refilled tokens may be taken; nil
 // for not at all.
-func (s *Shared) prepare(of *counts.Asked, ahead func(*rules.Rule) time.Duration) (*asking, error) {
+func (s *Counts) prepare(of *counts.Asked, ahead func(*rules.Rule) time.Duration) (*asking, error) {
 	a, req := &asking{Asked: of}, of.Req
 	if req.Quota != nil {
 		err := s.prepareOwnAsk(a)
@@ -55,7 +55,7 @@ func (s *Shared) prepare(of *counts.Asked, ahead func(*rules.Rule) time.Duration
 		}
 		return a, err
 	}
-	asked := s.bounds.Limit(req)
+	asked := s.of.Limit(req)
 	for _, r := range a.Rated {
 		st, shadow := s.storedRule(a.Set, r), r.Mode == config.Shadow
 		b := bucketAsk{
@@ -70,10 +70,10 @@ func (s *Shared) prepare(of *counts.Asked, ahead func(*rules.Rule) time.Duration
 			b.take.Ahead = ahead(r)
 		}
 		if !shadow {
-			b.debt = &debtTerms{rule: r.Quota, most: st.most, instances: s.memory.Instances()}
+			b.debt = &debtTerms{rule: r.Quota, most: st.most, instances: s.Counts.Instances()}
 		}
 		a.buckets = append(a.buckets, b)
-		s.memory.Try(a.Set, r, req)
+		s.Counts.Try(a.Set, r, req)
 	}
 	if len(a.buckets) > 0 {
 		a.lane = s.link.Lane(a.buckets[0].key)
@@ -82,7 +82,7 @@ func (s *Shared) prepare(of *counts.Asked, ahead func(*rules.Rule) time.Duration
 }
 
 // prepareOwnAsk prepares the bucket of the quota that a request brings.
-func (s *Shared) prepareOwnAsk(a *asking) error {
+func (s *Counts) prepareOwnAsk(a *asking) error {
 	req := a.Req
 	if a.Set.InWindow(req.Quota) {
 		return s.prepareOverride(a)
@@ -101,7 +101,7 @@ func (s *Shared) prepareOwnAsk(a *asking) error {
 	name := "own:" + strconv.FormatInt(int64(own.Interval), 36) + ":" + strconv.Itoa(own.Limit)
 	a.buckets = []bucketAsk{{
 		key: s.storedKey(req.Key, `\`+name), quota: q, take: redisscript.Take{N: req.N, Least: req.N, Most: clockGrain},
-		debt: &debtTerms{rule: ownRate(own), most: clockGrain, instances: s.memory.Instances()},
+		debt: &debtTerms{rule: ownRate(own), most: clockGrain, instances: s.Counts.Instances()},
 	}}
 	return nil
 }
@@ -112,7 +112,7 @@ func ownRate(own quota.Own) config.Quota {
 }
 
 // prepareOverride prepares the window in which the limit of a descriptor counts.
-func (s *Shared) prepareOverride(a *asking) error {
+func (s *Counts) prepareOverride(a *asking) error {
 	req, m := a.Req, a.Match
 	q, err := redisscript.NewWindow(redisscript.ClockWindow, req.Quota.Count, req.Quota.Unit)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Shared) prepareOverride(a *asking) error {
 	}
 	a.buckets = []bucketAsk{{
 		key: key, quota: q, take: redisscript.Take{N: req.N, Least: req.N}, clock: true,
-		debt: &debtTerms{rule: config.Quota{Rate: config.Rate{Count: req.Quota.Count, Period: req.Quota.Unit}, Algorithm: config.FixedWindow}, instances: s.memory.Instances()},
+		debt: &debtTerms{rule: config.Quota{Rate: config.Rate{Count: req.Quota.Count, Period: req.Quota.Unit}, Algorithm: config.FixedWindow}, instances: s.Counts.Instances()},
 	}}
 	return nil
 }
@@ -133,7 +133,7 @@ func (s *Shared) prepareOverride(a *asking) error {
 var errSlots = errors.New("the keys are in different slots of the Redis Cluster, which cannot decide about them all or nothing: ask for each on its own")
 
 // begin sends askings in one call, all or nothing: they are for keys of one slot.
-func (s *Shared) begin(ctx context.Context, all []*asking) error {
+func (s *Counts) begin(ctx context.Context, all []*asking) error {
 	first := all[0]
 	var merged []bucketAsk
 	if len(all) == 1 {
@@ -155,7 +155,7 @@ func (s *Shared) begin(ctx context.Context, all []*asking) error {
 }
 
 // finish waits for the reply of askings that have begun.
-func (s *Shared) finish(ctx context.Context, all []*asking) error {
+func (s *Counts) finish(ctx context.Context, all []*asking) error {
 	first := all[0]
 	numbers, err := first.lane.Await(ctx, first.call)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *Shared) finish(ctx context.Context, all []*asking) error {
 }
 
 // ask asks for askings in one call: see begin.
-func (s *Shared) ask(ctx context.Context, all ...*asking) error {
+func (s *Counts) ask(ctx context.Context, all ...*asking) error {
 	err := s.begin(ctx, all)
 	if err == nil {
 		err = s.finish(ctx, all)
@@ -221,7 +221,7 @@ func quotas(all []bucketAsk) []*redisscript.Quota {
 }
 
 // callFor returns the call of the script for buckets.
-func (s *Shared) callFor(all []bucketAsk) *redislink.Call {
+func (s *Counts) callFor(all []bucketAsk) *redislink.Call {
 	c := &redislink.Call{Script: bucketScript, Keys: make([]string, len(all)), Args: make([]any, 0, 6*len(all))}
 	for i := range all {
 		b := &all[i]
@@ -237,7 +237,7 @@ func (s *Shared) callFor(all []bucketAsk) *redislink.Call {
 }
 
 // giveBackStored gives back what buckets have given.
-func (s *Shared) giveBackStored(all []bucketAsk, reply *redisscript.Reply) {
+func (s *Counts) giveBackStored(all []bucketAsk, reply *redisscript.Reply) {
 	for i := range all {
 		if n := reply.Taken(i); n > 0 {
 			s.tell(&all[i], redisscript.Take{N: -n, Taken: reply.Time, Most: all[i].take.Most})
@@ -246,7 +246,7 @@ func (s *Shared) giveBackStored(all []bucketAsk, reply *redisscript.Reply) {
 }
 
 // tell runs the script for a bucket, without a caller.
-func (s *Shared) tell(b *bucketAsk, take redisscript.Take) {
+func (s *Counts) tell(b *bucketAsk, take redisscript.Take) {
 	one := *b
 	one.take = take
 	c := s.callFor([]bucketAsk{one})
