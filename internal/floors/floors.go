@@ -131,6 +131,7 @@ var packages = map[string]floor{
 	"service/internal/server/memory":                core,
 	"service/internal/server/node":                  core,
 	"service/internal/server/store":                 core,
+	"service/internal/server/tier":                  core,
 	"service/internal/server/handover":              core,
 	"service/internal/server/decidertest":           service,
 	"service/internal/server/decider":               core,
@@ -259,7 +260,7 @@ var sideways = map[string][]string{
 	"service/internal/match":        {"service/internal/descriptor"},
 	"service/internal/server": {
 		"service/internal/allocator", "service/internal/config", "service/internal/server/away", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
-		"service/internal/server/handover", "service/internal/server/memory", "service/internal/server/node", "service/internal/server/quota", "service/internal/server/rules", "service/internal/server/state", "service/internal/server/store", "service/internal/server/waiting",
+		"service/internal/server/handover", "service/internal/server/memory", "service/internal/server/node", "service/internal/server/quota", "service/internal/server/rules", "service/internal/server/state", "service/internal/server/store", "service/internal/server/tier", "service/internal/server/waiting",
 	},
 	// The seam knows no implementation of it, and a node does not know where its counts are.
 	"service/internal/server/counts": {"service/internal/config", "service/internal/server/decider", "service/internal/server/rules"},
@@ -273,6 +274,10 @@ var sideways = map[string][]string{
 	"service/internal/server/store": {
 		"service/internal/config", "service/internal/server/away", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/grant",
 		"service/internal/server/lease", "service/internal/server/memory", "service/internal/server/quota", "service/internal/server/rules", "service/internal/server/waiting",
+	},
+	"service/internal/server/tier": {
+		"service/internal/config", "service/internal/server/away", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider",
+		"service/internal/server/lease", "service/internal/server/memory", "service/internal/server/rules", "service/internal/server/waiting",
 	},
 	"service/internal/server/node": {
 		"service/internal/config", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/lease", "service/internal/server/rules", "service/internal/server/waiting",
@@ -368,6 +373,7 @@ var bannedHere = map[string][]string{
 	"service/internal/server/memory":  {"net"},
 	"service/internal/server/node":    {"net"},
 	"service/internal/server/store":   {"net"},
+	"service/internal/server/tier":    {"net"},
 	"service/internal/server/decider": {"net"},
 	"service/internal/server/grant":   {"net"},
 	"service/internal/server/lease":   {"net"},

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
+	"github.com/weir-go/weir/service/internal/server/tier"
 )
 
 // A holding is the assignment of a key by a leaf.
@@ -175,13 +176,7 @@ var reserves = map[config.Away]allocator.Reserves{
 }
 
 // limitOf returns a quota as leaves share it.
-func limitOf(q config.Quota) allocator.Limit {
-	l := allocator.Limit{Burst: float64(q.Limit())}
-	if q.Rate.Period > 0 {
-		l.Rate = float64(q.Rate.Count) / q.Rate.Period.Seconds()
-	}
-	return l
-}
+func limitOf(q config.Quota) allocator.Limit { return allocator.Limit(tier.LimitOf(q)) }
 
 // removeBucket removes a bucket without assignments.
 func (ls *leaves) removeBucket(b *shareBucket) {

@@ -93,6 +93,22 @@ func (a *Asked) Refused() bool {
 	return a.Err != nil || a.Untaken || a.Denied()
 }
 
+// Each does TakeAll by a function that takes for one request, and one that gives back what was taken.
+func Each(asks []Asked, all bool, take func(*Asked), undo func(*Ask)) {
+	refused := false
+	for i := range asks {
+		if !asks[i].Settled {
+			take(&asks[i])
+		}
+		refused = refused || asks[i].Refused()
+	}
+	for i := 0; all && refused && i < len(asks); i++ {
+		if a := &asks[i]; !a.Settled && !a.Refused() {
+			undo(&a.Ask)
+		}
+	}
+}
+
 // Fail sets the error of all requests.
 func Fail(asks []Asked, err error) {
 	for i := range asks {

@@ -138,24 +138,12 @@ func (r *Rule) give(a *counts.Ask, shadows *int) {
 
 // TakeAll takes from all or none: see counts.Counts.
 func (m *Counts) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
-	ok := true
 	for i := range asks {
 		if a := &asks[i]; !a.Settled && a.Req.Quota != nil {
 			m.prefetch(&a.Ask)
 		}
 	}
-	for i := range asks {
-		a := &asks[i]
-		if !a.Settled {
-			a.Whole, a.Err = m.Take(ctx, a.Ask)
-		}
-		ok = ok && !a.Refused()
-	}
-	for i := 0; all && !ok && i < len(asks); i++ {
-		if a := &asks[i]; !a.Settled && !a.Refused() {
-			m.Undo(&a.Ask)
-		}
-	}
+	counts.Each(asks, all, func(a *counts.Asked) { a.Whole, a.Err = m.Take(ctx, a.Ask) }, m.Undo)
 }
 
 // Look tells the states of a key: see counts.Counts.

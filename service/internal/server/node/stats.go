@@ -59,7 +59,7 @@ func StatsOf(r *rules.Rule) RuleStats {
 	}
 }
 
-// Top returns the keys with the most requests: see decider.Decider. The error is that of ctx.
+// Top returns the keys with the most requests: see decider.Decider. It can return the error of ctx.
 func (n *Node) Top(ctx context.Context, most int) ([]decider.Seen, error) {
 	var all []decider.Seen
 	refused := n.refusedLeases.counts()

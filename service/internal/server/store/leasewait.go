@@ -117,7 +117,7 @@ func (s *Counts) follow(l *sharedLease) (changed bool, err error) {
 	}
 	was := *l
 	s.waits.add(&was, -1)
-	next := *l.Lease // nobody else has it
+	next := *l.Lease // no other call has it
 	l.Lease = &next
 	l.under(m, terms, s.held.Parts(m, l.Key))
 	s.waits.add(l, 1)

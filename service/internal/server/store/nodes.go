@@ -34,7 +34,7 @@ func (s *Counts) keepCounted(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		s.countNodes(ctx, id)
-		s.held.Count() // forgets those that have expired
+		s.held.Count() // which forgets expired ones
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

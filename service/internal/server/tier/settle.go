@@ -1,4 +1,4 @@
-package server
+package tier
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // AppendGrantID appends the id of a grant: see decider.Decider. Grants of the upstream have theirs.
-func (t assigned) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
+func (t *Counts) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 	if g.ID != "" {
 		return append(b, g.ID...)
 	}
@@ -20,12 +20,12 @@ func (t assigned) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 }
 
 // Redeem settles a grant by an assignment there, the others where they were given.
-func (t assigned) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (done decider.Settled, err error) {
+func (t *Counts) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (done decider.Settled, err error) {
 	if len(m.Rated) > 0 {
-		if terms := t.terms(m); terms.way == byLeaf {
-			g, _, err := t.grants.Redeem(id, key, []uint64{counts.Mark(terms.rule, t.memory.Since()) + leafMark}, t.clock.Now())
+		if terms := t.Terms(m); terms.Way == ByLeaf {
+			g, _, err := t.of.Grants.Redeem(id, key, []uint64{counts.Mark(terms.Rule, t.Counts.Since()) + leafMark}, t.of.Clock.Now())
 			if err == nil {
-				charged := t.leaf.Settle(terms.key(key), t.onLeaf(g.At), g.N, min(n, g.N+counts.MaxDebt(terms.rule)))
+				charged := t.leaf.Settle(terms.Key(key), t.onLeaf(g.At), g.N, min(n, g.N+counts.MaxDebt(terms.Rule)))
 				return decider.Settled{Was: g.N, Charged: charged}, nil
 			}
 		}
@@ -41,7 +41,9 @@ func (t assigned) Redeem(ctx context.Context, m *rules.Match, key, id string, n 
 }
 
 // onLeaf returns the instant of a grant on the clock of the leaf.
-func (t *Tier) onLeaf(at time.Duration) time.Duration { return (at - t.leafAhead()).Round(usage.Grain) }
+func (t *Counts) onLeaf(at time.Duration) time.Duration {
+	return (at - t.leafAhead()).Round(usage.Grain)
+}
 
 // leafAhead returns by how much the node's clock is ahead of that of the leaf.
-func (t *Tier) leafAhead() time.Duration { return t.clock.Now() - t.leaf.Now() }
+func (t *Counts) leafAhead() time.Duration { return t.of.Clock.Now() - t.leaf.Now() }

@@ -1,4 +1,4 @@
-package server
+package tier
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const (
 	probeEvery = time.Second
 )
 
-// A tierLink knows whether the upstream answers requests and exchanges.
-type tierLink struct {
+// A link knows whether the upstream answers requests and exchanges.
+type link struct {
 	onAway func(error)
 
 	asks, late atomic.Uint64
@@ -39,15 +39,15 @@ type tierLink struct {
 }
 
 // away reports whether the upstream does not answer requests or exchanges, or must not be used.
-func (l *tierLink) away() bool { return l.closed.Load() || l.lost() }
+func (l *link) away() bool { return l.closed.Load() || l.lost() }
 
 // lost reports whether there are no exchanges with the upstream.
-func (l *tierLink) lost() bool { return l.silent.Load() || l.blocked.Load() != nil }
+func (l *link) lost() bool { return l.silent.Load() || l.blocked.Load() != nil }
 
-func (l *tierLink) counts() (asks, late uint64) { return l.asks.Load(), l.late.Load() }
+func (l *link) counts() (asks, late uint64) { return l.asks.Load(), l.late.Load() }
 
 // mayAsk reports whether a request may be sent.
-func (l *tierLink) mayAsk() bool {
+func (l *link) mayAsk() bool {
 	if l.blocked.Load() != nil {
 		return false
 	}
@@ -64,7 +64,7 @@ func (l *tierLink) mayAsk() bool {
 }
 
 // answered takes in whether a request had an answer.
-func (l *tierLink) answered(err error) {
+func (l *link) answered(err error) {
 	l.asks.Add(1)
 	closes := false
 	if err == nil {
@@ -86,7 +86,7 @@ func (l *tierLink) answered(err error) {
 }
 
 // exchanged takes in whether an exchange had an answer.
-func (l *tierLink) exchanged(err error) {
+func (l *link) exchanged(err error) {
 	if l.silent.Load() == (err != nil) {
 		return
 	}
@@ -97,7 +97,7 @@ func (l *tierLink) exchanged(err error) {
 }
 
 // block forbids the use of the upstream for a reason, or allows it again if that is nil.
-func (l *tierLink) block(reason error) {
+func (l *link) block(reason error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if reason == nil {
@@ -114,7 +114,7 @@ func (l *tierLink) block(reason error) {
 }
 
 // tellLocked calls onAway if the upstream is away now and was not, or the reverse.
-func (l *tierLink) tellLocked(err error) {
+func (l *link) tellLocked(err error) {
 	if l.away() == (l.reason != nil) {
 		return
 	}
@@ -124,7 +124,7 @@ func (l *tierLink) tellLocked(err error) {
 }
 
 // why returns why the upstream is away; nil if it is not.
-func (l *tierLink) why() error {
+func (l *link) why() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reason
@@ -132,21 +132,21 @@ func (l *tierLink) why() error {
 
 // ask asks the upstream. The error is errUpstream if it does not answer, that of ctx, or one of
 // package decider.
-func (t *Tier) ask(ctx context.Context, do func(context.Context) error) error {
+func (t *Counts) ask(ctx context.Context, do func(context.Context) error) error {
 	limited, stop := context.WithTimeout(ctx, t.cfg.Timeout)
 	defer stop()
 	return t.askUnlimited(ctx, limited, do)
 }
 
 // askWaiting is ask for a request that may wait at the upstream.
-func (t *Tier) askWaiting(ctx context.Context, do func(context.Context) error) error {
+func (t *Counts) askWaiting(ctx context.Context, do func(context.Context) error) error {
 	limited, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(t.dismissed, stop)()
 	return t.askUnlimited(ctx, limited, do)
 }
 
-func (t *Tier) askUnlimited(ctx, limited context.Context, do func(context.Context) error) error {
+func (t *Counts) askUnlimited(ctx, limited context.Context, do func(context.Context) error) error {
 	if !t.link.mayAsk() {
 		return errUpstream
 	}
@@ -184,17 +184,17 @@ func isAnswer(err error) bool {
 	return rejected
 }
 
-// tierExchange passes the exchanges of a Tier on.
-type tierExchange struct{ tier *Tier }
+// exchange passes the exchanges of a Tier on.
+type exchange struct{ tier *Counts }
 
 // Exchange sends an exchange to the upstream.
-func (e tierExchange) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.Answer, error) {
+func (e exchange) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.Answer, error) {
 	t := e.tier
-	<-t.made
+	<-t.started
 	if reason := t.link.blocked.Load(); reason != nil {
 		return leaf.Answer{}, *reason
 	}
-	t.refreshRelayed()
+	t.of.OnExchange()
 	got, err := t.cfg.Assigner.Exchange(ctx, x)
 	t.link.exchanged(err)
 	if err == nil {
@@ -217,7 +217,7 @@ const leafCountLife = 5 * time.Minute
 
 // countLeaves takes in how many leaves share limits: any key's, or those of the keys of an answer,
 // from an upstream that does not tell the former.
-func (t *Tier) countLeaves(got *leaf.Answer) {
+func (t *Counts) countLeaves(got *leaf.Answer) {
 	c := &t.leaves
 	if time.Since(c.began) > leafCountLife {
 		c.began, c.before, c.now = time.Now(), c.now, 0
@@ -226,5 +226,5 @@ func (t *Tier) countLeaves(got *leaf.Answer) {
 	for i := 0; i < len(got.Assignments) && got.Leaves == 0; i++ {
 		c.now = max(c.now, got.Assignments[i].Leaves)
 	}
-	t.setInstances(max(c.now, c.before, c.least))
+	t.of.SetInstances(max(c.now, c.before, c.least))
 }

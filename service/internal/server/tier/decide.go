@@ -1,4 +1,4 @@
-package server
+package tier
 
 import (
 	"context"
@@ -9,50 +9,43 @@ import (
 	"github.com/weir-go/weir/service/internal/server/away"
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// A tierRequest is a request to a Tier.
-type tierRequest struct {
+// A request is a request to a Tier.
+type request struct {
 	*counts.Asked
-	way   tierWay
-	terms *tierTerms   // nil if no rule with a rate counts
+	way   Way
+	terms *Terms       // nil if no rule with a rate counts
 	alone *away.Choice // how the node has decided alone; nil if it has not
 }
 
 // resolve finds out what decides about a request.
-func (t *Tier) resolve(a *counts.Ask) (tierWay, *tierTerms) {
+func (t *Counts) resolve(a *counts.Ask) (Way, *Terms) {
 	switch {
 	case a.Req.Quota != nil:
-		return byUpstream, nil
+		return ByUpstream, nil
 	case len(a.Rated) == 0:
-		return byNode, nil
+		return ByNode, nil
 	}
-	terms := t.terms(a.Match)
-	if asked := t.bounds.Limit(a.Req); terms.way == byLeaf && asked > 0 && a.Limits(asked) {
-		return byUpstream, terms
+	terms := t.Terms(a.Match)
+	if asked := t.of.Limit(a.Req); terms.Way == ByLeaf && asked > 0 && a.Limits(asked) {
+		return ByUpstream, terms
 	}
-	return terms.way, terms
-}
-
-// assigned counts by assignments, and asks the upstream about the rest.
-type assigned struct {
-	*memory.Counts // of what the node decides by itself
-	*Tier
+	return terms.Way, terms
 }
 
 // Take takes at once: see counts.Counts.
-func (t assigned) Take(ctx context.Context, a counts.Ask) (whole bool, err error) {
+func (t *Counts) Take(ctx context.Context, a counts.Ask) (whole bool, err error) {
 	way, terms := t.resolve(&a)
 	if done, whole, err := t.takeHere(&a, way, terms); done {
 		return whole, err
 	}
-	return t.takeThere(ctx, tierRequest{Asked: &counts.Asked{Ask: a}, way: way, terms: terms})
+	return t.takeThere(ctx, request{Asked: &counts.Asked{Ask: a}, way: way, terms: terms})
 }
 
 // takeThere asks the upstream.
-func (t *Tier) takeThere(ctx context.Context, r tierRequest) (whole bool, err error) {
+func (t *Counts) takeThere(ctx context.Context, r request) (whole bool, err error) {
 	err = t.ask(ctx, func(ctx context.Context) error { return t.cfg.Upstream.Decide(ctx, r.Req, r.V) })
 	switch err {
 	case nil:
@@ -65,8 +58,8 @@ func (t *Tier) takeThere(ctx context.Context, r tierRequest) (whole bool, err er
 }
 
 // TakeAll takes what the node can decide, and asks the upstream about the rest together.
-func (t assigned) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
-	reqs, there, ok := make([]tierRequest, len(asks)), []*tierRequest(nil), true
+func (t *Counts) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
+	reqs, there, ok := make([]request, len(asks)), []*request(nil), true
 	for i := range asks {
 		a := &asks[i]
 		if a.Settled {
@@ -101,7 +94,7 @@ func (t assigned) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 }
 
 // askAll asks the upstream about requests together. If it does not answer, the node decides.
-func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
+func (t *Counts) askAll(ctx context.Context, there []*request, all bool) {
 	reqs, got := make([]decider.Request, len(there)), make([]decider.Verdict, len(there))
 	for i, r := range there {
 		reqs[i] = *r.Req
@@ -124,15 +117,15 @@ func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
 }
 
 // takeHere takes the tokens of a request unless the upstream has to be asked.
-func (t *Tier) takeHere(a *counts.Ask, way tierWay, terms *tierTerms) (done, whole bool, err error) {
+func (t *Counts) takeHere(a *counts.Ask, way Way, terms *Terms) (done, whole bool, err error) {
 	switch way {
-	case byNode:
-		whole, err = t.memory.Take(context.Background(), *a)
+	case ByNode:
+		whole, err = t.Counts.Take(context.Background(), *a)
 		return true, whole, err
-	case byUpstream:
+	case ByUpstream:
 		return false, false, nil
 	}
-	d, step := t.leaf.Take(terms.key(a.Req.Key), a.Req.N, terms.policy)
+	d, step := t.leaf.Take(terms.Key(a.Req.Key), a.Req.N, terms.Policy)
 	if step == leaf.Ask || t.crowded(terms, step) {
 		return false, false, nil
 	}
@@ -141,7 +134,7 @@ func (t *Tier) takeHere(a *counts.Ask, way tierWay, terms *tierTerms) (done, who
 }
 
 // Look asks the upstream. If that does not answer, the node tells its share: see counts.Counts.
-func (t assigned) Look(ctx context.Context, m *rules.Match, key string, states []decider.RuleState) (*decider.Explanation, error) {
+func (t *Counts) Look(ctx context.Context, m *rules.Match, key string, states []decider.RuleState) (*decider.Explanation, error) {
 	var there decider.Explanation
 	err := t.ask(ctx, func(ctx context.Context) (err error) {
 		there, err = t.cfg.Upstream.Explain(ctx, key)
@@ -154,47 +147,47 @@ func (t assigned) Look(ctx context.Context, m *rules.Match, key string, states [
 }
 
 // Reset returns decider.ErrResetUpstream: the upstream has the buckets.
-func (t assigned) Reset(context.Context, *rules.Match, string) ([]decider.Reset, error) {
+func (t *Counts) Reset(context.Context, *rules.Match, string) ([]decider.Reset, error) {
 	return nil, decider.ErrResetUpstream
 }
 
 // takeBack returns what a request was given here.
-func (t *Tier) takeBack(r *tierRequest) {
+func (t *Counts) takeBack(r *request) {
 	switch {
 	case r.Settled || r.Refused():
 	case r.alone != nil:
 		t.share.UndoAs(&r.Ask, r.alone)
-	case r.way == byNode:
-		t.memory.Undo(&r.Ask)
-	case r.way == byLeaf && r.Req.N > 0:
-		t.leaf.Settle(r.terms.key(r.Req.Key), t.onLeaf(r.V.Grant.At), r.Req.N, 0)
+	case r.way == ByNode:
+		t.Counts.Undo(&r.Ask)
+	case r.way == ByLeaf && r.Req.N > 0:
+		t.leaf.Settle(r.terms.Key(r.Req.Key), t.onLeaf(r.V.Grant.At), r.Req.N, 0)
 	}
 }
 
 // crowded reports whether a decision is by rule only because the leaf has no room for the key.
-func (t *Tier) crowded(terms *tierTerms, step leaf.Step) bool {
-	return step == leaf.ByRule && terms.policy.Away == leaf.ShareAway && t.link.lost()
+func (t *Counts) crowded(terms *Terms, step leaf.Step) bool {
+	return step == leaf.ByRule && terms.Policy.Away == leaf.ShareAway && t.link.lost()
 }
 
-var tierSteps = [...]decider.Step{leaf.Assigned: decider.Assigned, leaf.Last: decider.Last, leaf.Share: decider.Share, leaf.ByRule: decider.ByRule}
+var steps = [...]decider.Step{leaf.Assigned: decider.Assigned, leaf.Last: decider.Last, leaf.Share: decider.Share, leaf.ByRule: decider.ByRule}
 
 // stepOf returns the step of a decision of the leaf, but not of leaf.Ask. While the upstream answers, a key
 // without an assignment is decided by its share, or denied, only because its rule says so: that is not degraded.
-func (t *Tier) stepOf(step leaf.Step) decider.Step {
-	if s := tierSteps[step]; s < decider.Share || t.link.lost() {
+func (t *Counts) stepOf(step leaf.Step) decider.Step {
+	if s := steps[step]; s < decider.Share || t.link.lost() {
 		return s
 	}
 	return decider.Assigned
 }
 
 // decided makes the verdict by the leaf's decision. The rule with the smallest rate tells it.
-func (t *Tier) decided(a *counts.Ask, terms *tierTerms, d weir.Decision, step leaf.Step) {
+func (t *Counts) decided(a *counts.Ask, terms *Terms, d weir.Decision, step leaf.Step) {
 	v := a.V
 	v.Rule, v.Step = a.First(), t.stepOf(step)
 	for _, rule := range a.Rated {
 		one := d
 		one.Remaining = min(d.Remaining, rule.Limit())
-		one.OK = d.OK || rule != terms.rule
+		one.OK = d.OK || rule != terms.Rule
 		if a.Answer(one, rule.Ref); !one.OK {
 			break
 		}
@@ -210,7 +203,7 @@ func (t *Tier) decided(a *counts.Ask, terms *tierTerms, d weir.Decision, step le
 }
 
 // asked completes the verdict of the upstream.
-func (t *Tier) asked(r *tierRequest) {
+func (t *Counts) asked(r *request) {
 	v := r.V
 	if r.Whole = true; v.OK && r.Req.WantID && v.Grant.N > 0 && v.Grant.ID == "" {
 		v.Grant.ID = string(t.cfg.Upstream.AppendGrantID(nil, v.Grant, r.Req.Key))
@@ -218,9 +211,9 @@ func (t *Tier) asked(r *tierRequest) {
 }
 
 // takeAway takes by the node alone: by its share of the limits, or as the rules say.
-func (t *Tier) takeAway(r *tierRequest) {
+func (t *Counts) takeAway(r *request) {
 	c := t.share.Choose(r.Found, away.Retry)
-	*r.V = decider.Verdict{At: t.clock.Now(), Answers: r.V.Answers[:0]}
+	*r.V = decider.Verdict{At: t.of.Clock.Now(), Answers: r.V.Answers[:0]}
 	r.Err, r.alone = t.share.TakeAs(&r.Ask, &c), &c
 }
 
@@ -228,10 +221,10 @@ func (t *Tier) takeAway(r *tierRequest) {
 const leafMark = 0x6c65_6166_6c65_6166
 
 // grantOf returns the grant of a request that the leaf has allowed.
-func (t *Tier) grantOf(n int, terms *tierTerms) decider.Grant {
+func (t *Counts) grantOf(n int, terms *Terms) decider.Grant {
 	if n == 0 {
 		return decider.Grant{}
 	}
 	at := t.leaf.Now().Truncate(usage.Grain) // so that the id, which rounds, tells it exactly
-	return decider.Grant{N: n, At: (at + t.leafAhead()).Round(usage.Grain), Rules: counts.Mark(terms.rule, t.memory.Since()) + leafMark}
+	return decider.Grant{N: n, At: (at + t.leafAhead()).Round(usage.Grain), Rules: counts.Mark(terms.Rule, t.Counts.Since()) + leafMark}
 }

@@ -1,4 +1,4 @@
-package server
+package tier
 
 import (
 	"cmp"
@@ -15,21 +15,21 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// assignedLeases are leases of the upstream, and of the node while that does not answer.
-type assignedLeases struct {
+// Leases are leases of the upstream, and of the node while that does not answer.
+type Leases struct {
 	*lease.Registry // of the limits that count them
-	*Tier
+	counts          *Counts
 }
 
 // Acquire takes a lease: see node.Leases. The upstream grants it. While that does not
 // answer, the node grants leases by its share of the limits, or as the rules say; the next
 // renewal tells the upstream. Rules with a limit that is auto have no share.
-func (t assignedLeases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
-	l, err := t.acquire(ctx, m, &req)
+func (in Leases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
+	l, err := in.counts.acquire(ctx, m, &req)
 	return l, none, err
 }
 
-func (t *Tier) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
+func (t *Counts) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
 	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
@@ -37,7 +37,7 @@ func (t *Tier) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRe
 	l := &away.Lease{Key: strings.Clone(req.Key), N: req.N, Parts: t.held.Parts(m, req.Key)}
 	var got decider.Lease
 	ask, asked := t.ask, *req
-	if asked.Wait = req.Wait && !t.room.Closed(); asked.Wait {
+	if asked.Wait = req.Wait && !t.of.Room.Closed(); asked.Wait {
 		ask = t.askWaiting
 	}
 	err := ask(ctx, func(ctx context.Context) (err error) {
@@ -73,7 +73,8 @@ func (t *Tier) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRe
 // know, because the node has granted it or renewed it alone; while the upstream has no
 // room, the node extends it. While the upstream does not answer, leases of rules that deny then
 // are not renewed.
-func (t assignedLeases) Renew(ctx context.Context, m *rules.Match, key, id string, ttl time.Duration) (decider.Lease, error) {
+func (in Leases) Renew(ctx context.Context, m *rules.Match, key, id string, ttl time.Duration) (decider.Lease, error) {
+	t := in.counts
 	l, there, alone := t.find(key, id)
 	if there == "" {
 		return t.renewAgain(ctx, m, l, ttl)
@@ -92,7 +93,7 @@ func (t assignedLeases) Renew(ctx context.Context, m *rules.Match, key, id strin
 }
 
 // renewAgain asks the upstream for a lease that it does not know.
-func (t *Tier) renewAgain(ctx context.Context, m *rules.Match, l *away.Lease, ttl time.Duration) (got decider.Lease, err error) {
+func (t *Counts) renewAgain(ctx context.Context, m *rules.Match, l *away.Lease, ttl time.Duration) (got decider.Lease, err error) {
 	err = t.ask(ctx, func(ctx context.Context) (err error) {
 		got, err = t.cfg.Upstream.Acquire(ctx, decider.LeaseRequest{Key: l.Key, N: l.N, TTL: cmp.Or(ttl, l.TTL)})
 		return err
@@ -107,7 +108,7 @@ func (t *Tier) renewAgain(ctx context.Context, m *rules.Match, l *away.Lease, tt
 }
 
 // renewThere renews a lease by its id at the upstream; l is nil if the node does not remember it.
-func (t *Tier) renewThere(ctx context.Context, l *away.Lease, key, there string, ttl time.Duration) (got decider.Lease, err error) {
+func (t *Counts) renewThere(ctx context.Context, l *away.Lease, key, there string, ttl time.Duration) (got decider.Lease, err error) {
 	err = t.ask(ctx, func(ctx context.Context) (err error) {
 		got, err = t.cfg.Upstream.Renew(ctx, key, there, ttl)
 		return err
@@ -119,7 +120,7 @@ func (t *Tier) renewThere(ctx context.Context, l *away.Lease, key, there string,
 }
 
 // renewed returns a lease that the upstream has renewed as its holder sees it.
-func (t *Tier) renewed(l *away.Lease, there string, got decider.Lease) decider.Lease {
+func (t *Counts) renewed(l *away.Lease, there string, got decider.Lease) decider.Lease {
 	t.held.Renew(l, there, time.Now().Add(got.TTL), false)
 	l.Renewed()
 	got.ID, got.Token = l.ID, l.Token
@@ -128,7 +129,7 @@ func (t *Tier) renewed(l *away.Lease, there string, got decider.Lease) decider.L
 
 // find returns the lease with an id, its id at the upstream, and whether the node has granted or renewed it alone. The
 // lease is nil if the node does not remember it.
-func (t *Tier) find(key, id string) (l *away.Lease, there string, alone bool) {
+func (t *Counts) find(key, id string) (l *away.Lease, there string, alone bool) {
 	if l = t.held.Find(key, id); l == nil {
 		return nil, id, false
 	}
@@ -137,7 +138,7 @@ func (t *Tier) find(key, id string) (l *away.Lease, there string, alone bool) {
 }
 
 // extend extends a lease without the upstream, which is away or has no room.
-func (t *Tier) extend(m *rules.Match, l *away.Lease, ttl time.Duration, gone bool) (decider.Lease, error) {
+func (t *Counts) extend(m *rules.Match, l *away.Lease, ttl time.Duration, gone bool) (decider.Lease, error) {
 	if gone && t.held.Denies(l) {
 		return decider.Lease{}, errUpstream
 	}
@@ -157,7 +158,8 @@ func (t *Tier) extend(m *rules.Match, l *away.Lease, ttl time.Duration, gone boo
 
 // Return ends a lease: see node.Leases. If the upstream does not answer, the lease ends there
 // with its time to live.
-func (t assignedLeases) Return(ctx context.Context, _ *rules.Match, key, id string, o weir.Outcome) error {
+func (in Leases) Return(ctx context.Context, _ *rules.Match, key, id string, o weir.Outcome) error {
+	t := in.counts
 	l, there, alone := t.find(key, id)
 	if l != nil {
 		t.held.Drop(id)

@@ -1,4 +1,4 @@
-package server
+package tier
 
 import (
 	"cmp"
@@ -10,28 +10,28 @@ import (
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// A tierWay says what decides about a request.
-type tierWay uint8
+// A Way says what decides about a request.
+type Way uint8
 
 const (
-	byNode     tierWay = iota // the node, about what others need not know of
-	byLeaf                    // an assignment
-	byUpstream                // the upstream
+	ByNode     Way = iota // the node, about what others need not know of
+	ByLeaf                // an assignment
+	ByUpstream            // the upstream
 )
 
-// tierTerms say how a Tier decides about the keys of a match. They do not change.
-type tierTerms struct {
-	way    tierWay
-	rule   *rules.Rule  // with the smallest rate, of the rules that can deny; nil if there is none
-	policy *leaf.Policy // with byLeaf
+// Terms say how the node decides about the keys of a match. They do not change.
+type Terms struct {
+	Way    Way
+	Rule   *rules.Rule  // with the smallest rate, of the rules that can deny; nil if there is none
+	Policy *leaf.Policy // with ByLeaf
 	// single is set if all keys have one bucket. Then one of them stands for all: the
 	// upstream assigns the rate of a bucket once.
 	single bool
 	first  atomic.Pointer[string] // that key; nil until there is one
 }
 
-// key returns the key by which the leaf decides about a key.
-func (m *tierTerms) key(key string) string {
+// Key returns the key by which the leaf decides about a key.
+func (m *Terms) Key(key string) string {
 	if !m.single {
 		return key
 	}
@@ -45,37 +45,37 @@ func (m *tierTerms) key(key string) string {
 	return *m.first.Load()
 }
 
-// terms returns the terms of a match.
-func (t *Tier) terms(m *rules.Match) *tierTerms {
+// Terms returns the terms of a match.
+func (t *Counts) Terms(m *rules.Match) *Terms {
 	got := m.Memo.Load()
 	if got == nil {
 		m.Memo.CompareAndSwap(nil, t.newTerms(m))
 		got = m.Memo.Load()
 	}
-	return got.(*tierTerms)
+	return got.(*Terms)
 }
 
-func (t *Tier) newTerms(m *rules.Match) *tierTerms {
-	terms := new(tierTerms)
+func (t *Counts) newTerms(m *rules.Match) *Terms {
+	terms := new(Terms)
 	limiting, none := 0, false
 	var least leaf.Limit
-	away := config.AwayAllow
+	without := config.AwayAllow
 	for _, r := range m.Rated {
 		if r.Mode == config.Shadow {
 			continue
 		}
-		limit := limitOf(r.Quota)
+		limit := LimitOf(r.Quota)
 		if limiting++; limiting == 1 || limit.Rate < least.Rate {
-			terms.rule, least.Rate = r, limit.Rate
+			terms.Rule, least.Rate = r, limit.Rate
 		}
 		if limiting == 1 || limit.Burst < least.Burst {
 			least.Burst = limit.Burst
 		}
 		switch own := cmp.Or(r.Away, t.cfg.Away); {
 		case own == config.AwayDeny:
-			away = own
-		case own == config.AwayShare && away == config.AwayAllow:
-			away = own
+			without = own
+		case own == config.AwayShare && without == config.AwayAllow:
+			without = own
 		}
 		none = none || r.Rate.Count == 0
 	}
@@ -83,13 +83,13 @@ func (t *Tier) newTerms(m *rules.Match) *tierTerms {
 	case limiting == 0 || none:
 		return terms
 	case least.Rate < t.cfg.AssignFrom:
-		terms.way = byUpstream
+		terms.Way = ByUpstream
 		return terms
 	}
-	terms.way = byLeaf
-	terms.single = limiting == 1 && terms.rule.Per == config.PerRule
-	terms.policy = &leaf.Policy{
-		First: leafFirst[terms.rule.Unassigned], Away: leafAway[away], Limit: least, Leaves: t.memory.Instances(),
+	terms.Way = ByLeaf
+	terms.single = limiting == 1 && terms.Rule.Per == config.PerRule
+	terms.Policy = &leaf.Policy{
+		First: leafFirst[terms.Rule.Unassigned], Away: leafAway[without], Limit: least, Leaves: t.Counts.Instances(),
 	}
 	return terms
 }
@@ -97,3 +97,12 @@ func (t *Tier) newTerms(m *rules.Match) *tierTerms {
 var leafAway = map[config.Away]leaf.Away{config.AwayDeny: leaf.DenyAway, config.AwayAllow: leaf.AllowAway, config.AwayShare: leaf.ShareAway}
 
 var leafFirst = map[config.Unassigned]leaf.First{"": leaf.AskFirst, config.UnassignedAsk: leaf.AskFirst, config.UnassignedShare: leaf.ShareFirst, config.UnassignedDeny: leaf.DenyFirst}
+
+// LimitOf returns a quota as leaves share it.
+func LimitOf(q config.Quota) leaf.Limit {
+	l := leaf.Limit{Burst: float64(q.Limit())}
+	if q.Rate.Period > 0 {
+		l.Rate = float64(q.Rate.Count) / q.Rate.Period.Seconds()
+	}
+	return l
+}
