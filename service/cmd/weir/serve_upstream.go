@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/inputfile"
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/tier"
 	"github.com/weir-go/weir/service/internal/upstream"
 )
 
@@ -40,9 +40,9 @@ func (c *serveUpstream) withoutUpstream() string {
 		given bool
 	}{
 		{"--upstream-token-file", c.UpstreamTokenFile != ""}, {"--upstream-ca", c.UpstreamCA != ""}, {"--upstream-cert", c.UpstreamCert != ""},
-		{"--upstream-key", c.UpstreamKey != ""}, {"--upstream-timeout", c.UpstreamTimeout != server.DefaultTierTimeout},
+		{"--upstream-key", c.UpstreamKey != ""}, {"--upstream-timeout", c.UpstreamTimeout != tier.DefaultTimeout},
 		{"--upstream-away", c.UpstreamAway != config.AwayShare}, {"--upstream-leaves", c.UpstreamLeaves != 1},
-		{"--upstream-assign-from", c.UpstreamAssignFrom != server.DefaultAssignFrom},
+		{"--upstream-assign-from", c.UpstreamAssignFrom != tier.DefaultAssignFrom},
 	} {
 		if f.given {
 			return f.name
@@ -76,7 +76,7 @@ func (c *serveUpstream) dial() (*daemon.Upstream, error) {
 	}
 	to := &daemon.Upstream{
 		Exchanges: upstream.Config{URL: c.UpstreamURL, Token: c.UpstreamToken},
-		Config:    server.TierConfig{Timeout: c.UpstreamTimeout, Away: c.UpstreamAway, Leaves: c.UpstreamLeaves, AssignFrom: c.UpstreamAssignFrom},
+		Config:    tier.Config{Timeout: c.UpstreamTimeout, Away: c.UpstreamAway, Leaves: c.UpstreamLeaves, AssignFrom: c.UpstreamAssignFrom},
 	}
 	if c.UpstreamAssignFrom == 0 {
 		to.Config.AssignFrom = -1

@@ -1,170 +1,65 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"sync/atomic"
-	"time"
 
-	"github.com/weir-go/weir/internal/leaf"
-	"github.com/weir-go/weir/internal/leafset"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/node"
+	"github.com/weir-go/weir/service/internal/server/tier"
 )
-
-// Defaults of TierConfig.
-const (
-	DefaultTierTimeout = 100 * time.Millisecond
-	DefaultAssignFrom  = 10.0
-)
-
-// TierConfig configures NewTier. Name, Upstream and Assigner are required.
-type TierConfig struct {
-	// Name identifies the node at the upstream. Two nodes must not have the same.
-	Name string
-	// Upstream decides about requests for keys without an assignment, about quotas that
-	// requests bring, and about leases.
-	Upstream decider.Decider
-	// Assigner takes the exchanges of the node.
-	Assigner leafset.Upstream
-	// Timeout bounds the time for a decision of the upstream. After it, the node decides by
-	// itself. If zero, DefaultTierTimeout.
-	Timeout time.Duration
-	// Away selects how requests are decided while the upstream does not answer, for rules that
-	// do not say. If empty, config.AwayShare.
-	Away config.Away
-	// Leaves is the least number of leaves by which a limit is divided while the upstream does
-	// not answer. The upstream tells how many there are. If zero, 1.
-	Leaves int
-	// AssignFrom is the least rate, in tokens a second, of the rules that are decided by
-	// assignments. The upstream is asked about each request under a slower rule, because a
-	// leaf would wait too long for the first token of its part. If zero, DefaultAssignFrom; if
-	// negative, there is no such bound.
-	AssignFrom float64
-	// MaxKeys bounds the keys with assignments. If zero, 100,000.
-	MaxKeys int
-	// Idle has the node exchange with the upstream from the beginning, and also while it has no
-	// keys, so that OnAway is called before the first request.
-	Idle bool
-	// OnAway, if not nil, is called with the reason when the upstream does not answer any more,
-	// and with nil when it answers again. It must not block.
-	OnAway func(error)
-	// OnDegraded, if not nil, is called with a verdict of a degraded step: at most once a second.
-	// It must not keep the verdict.
-	OnDegraded func(key string, v *decider.Verdict)
-}
-
-// Validate returns an error that names the first invalid field.
-func (c TierConfig) Validate() error {
-	switch {
-	case c.Name == "":
-		return errors.New(`server: Name = "": must identify the node`)
-	case c.Upstream == nil || c.Assigner == nil:
-		return errors.New("server: a tier must have an Upstream and an Assigner")
-	case c.Timeout < 0:
-		return fmt.Errorf("server: Timeout = %v: must be >= 0", c.Timeout)
-	case c.Leaves < 0 || c.MaxKeys < 0:
-		return fmt.Errorf("server: Leaves = %d, MaxKeys = %d: must be >= 0", c.Leaves, c.MaxKeys)
-	}
-	return nil
-}
 
 // Tier is a decider.Decider that is a leaf of another one, its upstream: it decides about rates
-// by itself, by assignments. The upstream decides about keys without an assignment, quotas that
-// requests bring, and leases.
-//
-// While the upstream does not answer, a Tier decides by its last assignment until that ends,
-// then by its share of the limit, or as the rule says. A Verdict tells the Step. The use by share
-// is not reported to the upstream, whose buckets refill meanwhile.
+// by itself, by assignments (package tier), and passes a part of them on to leaves of its own.
 type Tier struct {
 	*Server
-	cfg    TierConfig
-	leaf   *leafset.Set
-	link   tierLink
-	held   tierLeases
-	leaves leafCount
-
-	ladder
-	made      chan struct{}   // closed by NewTier: exchanges begin before it has set leaf
-	dropped   atomic.Uint64   // costs that could not be reported to the upstream
-	dismissed context.Context // ends when requests must not wait any longer
-	dismiss   context.CancelFunc
+	tier *tier.Counts
 }
 
 var _ decider.Decider = (*Tier)(nil)
 
+// TierConfig and TierStats are about the upstream of a Tier.
+type (
+	TierConfig = tier.Config
+	TierStats  = tier.Stats
+)
+
 // NewTier returns a Tier, or an error about one of the configurations. It does not wait for the
 // upstream. Disconnect ends it.
-func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
-	if err := tier.Validate(); err != nil {
+func NewTier(cfg Config, in TierConfig) (*Tier, error) {
+	if err := in.Validate(); err != nil {
 		return nil, err
 	}
-	tier.Timeout, tier.Away = cmp.Or(tier.Timeout, DefaultTierTimeout), cmp.Or(tier.Away, config.AwayShare)
-	tier.Leaves, tier.AssignFrom = max(tier.Leaves, 1), cmp.Or(tier.AssignFrom, DefaultAssignFrom)
-	t := &Tier{cfg: tier, held: newTierLeases(), ladder: ladder{onDegraded: tier.OnDegraded}, link: tierLink{onAway: tier.OnAway}, made: make(chan struct{})}
-	cfg.Instances, cfg.alone, cfg.noDates = tier.Leaves, true, true
+	t := new(Tier)
+	cfg.Instances, cfg.check = max(in.Leaves, 1), tier.Check
 	var err error
-	if t.Server, err = New(cfg); err != nil {
-		return nil, err
-	}
-	t.leaves.least, t.Server.tier = tier.Leaves, t
-	t.Server.counter, t.Server.ladder = assigned{t}, &t.ladder
-	t.leaf, err = leafset.New(leafset.Config{
-		Config:   leaf.Config{Name: tier.Name, MaxKeys: tier.MaxKeys, MaxWaiters: max(t.room.Max(), 1), Idle: tier.Idle, Share: tier.Away == config.AwayShare},
-		Upstream: tierExchange{t},
+	t.Server, err = compose(cfg, func(s *Server, of *node.Config) {
+		t.Server, s.tier = s, t
+		t.tier = tier.New(in, tier.Of{
+			Bounds: of.Bounds, Clock: of.Clock, Room: s.room, Leases: s.leases, Grants: s.grants, SetInstances: s.setInstances, OnExchange: t.refreshRelayed,
+		}, s.memory)
+		of.Counts, of.Leases, of.OnStep = t.tier, t.tier.Leases(), t.tier.OnStep
 	})
 	if err != nil {
 		return nil, err
 	}
-	t.dismissed, t.dismiss = context.WithCancel(context.Background())
-	close(t.made)
-	return t, nil
+	return t, t.tier.Start()
 }
 
 // Close rejects requests that would have to wait: see Server.Close.
 func (t *Tier) Close(now bool) {
 	t.Server.Close(now)
 	if now {
-		t.dismiss()
+		t.tier.Dismiss()
 	}
 }
 
 // Disconnect gives the assignments back to the upstream, for as long as ctx allows, and ends the
 // exchanges. It must be called once.
-func (t *Tier) Disconnect(ctx context.Context) error {
-	t.dismiss()
-	return t.leaf.Close(ctx)
-}
+func (t *Tier) Disconnect(ctx context.Context) error { return t.tier.Disconnect(ctx) }
 
 // Block has the Tier decide as if the upstream did not answer, for a reason that TierStats tell. Nil
 // ends that.
-func (t *Tier) Block(reason error) { t.link.block(reason) }
-
-// TierStats are the state of a Tier, and counts.
-type TierStats struct {
-	Away      bool  // the upstream does not answer
-	Reason    error // why; nil if it answers
-	Leaves    int   // by which limits are divided without the upstream
-	Keys      int   // that the node decides about by itself
-	Assigned  int   // of them, with an assignment
-	Leases    int   // held, that this node has granted or passed on
-	Decisions [decider.StepsCount]uint64
-	Asks      uint64 // requests that the upstream was asked about
-	Late      uint64 // of them, without an answer
-	Exchanges uint64
-	Failures  uint64 // exchanges without an answer
-	Over      uint64 // decisions about keys for which there was no room
-	Dropped   uint64 // costs and ends of leases that could not be reported to the upstream
-}
+func (t *Tier) Block(reason error) { t.tier.Block(reason) }
 
 // TierStats returns the state, and the counts.
-func (t *Tier) TierStats() TierStats {
-	l := t.leaf.Stats()
-	asks, late := t.link.counts()
-	return TierStats{
-		Away: t.link.away(), Reason: t.link.why(), Leaves: t.instances(), Keys: l.Keys, Assigned: l.Assigned, Leases: t.held.count(),
-		Decisions: t.ladder.load(), Asks: asks, Late: late, Exchanges: l.Exchanges, Failures: l.Failures, Over: l.Over, Dropped: t.dropped.Load(),
-	}
-}
+func (t *Tier) TierStats() TierStats { return t.tier.Stats() }

@@ -5,7 +5,9 @@ import (
 
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/allocator"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
+	"github.com/weir-go/weir/service/internal/server/tier"
 )
 
 // A relayed bucket is one of which a Tier passes its assignment on. The Tier itself is a member of
@@ -24,21 +26,21 @@ var passesAll = allocator.Limit{Rate: 1e12, Burst: 1e12}
 
 // limitPassed sets the limit of a bucket before a leaf reports. It reports false if the Tier has
 // nothing to pass on.
-func (t *Tier) limitPassed(rs *version, now time.Duration, h *holding, b *shareBucket) bool {
-	terms := t.terms(rs, h.match)
-	if terms.rule == nil || b.in != terms.rule.state {
+func (t *Tier) limitPassed(rs *memory.Version, now time.Duration, h *holding, b *shareBucket) bool {
+	terms := t.tier.Terms(h.match)
+	if terms.Rule == nil || b.in != rs.At(terms.Rule).State {
 		b.SetLimit(passesAll)
 		return true
 	}
-	if terms.way != byLeaf {
+	if terms.Way != tier.ByLeaf {
 		b.SetLimit(allocator.Limit{})
-		return terms.way == byNode // nothing passes
+		return terms.Way == tier.ByNode // nothing passes
 	}
 	if b.relay == nil {
-		b.relay = &relayed{key: terms.key(h.key)}
+		b.relay = &relayed{key: terms.Key(h.key)}
 		t.Server.leaves.relayed[b] = struct{}{}
 	}
-	b.relay.policy = terms.policy
+	b.relay.policy = terms.Policy
 	return t.limitRelayed(now, b)
 }
 
@@ -46,7 +48,7 @@ func (t *Tier) limitPassed(rs *version, now time.Duration, h *holding, b *shareB
 // itself.
 func (t *Tier) limitRelayed(now time.Duration, b *shareBucket) bool {
 	r := b.relay
-	whole := t.leaf.Whole(r.key, r.policy)
+	whole := t.tier.Leaf().Whole(r.key, r.policy)
 	r.shared, r.leaves = whole.Shared, whole.Leaves
 	limit := allocator.Limit{Rate: min(whole.Rate, passesAll.Rate), Burst: min(whole.Burst, passesAll.Burst)}
 	b.SetLimit(limit)
@@ -77,7 +79,7 @@ func (t *Tier) pass(now time.Duration, b *shareBucket) {
 	}
 	p := leaf.Passed{Wants: max(b.Wants()-r.self.Wants(), 0)}
 	p.Rate, p.Burst = max(b.Held()-r.self.Held(), 0), max(b.HeldBurst()-r.self.HeldBurst(), 0)
-	t.leaf.Pass(r.key, p)
+	t.tier.Leaf().Pass(r.key, p)
 }
 
 // refreshRelayed tells the leaf about leaves that are gone.
@@ -90,7 +92,7 @@ func (t *Tier) refreshRelayed() {
 		b.Expire(now)
 		if others := b.Members(); others == 0 || others == 1 && b.relay.self.Live() {
 			b.relay.self.Leave(now)
-			t.leaf.Pass(b.relay.key, leaf.Passed{})
+			t.tier.Leaf().Pass(b.relay.key, leaf.Passed{})
 			delete(ls.relayed, b)
 			b.relay = nil
 			continue
@@ -103,17 +105,17 @@ func (t *Tier) refreshRelayed() {
 
 // passedTTL returns how long leaves may use what is passed on.
 func (t *Tier) passedTTL(most time.Duration) time.Duration {
-	if left := t.leaf.Left(); left > 0 {
+	if left := t.tier.Leaf().Left(); left > 0 {
 		return min(left, most)
 	}
 	return most
 }
 
 // spend counts what leaves have used.
-func (t *Tier) spend(rs *version, m *rules.Match, r *leaf.Report) {
+func (t *Tier) spend(m *rules.Match, r *leaf.Report) {
 	if len(m.Rated) > 0 && r.Used > 0 {
-		if terms := t.terms(rs, m); terms.way == byLeaf {
-			t.leaf.Spend(terms.key(r.Key), r.Used)
+		if terms := t.tier.Terms(m); terms.Way == tier.ByLeaf {
+			t.tier.Leaf().Spend(terms.Key(r.Key), r.Used)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 // rigs returns the implementations.
 func rigs(t *testing.T) []*rig {
 	all := []*rig{
+		{name: "toy", make: newToy, traits: traits{Alone: true}},
 		{name: "memory", of: []string{"server.Server"}, make: newMemory, traits: traits{Alone: true}},
 		{name: "owner", of: []string{"ring.Ring"}, make: newFleet(false), traits: traits{Fleet: true}},
 		{name: "member", of: []string{"ring.Ring"}, make: newFleet(true), traits: traits{Fleet: true}},
