@@ -47,7 +47,11 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 	}
 	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
 	l.rules = rs.id
-	e := exchange{server: s, rules: rs, now: now, ttl: ttl, leaf: l, keep: x.Keep}
+	if !x.Unsure { // else it has had another name
+		l.restored = false
+		ls.heard(l)
+	}
+	e := exchange{server: s, rules: rs, now: now, ttl: ttl, leaf: l, keep: x.Keep, single: x.Single, unsure: x.Unsure}
 	got.Assignments = slices.Grow(got.Assignments, len(x.Reports))[:len(x.Reports)]
 	for i := 0; i < len(x.Reports); i += aheadReports {
 		end := min(i+aheadReports, len(x.Reports))
@@ -127,6 +131,8 @@ type exchange struct {
 	ttl    time.Duration
 	leaf   *leafSession
 	keep   float64
+	single bool
+	unsure bool
 
 	fresh  int  // keys that the leaf had no assignment of
 	shrunk bool // an assignment is smaller than before
@@ -176,6 +182,9 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	*got = leaf.Assignment{Key: r.Key}
 	if h = ls.alive(h, e.now); h == nil {
 		e.fresh++
+		if e.unsure || r.Has == decider.AsAssigned {
+			h = ls.alive(ls.takeOver(e.leaf, print, r.Has, e.now), e.now)
+		}
 	}
 	m := e.match(h, r.Key)
 	s.charge(e.rules, e.now, m, r, h)
@@ -186,6 +195,9 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	case m.Dated(): // the rules say so: it does not count as refused
 		got.Error = errDated
 		ls.drop(h, e.now)
+		return
+	case h == nil && e.unsure && !e.blind(r.Key) && ls.mayTakeOver(e.leaf, print):
+		got.Learning = true
 		return
 	case h == nil && ls.fullFor(e.leaf, e.now):
 		ls.refuse(e.leaf.tenant != nil)
@@ -198,7 +210,9 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 		e.follow(h, m)
 	}
 	h.watched = false
-	e.assign(h, r, got)
+	if !e.continues(h, r, got) {
+		e.assign(h, r, got)
+	}
 	if got.Error != "" {
 		ls.refuse(e.leaf.tenant != nil)
 		if !h.first.Live() {
@@ -227,7 +241,11 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		if tier != nil && limited && !tier.limitPassed(e.rules, e.now, h, p.bucket) {
 			empty = true
 		}
-		a, err := p.bucket.Report(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: r.Has, Keep: e.keep})
+		has := r.Has
+		if has == decider.AsAssigned || e.unsure {
+			has = p.Held()
+		}
+		a, err := p.bucket.Report(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: has, Keep: e.keep, Join: e.single})
 		if err != nil {
 			*got = leaf.Assignment{Key: r.Key, Error: err.Error()}
 			return
@@ -245,7 +263,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 			e.short = true
 			watch(&p.Member)
 		}
-		e.shrunk = e.shrunk || a.Contended && a.Rate < was && a.Rate < r.Has*(1-shrunk)
+		e.shrunk = e.shrunk || a.Contended && a.Rate < was && a.Rate < has*(1-shrunk)
 		if first || a.Rate < got.Rate {
 			limit, leaves := p.bucket.told()
 			first, got.Rate, got.Burst, got.Unlimited = false, a.Rate, a.Burst, false
@@ -253,7 +271,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		}
 	}
 	got.Contended = contended
-	got.Learning = empty || !first && r.Has == 0 && (e.now < e.server.learns || e.server.owned.isNew(e.now, e.server, r.Key))
+	got.Learning = empty || !first && !e.single && r.Has == 0 && (e.now < e.server.leaves.cfg.Learn || e.server.owned.isNew(e.now, e.server, r.Key))
 	h.setContended(contended)
 }
 

@@ -132,7 +132,6 @@ func (c Config) Validate() error {
 type Server struct {
 	cfg           Config
 	clock         *clock.Clock
-	learns        time.Duration // until when Exchange learns what leaves have; set before any other use
 	leaves        leaves
 	tier          *Tier // source of what the leaves share; nil without an upstream
 	rules         atomic.Pointer[version]
@@ -185,13 +184,14 @@ func New(cfg Config) (*Server, error) {
 		c = clock.New()
 	}
 	s := &Server{
-		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: rules.NewKeys(cmp.Or(cfg.Keys, DefaultKeys)),
+		cfg: cfg, clock: c, room: room, keys: rules.NewKeys(cmp.Or(cfg.Keys, DefaultKeys)),
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
 	}
 	s.counter = memory{s}
 	s.shares.Store(int64(cfg.Instances))
-	s.leaves.init(cfg.AssignmentTTL, cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments), s.learns)
+	s.leaves.init(cfg.AssignmentTTL, cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments))
+	s.leaves.learn(c.Now())
 	var err error
 	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
 		return nil, err
