@@ -57,7 +57,7 @@
 // Adopt tells a new Allocator what leaves have, as far as the one before it has left it. Until
 // Config.Learn there may be leaves that have more, or of which it does not know: it assigns each leaf
 // what the leaf says it has, as Doorman does (github.com/youtube/doorman, doc/design.md), and half of
-// what is free to a leaf that has nothing and cannot wait (Report.Join).
+// what is free to a leaf that has nothing and cannot wait: see Report.Join.
 //
 // The package is pure: it takes each instant as an argument.
 package allocator
@@ -105,8 +105,9 @@ type Report struct {
 	// Keep lets the leaf keep the rate that it has while its share differs from that by less
 	// than this part of it: in [0, 1). Leaves that lose tokens by a change need it.
 	Keep float64
-	// Join gives a leaf without an assignment half of what is free, at most, before Config.Learn. If it is false, the leaf
-	// gets nothing until then.
+	// Join tells that the leaf cannot use the limit in another way before its next report, and does not know yet what it wants. If
+	// it has no assignment, it gets half of what is free or more, while there is enough for all. Before Config.Learn it gets half
+	// at most, and without Join nothing.
 	Join bool
 }
 
@@ -180,9 +181,13 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	share := level.share(m)
 	free := max(a.limit.Rate-(a.held-m.held), 0)
 	rate, uses, confirmed := share, min(r.Has, m.held), math.Abs(r.Has-m.rate) < distinct/2
+	joins := r.Join && r.Has == 0 && m.held == 0
+	if joins && math.IsInf(level.level, 1) {
+		rate = max(share, free/2)
+	}
 	if now < a.cfg.Learn {
-		if rate = r.Has; rate == 0 && r.Join {
-			rate = min(share, free/2)
+		if rate = min(rate, free/2); !joins {
+			rate = r.Has
 		}
 		free += a.guessed
 		uses = min(r.Has, free)
