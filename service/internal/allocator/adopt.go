@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Had is what a leaf had of a limit when its last Allocator was asked.
+// A Had tells what a leaf had of a limit when its last Allocator was asked.
 type Had struct {
 	Limit               // the most that it might be using
 	Wants float64       // Report.Wants

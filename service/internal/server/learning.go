@@ -13,7 +13,7 @@ import (
 // learnFor is how long a start learns what leaves have: each one that can reach the node reports in that time.
 const learnFor = longestInterval
 
-// learning is what the Server does not know about leaves after a start. Until leaves.cfg.Learn, leaves get what they say
+// learning bounds how long after a start there may be leaves that the Server does not know. Until leaves.cfg.Learn, leaves get what they say
 // they have.
 type learning struct {
 	blind   time.Duration // until then, a leaf may have an assignment of a process that has left no word of it

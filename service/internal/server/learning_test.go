@@ -93,7 +93,7 @@ func TestReservesAreRestored(t *testing.T) {
 	})
 }
 
-// The limits that count are those of the rules in force.
+// The rules in force count.
 func TestRestoredAssignmentsFollowRules(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, c := range []struct {

@@ -20,7 +20,7 @@ type LeafExchange struct {
 	// many leaves, and as many assignments, as are free: at most half of them.
 	Tenant string
 	// Unsure tells that the leaf goes on with assignments of which it does not know how large they are: of another node,
-	// or of a process before this one. Report.Has is what it has used of them. An Assignment with Learning asks it
+	// or of a process before this one. Report.Has has the rate that it has used of them. An Assignment with Learning asks it
 	// to go on with what it has until its next report, which has AsAssigned.
 	Unsure bool
 }
