@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/allocator"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	snapshot "github.com/weir-go/weir/service/internal/server/state"
 )
 
@@ -199,11 +200,11 @@ func (ls *leaves) savedOf(l *leafSession, keys []*holding) snapshot.LeafKeys {
 }
 
 // restoreLeaves has leaves have what they had.
-func (s *Server) restoreLeaves(rs *version, from *snapshot.Reader) error {
+func (s *Server) restoreLeaves(rs *memory.Version, from *snapshot.Reader) error {
 	ls, now := &s.leaves, s.clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.learn(now); from.LeavesAt == (snapshot.Section{}) || s.tier != nil || s.cfg.Fleet != "" {
+	if ls.learn(now); from.LeafKeysAt == (snapshot.Section{}) || s.tier != nil || s.cfg.Fleet != "" {
 		return nil
 	}
 	for some, err := range from.LeafKeys() {
@@ -232,7 +233,7 @@ func (s *Server) restoreLeaves(rs *version, from *snapshot.Reader) error {
 }
 
 // restoreLeaf has a leaf have what it had of a key, unless there is no room.
-func (s *Server) restoreLeaf(rs *version, now time.Duration, of *snapshot.LeafKeys, k *snapshot.LeafKey, guess bool) {
+func (s *Server) restoreLeaf(rs *memory.Version, now time.Duration, of *snapshot.LeafKeys, k *snapshot.LeafKey, guess bool) {
 	ls := &s.leaves
 	l, err := ls.enter(of.Name, of.Tenant)
 	m := s.keys.Find(k.Key, rs.Set).Match

@@ -76,7 +76,7 @@ type Snapshot struct {
 	Grants      grant.State
 	PagesAt     Section
 	Own         Section // the buckets of quotas that requests brought; empty in older snapshots
-	LeavesAt    Section // what leaves have; the zero Section in older snapshots
+	LeafKeysAt    Section // what leaves have; the zero Section in older snapshots
 
 	Ended bool // set by Open: the node has ended after this snapshot
 }
@@ -319,7 +319,7 @@ func Index(src Source) (*Reader, error) {
 // within reports whether all sections are between two places.
 func (s *Snapshot) within(from, to int64) bool {
 	all := []Section{s.LeasesAt, s.PagesAt}
-	for _, added := range []Section{s.Own, s.LeavesAt} {
+	for _, added := range []Section{s.Own, s.LeafKeysAt} {
 		if added != (Section{}) {
 			all = append(all, added)
 		}
@@ -347,7 +347,7 @@ func (r *Reader) Pages() iter.Seq2[grant.Page, error] {
 
 // LeafKeys reads what leaves have, some keys at a time.
 func (r *Reader) LeafKeys() iter.Seq2[LeafKeys, error] {
-	return decode[LeafKeys](r.Section(r.LeavesAt))
+	return decode[LeafKeys](r.Section(r.LeafKeysAt))
 }
 
 // decode reads the values of a section.
