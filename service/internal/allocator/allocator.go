@@ -182,7 +182,8 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	free := max(a.limit.Rate-(a.held-m.held), 0)
 	rate, uses, confirmed := share, min(r.Has, m.held), math.Abs(r.Has-m.rate) < distinct/2
 	joins := r.Join && r.Has == 0 && m.held == 0
-	if joins && math.IsInf(level.level, 1) {
+	spare := joins && math.IsInf(level.level, 1)
+	if spare {
 		rate = max(share, free/2)
 	}
 	if now < a.cfg.Learn {
@@ -202,7 +203,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 		rate = math.Floor(max(min(rate, m.rate)-distinct, 0)/a.quantum) * a.quantum
 	}
 	a.hold(m, max(rate, math.Ceil(uses/a.quantum)*a.quantum))
-	a.assignBurst(m, &level, rate, confirmed)
+	a.assignBurst(m, &level, rate, confirmed, spare)
 	m.rate = rate
 	a.setShort(m, now >= a.cfg.Learn && (rate < min(share, m.wants())*(1-tell) || level.lacksBurst(m)))
 	a.setLack(m, rate, share)

@@ -57,7 +57,7 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	if all.LeasesAt, err = out.Leases(leases); err != nil {
 		return err
 	}
-	if all.LeafKeysAt, err = out.LeafKeys(s.leaves.saved()); err != nil {
+	if all.LeafKeysAt, err = out.LeafKeys(s.assigner.Saved()); err != nil {
 		return err
 	}
 	for _, k := range rs.Kept() {
@@ -119,7 +119,7 @@ type Restored struct {
 // live of its leases has passed, and all leases in the Snapshot are held as long. A lease
 // that is not in it is adopted when its holder renews it.
 //
-// Leaves have what they had, for as long as they may use it. After a crash, some may have more: see leaves.learning.
+// Leaves have what they had, for as long as they may use it. After a crash, some may have more: see package assign.
 //
 // Restore reads src twice, in parts: it checks all of it before it changes anything. If the
 // error is snapshot.ErrInvalid, nothing has changed; after another one, such as that of a
@@ -158,8 +158,10 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	s.carried.leave(from.Wall)
 	s.carried.expire(wallTime())
 	s.keys.Invalidate()
-	if err := s.restoreLeaves(rs, from); err != nil {
-		return done, err
+	if s.cfg.Fleet == "" { // else others have owned its keys since
+		if err := s.assigner.Restore(from); err != nil {
+			return done, err
+		}
 	}
 	if done.Crashed {
 		s.recoverLeases(from.Rules)

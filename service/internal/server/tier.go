@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/leafset"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/assign"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/node"
 	"github.com/weir-go/weir/service/internal/server/rules"
@@ -87,6 +88,7 @@ type Tier struct {
 	link   tierLink
 	held   tierLeases
 	leaves leafCount
+	relays *relays
 
 	ladder
 	made      chan struct{}   // closed by NewTier: exchanges begin before it has set leaf
@@ -106,10 +108,11 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 	tier.Timeout, tier.Away = cmp.Or(tier.Timeout, DefaultTierTimeout), cmp.Or(tier.Away, config.AwayShare)
 	tier.Leaves, tier.AssignFrom = max(tier.Leaves, 1), cmp.Or(tier.AssignFrom, DefaultAssignFrom)
 	t := &Tier{cfg: tier, held: newTierLeases(), ladder: ladder{onDegraded: tier.OnDegraded}, link: tierLink{onAway: tier.OnAway}, made: make(chan struct{})}
-	cfg.Instances, cfg.check = tier.Leaves, checkUndated
+	t.relays = &relays{t, map[*assign.Bucket]*relayed{}}
+	cfg.Instances, cfg.check, cfg.source = tier.Leaves, checkUndated, t.relays
 	var err error
 	t.Server, err = compose(cfg, func(s *Server, of *node.Config) {
-		t.Server, s.tier, of.OnStep = s, t, t.ladder.note
+		t.Server, of.OnStep = s, t.ladder.note
 		of.Counts, of.Leases = assigned{s.memory, t}, assignedLeases{s.leases, t}
 	})
 	if err != nil {

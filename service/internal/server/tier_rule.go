@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/assign"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -64,7 +65,7 @@ func (t *Tier) newTerms(m *rules.Match) *tierTerms {
 		if r.Mode == config.Shadow {
 			continue
 		}
-		limit := limitOf(r.Quota)
+		limit := assign.LimitOf(r.Quota)
 		if limiting++; limiting == 1 || limit.Rate < least.Rate {
 			terms.rule, least.Rate = r, limit.Rate
 		}

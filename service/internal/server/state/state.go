@@ -76,7 +76,7 @@ type Snapshot struct {
 	Grants      grant.State
 	PagesAt     Section
 	Own         Section // the buckets of quotas that requests brought; empty in older snapshots
-	LeafKeysAt    Section // what leaves have; the zero Section in older snapshots
+	LeafKeysAt  Section // what leaves have; the zero Section in older snapshots
 
 	Ended bool // set by Open: the node has ended after this snapshot
 }

@@ -288,7 +288,7 @@ func TestRestart(t *testing.T) {
 		{name: "SIGTERM with state, one proxy comes back late", keeps: true, down: 1, away: 17, exceeds: 0.05},
 		{name: "SIGTERM with state, ALLOW_ALL", keeps: true, down: 1, allow: true, exceeds: 0.05},
 		{name: "SIGTERM with state, a new limit", keeps: true, down: 1, rate: 150, exceeds: 0.55},
-		{name: "SIGTERM with state, longer than assignments last", keeps: true, down: 45, after: 12, exceeds: 0.05},
+		{name: "SIGTERM with state, longer than assignments last", keeps: true, down: 45, after: 7, exceeds: 0.05},
 		{name: "SIGTERM", down: 1, exceeds: 0.25},
 		{name: "SIGTERM, one address", down: 1, shared: true, exceeds: 0.25},
 		{name: "SIGTERM, one proxy comes back late", down: 1, away: 17, exceeds: 0.5},

@@ -1,4 +1,4 @@
-package server
+package assign
 
 import (
 	"iter"
@@ -12,7 +12,7 @@ import (
 )
 
 // learnFor is how long a start learns what leaves have: each one that can reach the node reports in that time.
-const learnFor = longestInterval
+const learnFor = LongestInterval
 
 // learning bounds how long after a start there may be leaves that the Server does not know. Until leaves.cfg.Learn, leaves get what they say
 // they have.
@@ -38,20 +38,14 @@ func (ls *leaves) heard(l *leafSession) {
 	ls.awaited, ls.cfg.Learn = 0, 0
 }
 
-// First tells that no process was before this one, so that no leaf has anything. It must be called before any other use of the
-// Server.
-func (s *Server) First() {
-	s.leaves.blind, s.leaves.cfg.Learn = 0, 0
-}
-
 // originOf returns where a leaf comes from that has another name for each connection: the part of its name before the
 // last #. It is empty for other leaves.
 func originOf(name string) string {
 	return name[:max(strings.LastIndexByte(name, '#'), 0)]
 }
 
-// departed is how long a leaf of an origin, that is there, has not reported a key at most: two reports follow within longestInterval.
-const departed = longestInterval * 3 / 2
+// departed is how long a leaf of an origin, that is there, has not reported a key at most: two reports follow within LongestInterval.
+const departed = LongestInterval * 3 / 2
 
 // takeOver has a leaf take an assignment over from a leaf of its origin that is gone: the smallest one by which it can have used
 // as much as it says, or else the greatest. It returns nil if there is none.
@@ -131,7 +125,7 @@ func without(all []*holding, h *holding) []*holding {
 
 // continues has a leaf that is unsure go on with what it has, if that may be something, and reports whether it does.
 func (e *exchange) continues(h *holding, r *leaf.Report, got *leaf.Assignment) bool {
-	ls := &e.server.leaves
+	ls := &e.of.leaves
 	if !e.unsure || h.parts.bucket == ls.unlimited || !h.parts.Live() && !e.blind(r.Key) {
 		return false
 	}
@@ -148,14 +142,15 @@ func (e *exchange) continues(h *holding, r *leaf.Report, got *leaf.Assignment) b
 
 // blind reports whether a leaf may have an assignment of a key of which the Server knows nothing.
 func (e *exchange) blind(key string) bool {
-	return e.now < e.server.leaves.blind || e.server.owned.isNew(e.now, e.server, key)
+	return e.now < e.of.leaves.blind || e.isNew(key)
 }
 
 // savedEach is the number of keys that are saved at once.
 const savedEach = 500
 
-// saved returns what leaves have. Exchanges go on between two values.
-func (ls *leaves) saved() iter.Seq[snapshot.LeafKeys] {
+// Saved returns what leaves have. Exchanges go on between two values.
+func (a *Assigner) Saved() iter.Seq[snapshot.LeafKeys] {
+	ls := &a.leaves
 	return func(yield func(snapshot.LeafKeys) bool) {
 		ls.mu.Lock()
 		all := make([]*leafSession, 0, len(ls.byName))
@@ -199,12 +194,12 @@ func (ls *leaves) savedOf(l *leafSession, keys []*holding) snapshot.LeafKeys {
 	return some
 }
 
-// restoreLeaves has leaves have what they had.
-func (s *Server) restoreLeaves(rs *memory.Version, from *snapshot.Reader) error {
-	ls, now := &s.leaves, s.clock.Now()
+// Restore has leaves have what they had, as far as a snapshot says. It must be called before any other use of the Assigner.
+func (a *Assigner) Restore(from *snapshot.Reader) error {
+	rs, ls, now := a.cfg.Memory.Current(), &a.leaves, a.cfg.Clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.learn(now); from.LeafKeysAt == (snapshot.Section{}) || s.tier != nil || s.cfg.Fleet != "" {
+	if ls.learn(now); from.LeafKeysAt == (snapshot.Section{}) || ls.passed {
 		return nil
 	}
 	for some, err := range from.LeafKeys() {
@@ -214,7 +209,7 @@ func (s *Server) restoreLeaves(rs *memory.Version, from *snapshot.Reader) error 
 		ended := some.Until+ls.cfg.Reserve <= now
 		for i := range some.Keys {
 			if k := &some.Keys[i]; !ended || k.At+ls.cfg.TTL > now {
-				s.restoreLeaf(rs, now, &some, k, !from.Ended)
+				a.restore(rs, now, &some, k, !from.Ended)
 			}
 		}
 	}
@@ -232,11 +227,11 @@ func (s *Server) restoreLeaves(rs *memory.Version, from *snapshot.Reader) error 
 	return nil
 }
 
-// restoreLeaf has a leaf have what it had of a key, unless there is no room.
-func (s *Server) restoreLeaf(rs *memory.Version, now time.Duration, of *snapshot.LeafKeys, k *snapshot.LeafKey, guess bool) {
-	ls := &s.leaves
+// restore has a leaf have what it had of a key, unless there is no room.
+func (a *Assigner) restore(rs *memory.Version, now time.Duration, of *snapshot.LeafKeys, k *snapshot.LeafKey, guess bool) {
+	ls := &a.leaves
 	l, err := ls.enter(of.Name, of.Tenant)
-	m := s.keys.Find(k.Key, rs.Set).Match
+	m := a.cfg.Keys.Find(k.Key, rs.Set).Match
 	if err != nil || ls.full(l) || m.Dated() {
 		return
 	}
@@ -250,8 +245,8 @@ func (s *Server) restoreLeaf(rs *memory.Version, now time.Duration, of *snapshot
 			ls.awaited++
 		}
 	}
-	h := ls.add(l, strings.Clone(k.Key), s.keys.Print(k.Key))
-	e := exchange{server: s, rules: rs, now: now, leaf: l}
+	h := ls.add(l, strings.Clone(k.Key), a.cfg.Keys.Print(k.Key))
+	e := exchange{of: a, rules: rs, now: now, leaf: l}
 	e.follow(h, m)
 	for p := h.parts; p != nil; p = p.next {
 		p.bucket.Adopt(&p.Member, allocator.Had{Limit: allocator.Limit{Rate: k.Rate, Burst: k.Burst}, Wants: k.Wants, At: k.At, Guess: guess})

@@ -1,4 +1,4 @@
-package server
+package assign
 
 import (
 	"slices"
@@ -41,19 +41,18 @@ type leaves struct {
 	unrestricted int                    // leaves without a tenant
 
 	cfg       allocator.Config // of all allocators, but for their limits
-	unlimited *shareBucket     // of keys that no rule limits: a bound on how long they are held
+	unlimited *Bucket          // of keys that no rule limits: a bound on how long they are held
 	ended     []*holding       // ended assignments, in an Allocator
 	left      []*leafSession   // with assignments to take back
 	sessions                   // that may be lost
 	learning
+	passed  bool                      // the limits are those of a Source
 	origins map[string][]*leafSession // by originOf, unless that is empty
-	shared  map[*memory.State]*shareBuckets
-	buckets []*shareBucket // to sweep: but for unlimited
-	place   int            // of the next to sweep
-	swept   time.Duration  // when sweep was last called
-	cleaned time.Duration  // when leaves without keys were last removed
-
-	relayed map[*shareBucket]struct{} // of which a Tier passes its assignment on
+	shared  map[*memory.State]*bucketsByName
+	buckets []*Bucket     // to sweep: but for unlimited
+	place   int           // of the next to sweep
+	swept   time.Duration // when sweep was last called
+	cleaned time.Duration // when leaves without keys were last removed
 
 	exchanges, reports, refused uint64
 	tenantRefused               uint64 // of refused, those of leaves of tenants
@@ -87,11 +86,10 @@ type leafSession struct {
 // init makes the leaves usable.
 func (ls *leaves) init(ttl time.Duration, most int) {
 	ls.byName, ls.most, ls.tenants, ls.origins = map[string]*leafSession{}, most, map[string]*leafTenant{}, map[string][]*leafSession{}
-	ls.shared = map[*memory.State]*shareBuckets{}
-	ls.relayed = map[*shareBucket]struct{}{}
+	ls.shared = map[*memory.State]*bucketsByName{}
 	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Reserve: reserve * ttl, Looks: true, Watch: watch, Ended: ls.end}
 	ls.sessions.init()
-	ls.unlimited = new(shareBucket)
+	ls.unlimited = new(Bucket)
 	ls.unlimited.Init(&ls.cfg)
 	ls.unlimited.SetReserves(allocator.ReserveNone)
 }
@@ -261,7 +259,7 @@ func (ls *leaves) sweep(now time.Duration) {
 		ls.place %= len(ls.buckets)
 		b := ls.buckets[ls.place]
 		if b.Expire(now); b.Members() > 0 {
-			if b.relay == nil {
+			if !ls.passed {
 				b.note(now)
 			}
 			ls.place++
@@ -280,14 +278,5 @@ func (ls *leaves) sweep(now time.Duration) {
 		if l.keys.n == 0 && l.session.Until() <= now {
 			ls.remove(l)
 		}
-	}
-}
-
-func (ls *leaves) stats() LeafStats {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return LeafStats{
-		Leaves: len(ls.byName), Assignments: ls.held, Buckets: len(ls.buckets),
-		Exchanges: ls.exchanges, Reports: ls.reports, Refused: ls.refused, TenantRefused: ls.tenantRefused,
 	}
 }
