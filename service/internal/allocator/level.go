@@ -122,13 +122,17 @@ func (l *level) learnt(limit Limit) {
 }
 
 // assignBurst sets the burst of a member for a rate. confirmed tells that it uses its last
-// assignment.
-func (a *Allocator) assignBurst(m *Member, l *level, rate float64, confirmed bool) {
+// assignment; half, that it leaves half of what is free to others.
+func (a *Allocator) assignBurst(m *Member, l *level, rate float64, confirmed, half bool) {
 	uses := m.heldBurst
 	if confirmed {
 		uses = m.burst
 	}
-	burst := min(l.burst(m, rate), max(a.limit.Burst-(a.bursts-m.heldBurst), 0))
+	free := max(a.limit.Burst-(a.bursts-m.heldBurst), 0)
+	if half {
+		free /= 2
+	}
+	burst := min(l.burst(m, rate), free)
 	if confirmed && math.Abs(rate-m.rate) < distinct/2 {
 		burst = max(burst, min(uses, a.limit.Burst)) // a rate of 0
 	}

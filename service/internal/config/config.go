@@ -198,6 +198,14 @@ func (q Quota) Limit() int {
 	return q.Rate.Count
 }
 
+// PerSecond returns the rate in tokens a second; 0 if there is none.
+func (q Quota) PerSecond() float64 {
+	if q.Rate.Period == 0 {
+		return 0
+	}
+	return float64(q.Rate.Count) / q.Rate.Period.Seconds()
+}
+
 // Rated reports whether the rule has a rate.
 func (r *Rule) Rated() bool { return r.Rate.Period > 0 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/assign"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -207,11 +208,11 @@ func TestLeafStats(t *testing.T) {
 		}
 		d.assign("leaf0", leaf.Report{Key: "free"})
 		d.assign("leaf0", leaf.Report{Key: "k", Wants: -1})
-		check(t, "with assignments", d.Stats().Leaves, server.LeafStats{Leaves: 10, Assignments: 1001, Buckets: 501, Exchanges: 1002, Reports: 1002, Refused: 1})
+		check(t, "with assignments", d.Stats().Leaves, assign.Stats{Leaves: 10, Assignments: 1001, Buckets: 501, Exchanges: 1002, Reports: 1002, Refused: 1})
 		for range 17 {
 			time.Sleep(server.DefaultAssignmentTTL)
 			d.needs("leaf0", 0)
 		}
-		check(t, "long after", d.Stats().Leaves, server.LeafStats{Leaves: 1, Exchanges: 1019, Reports: 1002, Refused: 1})
+		check(t, "long after", d.Stats().Leaves, assign.Stats{Leaves: 1, Exchanges: 1019, Reports: 1002, Refused: 1})
 	})
 }

@@ -33,7 +33,7 @@ func (s *Server) Depart(slots *slot.Set) {
 		st.Queue.DismissMoved()
 	}
 	s.leases.DismissMoved()
-	s.departLeaves(slots)
+	s.assigner.Depart(slots, s.RouteKey)
 }
 
 // Expect takes slots over, whose state may follow. Requests for their keys wait until
@@ -51,7 +51,7 @@ func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	}
 	s.leases.Expect(slots, min(longest, rules.MaxSpan))
 	now := s.clock.Now()
-	s.owned.take(slots, now, now+s.cfg.AssignmentTTL, s.leaves.cfg)
+	s.owned.take(slots, now, s.assigner.Learning(now+s.cfg.AssignmentTTL))
 	s.owned.change(now, func(o *ownership) {
 		o.departed.Remove(slots)
 		o.release(slots)

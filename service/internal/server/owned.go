@@ -33,9 +33,9 @@ type takeover struct {
 // maxTakeovers bounds the takeovers. With more, the two oldest become one.
 const maxTakeovers = 64
 
-// take notes a takeover, until which leaves get what they say they have. Calls must not be
+// take notes a takeover. Until sharing.Learn, leaves get what they say they have. Calls must not be
 // concurrent.
-func (o *owned) take(slots *slot.Set, now, until time.Duration, sharing allocator.Config) {
+func (o *owned) take(slots *slot.Set, now time.Duration, sharing *allocator.Config) {
 	var all []takeover
 	if was := o.taken.Load(); was != nil {
 		all = slices.DeleteFunc(slices.Clone(*was), func(t takeover) bool { return t.until <= now })
@@ -47,14 +47,8 @@ func (o *owned) take(slots *slot.Set, now, until time.Duration, sharing allocato
 		all = all[1:]
 	}
 	added := *slots
-	sharing.Learn = until
-	all = append(all, takeover{&added, until, &sharing})
+	all = append(all, takeover{&added, sharing.Learn, sharing})
 	o.taken.Store(&all)
-}
-
-// isNew reports whether the Server owns the slot of a key since a short time.
-func (o *owned) isNew(now time.Duration, s *Server, key string) bool {
-	return o.newest(now, s, key) != nil
 }
 
 // newest returns the last takeover of the slot of a key, or nil.

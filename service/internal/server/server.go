@@ -17,7 +17,7 @@
 // # Parts
 //
 // Package node decides, memory counts tokens and queues requests, lease holds concurrency limits, rules compiles and finds
-// rules, grant seals ids, and state is the format of snapshots. A Server composes them.
+// rules, assign shares limits out among leaves, grant seals ids, and state is the format of snapshots. A Server composes them.
 //
 // # Bounds
 //
@@ -29,12 +29,14 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/assign"
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -103,6 +105,8 @@ type Config struct {
 	Instances int
 	// check, if not nil, returns an error for rules that the nodes which share the limits cannot count.
 	check func(*rules.Set) error
+	// source, if not nil, has what leaves share.
+	source assign.Source
 }
 
 // Validate returns an error that names the first invalid field.
@@ -128,17 +132,15 @@ func (c Config) Validate() error {
 // concurrent use.
 type Server struct {
 	*node.Node
-	cfg    Config
-	bounds counts.Bounds
-	clock  *clock.Clock
-	learns time.Duration // until when Exchange learns what leaves have; set before any other use
-	leaves leaves
-	tier   *Tier // source of what the leaves share; nil without an upstream
-	keys   *rules.Keys
-	room   *waiting.Room
-	grants memory.Ledger
-	memory *memory.Counts
-	leases *lease.Registry
+	cfg      Config
+	bounds   counts.Bounds
+	clock    *clock.Clock
+	assigner *assign.Assigner
+	keys     *rules.Keys
+	room     *waiting.Room
+	grants   memory.Ledger
+	memory   *memory.Counts
+	leases   *lease.Registry
 
 	owned    owned
 	chunks   *handover.Sender // nil without a fleet
@@ -168,10 +170,9 @@ func compose(cfg Config, change func(*Server, *node.Config)) (*Server, error) {
 		c = clock.New()
 	}
 	s := &Server{
-		cfg: cfg, bounds: counts.Bounds{MaxLimit: cfg.MaxLimit, MaxQueue: cfg.MaxQueue}, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: rules.NewKeys(cmp.Or(cfg.Keys, DefaultKeys)),
+		cfg: cfg, bounds: counts.Bounds{MaxLimit: cfg.MaxLimit, MaxQueue: cfg.MaxQueue}, clock: c, room: room, keys: rules.NewKeys(cmp.Or(cfg.Keys, DefaultKeys)),
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 	}
-	s.leaves.init(cfg.AssignmentTTL, cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments), s.learns)
 	in := memory.Config{
 		Bounds: s.bounds, Clock: c, Room: room,
 		Memory: cfg.Memory, OwnQuotas: cfg.OwnQuotas, Instances: cfg.Instances, Check: cfg.check,
@@ -183,12 +184,31 @@ func compose(cfg Config, change func(*Server, *node.Config)) (*Server, error) {
 		return nil, err
 	}
 	of.Counts = s.memory
+	shares := assign.Config{
+		Memory: s.memory, Keys: s.keys, Clock: c, TTL: cfg.AssignmentTTL, Most: cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments),
+		Source: cfg.source, NewOwner: s.newOwner, Unmatched: func(n uint64) { s.DenyUnmatched(n) },
+	}
+	s.assigner = assign.New(shares)
 	change(s, &of)
 	s.Node = node.New(of)
 	if err := s.Reload(cmp.Or(cfg.Rules, new(config.Rules))); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// First tells that no process was before this one. It must be called before any other use of the Server.
+func (s *Server) First() { s.assigner.First() }
+
+// Exchange shares rates out among leaves: see decider.Decider. The error is decider.ErrLeaves if the leaf is new and there
+// are too many, or decider.ErrMoved.
+func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+	for i := 0; i < len(x.Reports) && !s.owned.ownsAll(); i++ {
+		if err := s.Enter(ctx, x.Reports[i].Key); err != nil {
+			return err
+		}
+	}
+	return s.assigner.Exchange(x, got)
 }
 
 // Reload replaces the rules. A rule with the same name keeps its counts, its queue

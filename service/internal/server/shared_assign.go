@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/assign"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -54,9 +55,9 @@ const newFor = 10 * time.Second
 
 // due returns when the store is to be asked again.
 func (k *storeShare) due(ttl time.Duration) time.Duration {
-	interval := contendedInterval
+	interval := assign.ContendedInterval
 	if seconds := hotAsks / k.report.Wants; !k.contended && seconds > 1 && k.asked-k.since > newFor { // +Inf without requests
-		interval = time.Duration(min(seconds, longestInterval.Seconds()) * float64(time.Second))
+		interval = time.Duration(min(seconds, assign.LongestInterval.Seconds()) * float64(time.Second))
 	}
 	return k.asked + min(interval, ttl/2)
 }
@@ -113,9 +114,9 @@ func (a *StoreAssigner) answer(rs *rules.Set, now time.Duration, asks []*shareAs
 			k.report.Has, k.contended = got.Assignments[i].Rate, got.Assignments[i].Contended
 		}
 	}
-	next := min(longestInterval, a.ttl/6)
+	next := min(assign.LongestInterval, a.ttl/6)
 	for _, k := range a.keys {
-		next = min(next, max(k.due(a.ttl)-now, leastInterval))
+		next = min(next, max(k.due(a.ttl)-now, assign.LeastInterval))
 	}
 	got.NextMS = next.Milliseconds()
 	return got
@@ -142,7 +143,7 @@ func (a *StoreAssigner) ask(rs *rules.Set, name string, r *leaf.Report, leaves b
 	m := s.keys.Find(r.Key, rs).Match
 	ask := &shareAsk{key: r.Key, leaves: leaves, known: len(m.List) > 0}
 	for _, rule := range m.Rated {
-		limit := limitOf(rule.Quota)
+		limit := assign.LimitOf(rule.Quota)
 		if rule.Mode == config.Shadow || limit.Rate == 0 {
 			ask.parts = appendFixed(ask.parts, rule)
 			continue

@@ -15,11 +15,11 @@ import (
 )
 
 // Snapshot writes what must outlive the process, for Restore in the next one: the
-// tokens that keys have used, leases, the limits that auto has found, and the
+// tokens that keys have used, leases, what leaves have, the limits that auto has found, and the
 // secrets of ids. Counters, the keys of Top and waiting requests are left out. What
 // Restore could not use is carried along for a day. Requests that are decided during the
 // call may or may not be included. Snapshot takes less than a MiB of memory for any number
-// of keys, and 8 bytes for each lease. Nothing is locked while w is written to.
+// of keys, and 8 bytes for each lease and for each key of one leaf. Nothing is locked while w is written to.
 //
 // ended says that the Server grants nothing after the call. If it does not, or if the
 // Server still recovers from a crash, the next process recovers: see Restore.
@@ -55,6 +55,9 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	var leases iter.Seq[[]lease.SavedLease]
 	all.Leases, leases = s.leases.State(places)
 	if all.LeasesAt, err = out.Leases(leases); err != nil {
+		return err
+	}
+	if all.LeafKeysAt, err = out.LeafKeys(s.assigner.Saved()); err != nil {
 		return err
 	}
 	for _, k := range rs.Kept() {
@@ -116,6 +119,8 @@ type Restored struct {
 // live of its leases has passed, and all leases in the Snapshot are held as long. A lease
 // that is not in it is adopted when its holder renews it.
 //
+// Leaves have what they had, for as long as they may use it. After a crash, some may have more: see package assign.
+//
 // Restore reads src twice, in parts: it checks all of it before it changes anything. If the
 // error is snapshot.ErrInvalid, nothing has changed; after another one, such as that of a
 // disk, the Server must not be used. Restore must be called before any other use of the
@@ -134,8 +139,6 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	defer s.reload.Unlock()
 	passed := max(wallTime()-from.Wall, 0)
 	s.clock.Resume(from.Clock + min(passed, max(rules.MaxSpan-from.Clock, 0)))
-	s.learns = s.clock.Now() + s.cfg.AssignmentTTL
-	s.leaves.cfg.Learn = s.learns
 	done = Restored{Crashed: !from.Ended}
 	rs := s.memory.Current()
 	for st := range rs.States {
@@ -155,6 +158,11 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	s.carried.leave(from.Wall)
 	s.carried.expire(wallTime())
 	s.keys.Invalidate()
+	if s.cfg.Fleet == "" { // else others have owned its keys since
+		if err := s.assigner.Restore(from); err != nil {
+			return done, err
+		}
+	}
 	if done.Crashed {
 		s.recoverLeases(from.Rules)
 	}

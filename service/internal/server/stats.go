@@ -3,6 +3,7 @@ package server
 import (
 	"time"
 
+	"github.com/weir-go/weir/service/internal/server/assign"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/node"
 )
@@ -29,29 +30,16 @@ type Stats struct {
 	OwnForgotten            uint64
 	Leases                  int    // held, of all rules
 	LeasesRefused           uint64 // because Config.MaxLeases are held
-	Leaves                  LeafStats
+	Leaves                  assign.Stats
 	Waiting                 int           // requests, of all rules
 	WaitingRefused          uint64        // because Config.MaxWaiting requests wait
 	GrantLife               time.Duration // how long grants can be settled: decider.GrantLife, or less under too many
 }
 
-// LeafStats is the state of the leaves that have assignments, and the counts of what they
-// have sent.
-type LeafStats struct {
-	Leaves      int    // present
-	Assignments int    // of keys, of all leaves
-	Buckets     int    // buckets that leaves share
-	Exchanges   uint64 // received
-	Reports     uint64 // in them
-	Refused     uint64 // reports without an assignment, and exchanges of leaves beyond the bound
-
-	TenantRefused uint64 // of Refused, those of leaves with a token for some keys
-}
-
 // Stats returns the state, and the counts.
 func (s *Server) Stats() Stats {
 	rs := s.memory.Current()
-	st := Stats{Stats: s.Node.Stats(), GrantLife: s.grants.Life(s.clock.Now()), Leaves: s.leaves.stats()}
+	st := Stats{Stats: s.Node.Stats(), GrantLife: s.grants.Life(s.clock.Now()), Leaves: s.assigner.Stats()}
 	st.Leases, st.LeasesRefused = s.leases.Count()
 	st.Waiting, st.WaitingRefused = s.room.Len(), s.room.Refused()
 	known := rs.Known()

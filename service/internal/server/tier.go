@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/weir-go/weir/service/internal/server/assign"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/node"
 	"github.com/weir-go/weir/service/internal/server/tier"
@@ -12,7 +13,8 @@ import (
 // by itself, by assignments (package tier), and passes a part of them on to leaves of its own.
 type Tier struct {
 	*Server
-	tier *tier.Counts
+	tier   *tier.Counts
+	relays *relays
 }
 
 var _ decider.Decider = (*Tier)(nil)
@@ -30,10 +32,11 @@ func NewTier(cfg Config, in TierConfig) (*Tier, error) {
 		return nil, err
 	}
 	t := new(Tier)
-	cfg.Instances, cfg.check = max(in.Leaves, 1), tier.Check
+	t.relays = &relays{t, map[*assign.Bucket]*relayed{}}
+	cfg.Instances, cfg.check, cfg.source = max(in.Leaves, 1), tier.Check, t.relays
 	var err error
 	t.Server, err = compose(cfg, func(s *Server, of *node.Config) {
-		t.Server, s.tier = s, t
+		t.Server = s
 		t.tier = tier.New(in, tier.Of{
 			Bounds: of.Bounds, Clock: of.Clock, Room: s.room, Leases: s.leases, Grants: s.grants, SetInstances: s.setInstances, OnExchange: t.refreshRelayed,
 		}, s.memory)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/allocator"
+	"github.com/weir-go/weir/service/internal/server/assign"
 	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/tier"
@@ -20,15 +21,22 @@ type relayed struct {
 	leaves int          // of the upstream
 }
 
+// relays are what a Tier passes on: the Source of its leaves.
+type relays struct {
+	tier *Tier
+	all  map[*assign.Bucket]*relayed
+}
+
 // passesAll is the limit of a bucket that does not bound what is passed on: that of a rule with
 // a smaller rate does.
 var passesAll = allocator.Limit{Rate: 1e12, Burst: 1e12}
 
-// limitPassed sets the limit of a bucket before a leaf reports. It reports false if the Tier has
-// nothing to pass on.
-func (t *Tier) limitPassed(rs *memory.Version, now time.Duration, h *holding, b *shareBucket) bool {
-	terms := t.tier.Terms(h.match)
-	if terms.Rule == nil || b.in != rs.At(terms.Rule).State {
+// Give sets the limit of a bucket to what the Tier may pass on of it: all, under a rule that is not the smallest one. It returns
+// false if the Tier has nothing yet.
+func (r *relays) Give(now time.Duration, of *memory.Version, m *rules.Match, key string, b *assign.Bucket) bool {
+	t := r.tier
+	terms := t.tier.Terms(m)
+	if terms.Rule == nil || !b.Of(of.At(terms.Rule)) {
 		b.SetLimit(passesAll)
 		return true
 	}
@@ -36,18 +44,18 @@ func (t *Tier) limitPassed(rs *memory.Version, now time.Duration, h *holding, b 
 		b.SetLimit(allocator.Limit{})
 		return terms.Way == tier.ByNode // nothing passes
 	}
-	if b.relay == nil {
-		b.relay = &relayed{key: terms.Key(h.key)}
-		t.Server.leaves.relayed[b] = struct{}{}
+	passed := r.all[b]
+	if passed == nil {
+		passed = &relayed{key: terms.Key(key)}
+		r.all[b] = passed
 	}
-	b.relay.policy = terms.Policy
-	return t.limitRelayed(now, b)
+	passed.policy = terms.Policy
+	return t.limitRelayed(now, b, passed)
 }
 
 // limitRelayed sets the limit of a bucket to what the Tier may use, and reports what it wants for
 // itself.
-func (t *Tier) limitRelayed(now time.Duration, b *shareBucket) bool {
-	r := b.relay
+func (t *Tier) limitRelayed(now time.Duration, b *assign.Bucket, r *relayed) bool {
 	whole := t.tier.Leaf().Whole(r.key, r.policy)
 	r.shared, r.leaves = whole.Shared, whole.Leaves
 	limit := allocator.Limit{Rate: min(whole.Rate, passesAll.Rate), Burst: min(whole.Burst, passesAll.Burst)}
@@ -58,22 +66,25 @@ func (t *Tier) limitRelayed(now time.Duration, b *shareBucket) bool {
 	return whole.Step != leaf.Ask && whole.Step != leaf.ByRule
 }
 
-// told returns the limit of a bucket as its leaves are told it, and the number of leaves that share
+// Told returns the limit of a bucket as its leaves are told it, and the number of leaves that share
 // it: the limit of the upstream, and all leaves there if each had as many leaves as this one. So the
 // safe shares of the leaves, and of the node itself, are together that of the node.
-func (b *shareBucket) told() (limit allocator.Limit, leaves int) {
-	if r := b.relay; r != nil && r.leaves > 0 {
-		return allocator.Limit(r.shared), r.leaves * b.Members()
+func (r *relays) Told(b *assign.Bucket) (limit allocator.Limit, leaves int) {
+	if of := r.all[b]; of != nil && of.leaves > 0 {
+		return allocator.Limit(of.shared), of.leaves * b.Members()
 	}
 	return b.Limit(), b.Members()
 }
 
-// pass tells the leaf what other leaves hold and want of a bucket.
-func (t *Tier) pass(now time.Duration, b *shareBucket) {
-	r := b.relay
-	if r == nil {
-		return
+// Given tells the Tier what its leaves hold and want of a bucket.
+func (r *relays) Given(now time.Duration, b *assign.Bucket) {
+	if of := r.all[b]; of != nil {
+		r.tier.pass(now, b, of)
 	}
+}
+
+// pass tells the leaf what other leaves hold and want of a bucket.
+func (t *Tier) pass(now time.Duration, b *assign.Bucket, r *relayed) {
 	for range 2 {
 		_, _ = b.Report(now, &r.self, allocator.Report{Wants: r.self.Wants(), Has: r.self.Rate()})
 	}
@@ -84,38 +95,34 @@ func (t *Tier) pass(now time.Duration, b *shareBucket) {
 
 // refreshRelayed tells the leaf about leaves that are gone.
 func (t *Tier) refreshRelayed() {
-	ls, now := &t.Server.leaves, t.clock.Now()
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.look(now)
-	for b := range ls.relayed {
-		b.Expire(now)
-		if others := b.Members(); others == 0 || others == 1 && b.relay.self.Live() {
-			b.relay.self.Leave(now)
-			t.tier.Leaf().Pass(b.relay.key, leaf.Passed{})
-			delete(ls.relayed, b)
-			b.relay = nil
-			continue
+	t.assigner.Refresh(func(now time.Duration) {
+		for b, r := range t.relays.all {
+			b.Expire(now)
+			if others := b.Members(); others == 0 || others == 1 && r.self.Live() {
+				r.self.Leave(now)
+				t.tier.Leaf().Pass(r.key, leaf.Passed{})
+				delete(t.relays.all, b)
+				continue
+			}
+			t.limitRelayed(now, b, r)
+			t.pass(now, b, r)
 		}
-		t.limitRelayed(now, b)
-		t.pass(now, b)
-	}
-	ls.dropEnded(now)
+	})
 }
 
-// passedTTL returns how long leaves may use what is passed on.
-func (t *Tier) passedTTL(most time.Duration) time.Duration {
-	if left := t.tier.Leaf().Left(); left > 0 {
+// TTL returns how long leaves may use what is passed on.
+func (r *relays) TTL(most time.Duration) time.Duration {
+	if left := r.tier.tier.Leaf().Left(); left > 0 {
 		return min(left, most)
 	}
 	return most
 }
 
-// spend counts what leaves have used.
-func (t *Tier) spend(m *rules.Match, r *leaf.Report) {
-	if len(m.Rated) > 0 && r.Used > 0 {
-		if terms := t.tier.Terms(m); terms.Way == tier.ByLeaf {
-			t.tier.Leaf().Spend(terms.Key(r.Key), r.Used)
+// Spend counts what leaves have used.
+func (r *relays) Spend(m *rules.Match, by *leaf.Report) {
+	if len(m.Rated) > 0 && by.Used > 0 {
+		if terms := r.tier.tier.Terms(m); terms.Way == tier.ByLeaf {
+			r.tier.tier.Leaf().Spend(terms.Key(by.Key), by.Used)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (t *Counts) newTerms(m *rules.Match) *Terms {
 		if r.Mode == config.Shadow {
 			continue
 		}
-		limit := LimitOf(r.Quota)
+		limit := limitOf(r.Quota)
 		if limiting++; limiting == 1 || limit.Rate < least.Rate {
 			terms.Rule, least.Rate = r, limit.Rate
 		}
@@ -98,11 +98,7 @@ var leafAway = map[config.Away]leaf.Away{config.AwayDeny: leaf.DenyAway, config.
 
 var leafFirst = map[config.Unassigned]leaf.First{"": leaf.AskFirst, config.UnassignedAsk: leaf.AskFirst, config.UnassignedShare: leaf.ShareFirst, config.UnassignedDeny: leaf.DenyFirst}
 
-// LimitOf returns a quota as leaves share it.
-func LimitOf(q config.Quota) leaf.Limit {
-	l := leaf.Limit{Burst: float64(q.Limit())}
-	if q.Rate.Period > 0 {
-		l.Rate = float64(q.Rate.Count) / q.Rate.Period.Seconds()
-	}
-	return l
+// limitOf returns a quota as leaves share it.
+func limitOf(q config.Quota) leaf.Limit {
+	return leaf.Limit{Rate: q.PerSecond(), Burst: float64(q.Limit())}
 }

@@ -1,4 +1,4 @@
-package server
+package assign
 
 import (
 	"strings"
@@ -9,7 +9,6 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
-	"github.com/weir-go/weir/service/internal/server/tier"
 )
 
 // A holding is the assignment of a key by a leaf.
@@ -29,20 +28,22 @@ type holding struct {
 // A part is a holding under one rule.
 type part struct {
 	allocator.Member
-	bucket *shareBucket
+	bucket *Bucket
 	next   *part
 }
 
-// A shareBucket is a bucket of a rule that leaves share.
-type shareBucket struct {
+// A Bucket is a bucket of a rule that leaves share.
+type Bucket struct {
 	allocator.Allocator
 	in    *memory.State
 	name  string
 	rules uint64 // rules.ID of its limit
 	place int    // in leaves.buckets
 	beside
-	relay *relayed
 }
+
+// Of reports whether it is a bucket of a rule.
+func (b *Bucket) Of(r memory.Rule) bool { return b.in == r.State }
 
 // alive returns an assignment, or nil if it has ended; h may be nil.
 func (ls *leaves) alive(h *holding, now time.Duration) *holding {
@@ -122,7 +123,7 @@ func (e *exchange) follow(h *holding, m *rules.Match) {
 		}
 	}
 	if h.parts == nil {
-		h.addPart(&old, e.server.leaves.unlimited)
+		h.addPart(&old, e.of.leaves.unlimited)
 	}
 	for ; old != nil; old = old.next {
 		old.Leave(e.now)
@@ -130,7 +131,7 @@ func (e *exchange) follow(h *holding, m *rules.Match) {
 }
 
 // addPart adds the part of a bucket: one of old, or a new one.
-func (h *holding) addPart(old **part, b *shareBucket) {
+func (h *holding) addPart(old **part, b *Bucket) {
 	for at := old; *at != nil; at = &(*at).next {
 		if p := *at; p.bucket == b {
 			*at, p.next, h.parts = p.next, h.parts, p
@@ -147,12 +148,12 @@ func (h *holding) addPart(old **part, b *shareBucket) {
 
 // bucket returns the bucket of a key under a rule, which may be new, with the limit that the rule
 // has now.
-func (e *exchange) bucket(r memory.Rule, h *holding) *shareBucket {
-	ls, name := &e.server.leaves, r.Bucket(h.key)
+func (e *exchange) bucket(r memory.Rule, h *holding) *Bucket {
+	ls, name := &e.of.leaves, r.Bucket(h.key)
 	b := ls.shared[r.State].get(name)
 	if b == nil {
-		b = &shareBucket{in: r.State, name: strings.Clone(name), place: len(ls.buckets)}
-		b.Init(e.server.sharing(h.key, e.now))
+		b = &Bucket{in: r.State, name: strings.Clone(name), place: len(ls.buckets)}
+		b.Init(e.of.sharing(h.key, e.now))
 		b.since = e.now
 		ls.share(b)
 		ls.buckets = append(ls.buckets, b)
@@ -162,8 +163,8 @@ func (e *exchange) bucket(r memory.Rule, h *holding) *shareBucket {
 	}
 	if b.rules != e.rules.ID {
 		b.rules = e.rules.ID
-		if e.server.tier == nil {
-			b.SetLimit(limitOf(memory.Divided(r.Quota, e.server.memory.Instances())))
+		if e.of.cfg.Source == nil {
+			b.SetLimit(LimitOf(memory.Divided(r.Quota, e.of.cfg.Memory.Instances())))
 		}
 		b.SetReserves(reserves[r.Away])
 	}
@@ -175,11 +176,13 @@ var reserves = map[config.Away]allocator.Reserves{
 	"": allocator.ReserveSharing, config.AwayShare: allocator.ReserveAll, config.AwayDeny: allocator.ReserveNone, config.AwayAllow: allocator.ReserveNone,
 }
 
-// limitOf returns a quota as leaves share it.
-func limitOf(q config.Quota) allocator.Limit { return allocator.Limit(tier.LimitOf(q)) }
+// LimitOf returns a quota as leaves share it.
+func LimitOf(q config.Quota) allocator.Limit {
+	return allocator.Limit{Rate: q.PerSecond(), Burst: float64(q.Limit())}
+}
 
 // removeBucket removes a bucket without assignments.
-func (ls *leaves) removeBucket(b *shareBucket) {
+func (ls *leaves) removeBucket(b *Bucket) {
 	ls.unshare(b)
 	last := len(ls.buckets) - 1
 	ls.buckets[b.place] = ls.buckets[last]

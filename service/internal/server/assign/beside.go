@@ -1,4 +1,4 @@
-package server
+package assign
 
 import (
 	"sync"
@@ -7,14 +7,14 @@ import (
 	"github.com/weir-go/weir/service/internal/server/memory"
 )
 
-// shareBuckets are the buckets of a rule that leaves share, by name.
-type shareBuckets struct {
+// bucketsByName are the buckets of a rule that leaves share, by name.
+type bucketsByName struct {
 	mu sync.RWMutex // guards byName
 	// byName changes only while leaves.mu is held.
-	byName map[string]*shareBucket
+	byName map[string]*Bucket
 }
 
-func (s *shareBuckets) get(name string) *shareBucket {
+func (s *bucketsByName) get(name string) *Bucket {
 	if s == nil {
 		return nil
 	}
@@ -24,10 +24,10 @@ func (s *shareBuckets) get(name string) *shareBucket {
 }
 
 // share has the node that decides charged for what leaves hold of a bucket.
-func (ls *leaves) share(b *shareBucket) {
+func (ls *leaves) share(b *Bucket) {
 	s := ls.shared[b.in]
 	if s == nil {
-		s = &shareBuckets{byName: map[string]*shareBucket{}}
+		s = &bucketsByName{byName: map[string]*Bucket{}}
 		due := s.due
 		ls.shared[b.in] = s
 		b.in.Due.Store(&due)
@@ -38,7 +38,7 @@ func (ls *leaves) share(b *shareBucket) {
 }
 
 // unshare ends share.
-func (ls *leaves) unshare(b *shareBucket) {
+func (ls *leaves) unshare(b *Bucket) {
 	s := ls.shared[b.in]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (ls *leaves) unshare(b *shareBucket) {
 }
 
 // due returns what leaves have held of a bucket since the last call.
-func (s *shareBuckets) due(name string, now time.Duration) int {
+func (s *bucketsByName) due(name string, now time.Duration) int {
 	if b := s.get(name); b != nil {
 		return b.take(now)
 	}
@@ -78,7 +78,7 @@ type beside struct {
 const creditFor = silence // times to live
 
 // note notes what leaves hold from now on.
-func (b *shareBucket) note(now time.Duration) {
+func (b *Bucket) note(now time.Duration) {
 	limit, held := b.Limit(), b.Held()
 	b.accrue(now, limit.Rate*(creditFor*b.TTL()).Seconds())
 	b.heldBy = held

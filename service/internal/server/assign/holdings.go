@@ -1,4 +1,4 @@
-package server
+package assign
 
 // holdings have the assignments of a leaf by the fingerprints of their keys: a hash table
 // with linear probing. The zero value is empty.

@@ -1,6 +1,7 @@
-package server
+package assign
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,17 +41,18 @@ type leaves struct {
 	unrestricted int                    // leaves without a tenant
 
 	cfg       allocator.Config // of all allocators, but for their limits
-	unlimited *shareBucket     // of keys that no rule limits: a bound on how long they are held
+	unlimited *Bucket          // of keys that no rule limits: a bound on how long they are held
 	ended     []*holding       // ended assignments, in an Allocator
 	left      []*leafSession   // with assignments to take back
 	sessions                   // that may be lost
-	shared    map[*memory.State]*shareBuckets
-	buckets   []*shareBucket // to sweep: but for unlimited
-	place     int            // of the next to sweep
-	swept     time.Duration  // when sweep was last called
-	cleaned   time.Duration  // when leaves without keys were last removed
-
-	relayed map[*shareBucket]struct{} // of which a Tier passes its assignment on
+	learning
+	passed  bool                      // the limits are those of a Source
+	origins map[string][]*leafSession // by originOf, unless that is empty
+	shared  map[*memory.State]*bucketsByName
+	buckets []*Bucket     // to sweep: but for unlimited
+	place   int           // of the next to sweep
+	swept   time.Duration // when sweep was last called
+	cleaned time.Duration // when leaves without keys were last removed
 
 	exchanges, reports, refused uint64
 	tenantRefused               uint64 // of refused, those of leaves of tenants
@@ -76,17 +78,18 @@ type leafSession struct {
 	check time.Duration // when its session ends, if it has not been renewed since
 	at    int           // in sessions.ends; less than 0: it has not been renewed since its end
 	lost  []*holding    // to look at, since its session has ended
+
+	awaited  bool // in learning.awaited
+	restored bool // by Restore; it has not exchanged since
 }
 
-// init makes the leaves usable. Until the instant learn, the Server may not know all that
-// leaves have.
-func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
-	ls.byName, ls.most, ls.tenants = map[string]*leafSession{}, most, map[string]*leafTenant{}
-	ls.shared = map[*memory.State]*shareBuckets{}
-	ls.relayed = map[*shareBucket]struct{}{}
-	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Learn: learn, Reserve: reserve * ttl, Looks: true, Watch: watch, Ended: ls.end}
+// init makes the leaves usable.
+func (ls *leaves) init(ttl time.Duration, most int) {
+	ls.byName, ls.most, ls.tenants, ls.origins = map[string]*leafSession{}, most, map[string]*leafTenant{}, map[string][]*leafSession{}
+	ls.shared = map[*memory.State]*bucketsByName{}
+	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Reserve: reserve * ttl, Looks: true, Watch: watch, Ended: ls.end}
 	ls.sessions.init()
-	ls.unlimited = new(shareBucket)
+	ls.unlimited = new(Bucket)
 	ls.unlimited.Init(&ls.cfg)
 	ls.unlimited.SetReserves(allocator.ReserveNone)
 }
@@ -124,6 +127,9 @@ func (ls *leaves) enter(name, tenant string) (*leafSession, error) {
 			ls.tenants[t.name] = t
 		}
 		l = &leafSession{name: strings.Clone(name), tenant: t, at: -1}
+		if at := originOf(l.name); at != "" {
+			ls.origins[at] = append(ls.origins[at], l)
+		}
 		if ls.byName[l.name] = l; t != nil {
 			t.leaves++
 		} else {
@@ -136,6 +142,12 @@ func (ls *leaves) enter(name, tenant string) (*leafSession, error) {
 // remove forgets the name of a leaf.
 func (ls *leaves) remove(l *leafSession) {
 	delete(ls.byName, l.name)
+	ls.heard(l)
+	if at := originOf(l.name); at != "" {
+		if ls.origins[at] = slices.DeleteFunc(ls.origins[at], func(m *leafSession) bool { return m == l }); len(ls.origins[at]) == 0 {
+			delete(ls.origins, at)
+		}
+	}
 	if t := l.tenant; t != nil {
 		t.leaves--
 		ls.forget(t)
@@ -247,7 +259,7 @@ func (ls *leaves) sweep(now time.Duration) {
 		ls.place %= len(ls.buckets)
 		b := ls.buckets[ls.place]
 		if b.Expire(now); b.Members() > 0 {
-			if b.relay == nil {
+			if !ls.passed {
 				b.note(now)
 			}
 			ls.place++
@@ -266,14 +278,5 @@ func (ls *leaves) sweep(now time.Duration) {
 		if l.keys.n == 0 && l.session.Until() <= now {
 			ls.remove(l)
 		}
-	}
-}
-
-func (ls *leaves) stats() LeafStats {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return LeafStats{
-		Leaves: len(ls.byName), Assignments: ls.held, Buckets: len(ls.buckets),
-		Exchanges: ls.exchanges, Reports: ls.reports, Refused: ls.refused, TenantRefused: ls.tenantRefused,
 	}
 }
