@@ -263,7 +263,7 @@ func randomVerdict(r *rand.Rand, rules []*decider.RuleRef) decider.Verdict {
 	}
 	rule := func() *decider.RuleRef { return rules[r.IntN(len(rules))] }
 	v := decider.Verdict{
-		OK: r.IntN(2) == 0, Reason: weir.Reason(r.IntN(256)), RetryAfter: some(), At: time.Duration(r.Int64N(1 << 60)), Waited: some(), Place: r.IntN(1 << 30),
+		OK: r.IntN(2) == 0, Reason: weir.Reason(r.IntN(int(weir.Recovering) + 1)), RetryAfter: some(), At: time.Duration(r.Int64N(1 << 60)), Waited: some(), Place: r.IntN(1 << 30),
 		Step: decider.Step(r.IntN(int(decider.StepsCount))), Answers: []decider.Answer{},
 	}
 	if r.IntN(4) > 0 {

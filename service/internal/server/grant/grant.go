@@ -125,8 +125,8 @@ func seal(secret siphash.Key, ms, number uint64, n int, rules uint64, key string
 	return secret.Words([]uint64{ms, number, uint64(n), rules}, key) >> (64 - sealBits)
 }
 
-// sealed reports whether an id has the seal of all that it states. Before version 5 of snapshots, ids
-// had twelve bits more to state, and a seal that was as much shorter.
+// sealed reports whether an id has the seal of all that it states. An id of the release f6d7ae14 states
+// twelve bits more, and its seal is as much shorter.
 func sealed(got uint64, secret siphash.Key, ms, number uint64, n int, rules uint64, key string) bool {
 	const moreBits = 12
 	more, old := got>>(sealBits-moreBits), got&(1<<(sealBits-moreBits)-1)
