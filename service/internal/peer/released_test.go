@@ -279,13 +279,8 @@ func TestReasonsOfOlderPeers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newRawPeer(t, h, time.Second)
 		for of, want := range map[int]weir.Reason{0: weir.OverLimit, revision: weir.Recovering, revision + 1: weir.Recovering} {
-			h.mu.Lock()
-			for session := range h.sessions {
-				session.revision = of
-			}
-			h.mu.Unlock()
+			p := greetRaw(t, h, hello{Info: Info{Node: "raw"}, Revision: of})
 			p.send(1, kindAcquire, appendLeaseRequest(nil, &decider.LeaseRequest{Key: "l", N: 1}, 0))
 			f := p.receive()
 			_, err := (&decoder{b: f.payload}).failure()
