@@ -202,7 +202,7 @@ func TestReleasedPeers(t *testing.T) {
 	}
 }
 
-// askAs sends what a client sent. Ids are those of another server.
+// askAs sends what a client sent, with ids of another server.
 func askAs(t *testing.T, recorded []byte) {
 	t.Helper()
 	conn := releasedHandler(t)
