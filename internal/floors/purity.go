@@ -45,6 +45,8 @@ var wallClock = map[string]string{
 	"httplimit":                     "X-RateLimit-Reset",
 	"service/internal/config":       "the times of files, to compare them",
 	"service/internal/server":       "the instants of snapshots",
+	"service/internal/server/away":  "fencing tokens that are greater than those of a store or an upstream",
+	"service/internal/server/store": "the instants of grants, which every node settles",
 	"service/internal/server/grant": "the instants of grants that other nodes settle",
 	"service/internal/server/lease": "the first fencing token",
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/redisstore"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/store"
 )
 
 // serveStore configures the store of shared limits.
@@ -31,13 +32,13 @@ func (c *serveStore) withoutStore() string {
 		return "--store-timeout"
 	case c.StoreAway != config.AwayShare:
 		return "--store-away"
-	case c.StoreKnown != server.DefaultKnown:
+	case c.StoreKnown != store.DefaultKnown:
 		return "--store-known"
 	case c.StoreLeaf:
 		return "--store-leaf"
 	case c.StoreRequired:
 		return "--store-required"
-	case c.StorePrefix != server.DefaultPrefix:
+	case c.StorePrefix != store.DefaultPrefix:
 		return "--store-prefix"
 	case c.Instances != 0:
 		return "--instances"

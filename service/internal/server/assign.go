@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -17,11 +18,11 @@ import (
 // decision takes. The error is ErrLeaves if the leaf is new and there are too many, or nil.
 func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
 	for i := 0; i < len(x.Reports) && !s.owned.ownsAll(); i++ {
-		if err := s.enter(ctx, x.Reports[i].Key); err != nil {
+		if err := s.Enter(ctx, x.Reports[i].Key); err != nil {
 			return err
 		}
 	}
-	rs, now, ttl := s.rules.Load(), s.clock.Now(), s.cfg.AssignmentTTL
+	rs, now, ttl := s.memory.Current(), s.clock.Now(), s.cfg.AssignmentTTL
 	if s.tier != nil {
 		ttl = s.tier.passedTTL(ttl)
 	}
@@ -45,8 +46,8 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 	if l.session.Share = x.Share; !x.Single {
 		ls.renew(l, now+ttl)
 	}
-	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
-	l.rules = rs.id
+	got.Known, got.Resync = l.keys.n, l.rules != rs.ID && l.keys.n > 0
+	l.rules = rs.ID
 	e := exchange{server: s, rules: rs, now: now, ttl: ttl, leaf: l, keep: x.Keep}
 	got.Assignments = slices.Grow(got.Assignments, len(x.Reports))[:len(x.Reports)]
 	for i := 0; i < len(x.Reports); i += aheadReports {
@@ -69,13 +70,13 @@ func (s *Server) sharers(l *leafSession) int {
 		n += l.tenant.leaves
 	}
 	if s.tier != nil {
-		return (n + 1) * s.tier.instances()
+		return (n + 1) * s.tier.memory.Instances()
 	}
 	return n
 }
 
 // leave charges what a leaf has used, and gives all its assignments back.
-func (s *Server) leave(rs *version, now time.Duration, x *decider.LeafExchange, got *decider.LeafAnswer) {
+func (s *Server) leave(rs *memory.Version, now time.Duration, x *decider.LeafExchange, got *decider.LeafAnswer) {
 	got.NextMS = longestInterval.Milliseconds()
 	l := s.leaves.byName[x.Leaf]
 	for i := range x.Reports {
@@ -94,27 +95,27 @@ func (s *Server) leave(rs *version, now time.Duration, x *decider.LeafExchange, 
 
 // charge charges the tokens that a leaf has used to the rules of a match, beyond what has been
 // charged for its assignment, which may be nil.
-func (s *Server) charge(rs *version, now time.Duration, m *rules.Match, r *leaf.Report, h *holding) {
+func (s *Server) charge(rs *memory.Version, now time.Duration, m *rules.Match, r *leaf.Report, h *holding) {
 	switch {
 	case r.Used < 0:
 		panic("server: negative use")
 	case r.Used == 0:
 		return
 	case len(m.List) == 0 && rs.Config.Unmatched == "deny":
-		s.unmatchedDenied.Add(uint64(r.Used))
+		s.DenyUnmatched(uint64(r.Used))
 	}
 	if s.tier != nil {
-		s.tier.spend(rs, m, r)
+		s.tier.spend(m, r)
 		return
 	}
 	for _, of := range m.Rated {
-		rule := rs.at(of)
-		if rule.candidate != nil {
+		rule := rs.At(of)
+		if rule.Candidate != nil {
 			bucket := rule.Bucket(r.Key)
-			rule.candidate.Settle(bucket, now, 0, r.Used)
+			rule.Candidate.Settle(bucket, now, 0, r.Used)
 		}
-		if n := h.uncovered(rule.state, now, r.Used); n > 0 {
-			rule.chargeLeaves(r.Key, now, n)
+		if n := h.uncovered(rule.State, now, r.Used); n > 0 {
+			rule.Charge(r.Key, now, n)
 		}
 	}
 }
@@ -122,7 +123,7 @@ func (s *Server) charge(rs *version, now time.Duration, m *rules.Match, r *leaf.
 // An exchange is an Exchange that is being answered.
 type exchange struct {
 	server *Server
-	rules  *version
+	rules  *memory.Version
 	now    time.Duration
 	ttl    time.Duration
 	leaf   *leafSession

@@ -10,14 +10,13 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/away"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/node"
 )
 
 // fallbackMemory is the part of Config.Memory that a Fallback uses, as 1/fallbackMemory.
 const fallbackMemory = 8
-
-// fallbackRetry is the retry advice of a denial because the owner of a key cannot be asked.
-const fallbackRetry = time.Second
 
 // A Fallback decides about keys whose owner in a fleet cannot be asked: by the node's share, which
 // is the limits of the rules divided by the number of nodes, or as the rules say (config.Rule.Away).
@@ -32,19 +31,21 @@ type Fallback struct {
 }
 
 // NewFallback returns a Fallback for a fleet of one node. Rules without config.Rule.Away decide
-// as away says. It uses an eighth of cfg.Memory.
-func NewFallback(cfg Config, away config.Away) (*Fallback, error) {
+// as otherwise says. It uses an eighth of cfg.Memory.
+func NewFallback(cfg Config, otherwise config.Away) (*Fallback, error) {
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory) / fallbackMemory
-	cfg.Instances, cfg.alone, cfg.Fleet = 1, true, "" // no other node may settle its grants
+	cfg.Instances, cfg.Fleet = 1, "" // no other node may settle its grants
 	rules := cmp.Or(cfg.Rules, new(config.Rules))
-	shared, shareless := fallbackRules(rules, 1, away)
+	shared, shareless := fallbackRules(rules, 1, otherwise)
 	cfg.Rules = shared
-	s, err := New(cfg)
+	f := &Fallback{away: otherwise}
+	var err error
+	f.server, err = compose(cfg, func(s *Server, of *node.Config) {
+		f.server, of.Counts = s, away.Share{Counts: s.memory, Otherwise: otherwise}
+	})
 	if err != nil {
 		return nil, err
 	}
-	f := &Fallback{server: s, away: away}
-	s.counter = share{memory{s}, f}
 	f.shareless.Store(&shareless)
 	return f, nil
 }
@@ -57,9 +58,9 @@ func (f *Fallback) Use(rules *config.Rules, nodes int) error {
 	s := f.server
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	was := s.shares.Swap(int64(nodes))
+	was := s.memory.SetInstances(nodes)
 	if err := s.reloadLocked(shared); err != nil {
-		s.shares.Store(was)
+		s.memory.SetInstances(was)
 		return err
 	}
 	f.shareless.Store(&shareless)
@@ -95,40 +96,6 @@ func fallbackRules(rules *config.Rules, nodes int, otherwise config.Away) (*conf
 		r.Concurrency = &c
 	}
 	return &shared, shareless
-}
-
-// share counts by the node's share, or as the rules say.
-type share struct {
-	memory
-	*Fallback
-}
-
-func (f share) take(_ context.Context, a ask) (whole bool, err error) {
-	c := choose(a.rs, a.Found, f.away)
-	return false, f.server.takeAlone(&a, &c, fallbackRetry)
-}
-
-func (f share) await(ctx context.Context, a asked) asked {
-	c := choose(a.rs, a.Found, f.away)
-	f.server.awaitAlone(ctx, &a, &c, fallbackRetry)
-	return a
-}
-
-func (f share) takeAll(_ context.Context, asks []asked, all bool) {
-	ok, choices := true, make([]choice, len(asks))
-	for i := range asks {
-		a := &asks[i]
-		if !a.settled {
-			choices[i] = choose(a.rs, a.Found, f.away)
-			a.err = f.server.takeAlone(&a.ask, &choices[i], fallbackRetry)
-		}
-		ok = ok && !a.refused()
-	}
-	for i := 0; all && !ok && i < len(asks); i++ {
-		if a := &asks[i]; !a.settled && !a.refused() {
-			f.server.undoAlone(&a.ask, &choices[i])
-		}
-	}
 }
 
 // Decide decides at once: see decider.Decider.
@@ -180,16 +147,16 @@ func (f *Fallback) Settle(ctx context.Context, key, id string, n int) (decider.S
 // Acquire takes a lease: see decider.Decider.
 func (f *Fallback) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
 	shareless, step := *f.shareless.Load(), decider.Share
-	for _, r := range f.server.keys.Find(req.Key, f.server.rules.Load().Set).List {
-		away := cmp.Or(r.Away, f.away)
-		if away != config.AwayShare && r.Concurrency != nil {
+	for _, r := range f.server.Match(req.Key).List {
+		how := cmp.Or(r.Away, f.away)
+		if how != config.AwayShare && r.Concurrency != nil {
 			step = decider.ByRule
 		}
 		switch {
 		case r.Concurrency == nil || r.Mode == config.Shadow:
-		case away == config.AwayDeny:
-			return decider.Lease{Step: step}, weir.Reject(weir.Closed, fallbackRetry)
-		case away == config.AwayShare && shareless[r.Name]:
+		case how == config.AwayDeny:
+			return decider.Lease{Step: step}, weir.Reject(weir.Closed, away.Retry)
+		case how == config.AwayShare && shareless[r.Name]:
 			return decider.Lease{Step: step}, weir.Reject(weir.OverLimit, 0)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/memory"
 )
 
 // How long a leaf may be silent, in times to live.
@@ -43,10 +44,11 @@ type leaves struct {
 	ended     []*holding       // ended assignments, in an Allocator
 	left      []*leafSession   // with assignments to take back
 	sessions                   // that may be lost
-	buckets   []*shareBucket   // to sweep: but for unlimited
-	place     int              // of the next to sweep
-	swept     time.Duration    // when sweep was last called
-	cleaned   time.Duration    // when leaves without keys were last removed
+	shared    map[*memory.State]*shareBuckets
+	buckets   []*shareBucket // to sweep: but for unlimited
+	place     int            // of the next to sweep
+	swept     time.Duration  // when sweep was last called
+	cleaned   time.Duration  // when leaves without keys were last removed
 
 	relayed map[*shareBucket]struct{} // of which a Tier passes its assignment on
 
@@ -68,7 +70,7 @@ type leafSession struct {
 	session   allocator.Session
 	keys      holdings
 	watch     []*holding // that the leaf should report
-	rules     uint64     // rules.id of its last exchange
+	rules     uint64     // rules.ID of its last exchange
 	contended int        // number of keys with a contended limit
 
 	check time.Duration // when its session ends, if it has not been renewed since
@@ -80,6 +82,7 @@ type leafSession struct {
 // leaves have.
 func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
 	ls.byName, ls.most, ls.tenants = map[string]*leafSession{}, most, map[string]*leafTenant{}
+	ls.shared = map[*memory.State]*shareBuckets{}
 	ls.relayed = map[*shareBucket]struct{}{}
 	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Learn: learn, Reserve: reserve * ttl, Looks: true, Watch: watch, Ended: ls.end}
 	ls.sessions.init()

@@ -3,36 +3,38 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/away"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// Acquire takes a lease: see decider.Decider. The upstream grants it. While that does not
-// answer, the node grants leases by its share of the limits, or as the rules say; the next
-// renewal tells the upstream. Rules with a limit that is auto have no share.
-func (t *Tier) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
-	if req.N < 1 {
-		panic("server: a lease of less than one unit")
-	}
-	rs := t.rules.Load()
-	k := t.keys.Find(req.Key, rs.Set)
-	l, err := t.acquire(ctx, &req, rs, k.Match)
-	t.refusedLeases.count(k, err)
-	return l, err
+// assignedLeases are leases of the upstream, and of the node while that does not answer.
+type assignedLeases struct {
+	*lease.Registry // of the limits that count them
+	*Tier
 }
 
-// acquire takes a lease of a key with its rules.
-func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, rs *version, m *rules.Match) (decider.Lease, error) {
-	terms, ok := leaseTerms(m.List)
+// Acquire takes a lease: see node.Leases. The upstream grants it. While that does not
+// answer, the node grants leases by its share of the limits, or as the rules say; the next
+// renewal tells the upstream. Rules with a limit that is auto have no share.
+func (t assignedLeases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
+	l, err := t.acquire(ctx, m, &req)
+	return l, none, err
+}
+
+func (t *Tier) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
+	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
-	l := newTierLease(rs, m, req.Key, req.N)
+	l := &away.Lease{Key: strings.Clone(req.Key), N: req.N, Parts: t.held.Parts(m, req.Key)}
 	var got decider.Lease
 	ask, asked := t.ask, *req
 	if asked.Wait = req.Wait && !t.room.Closed(); asked.Wait {
@@ -44,158 +46,122 @@ func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, rs *versi
 	})
 	switch err {
 	case nil:
-		l.id, l.upstream, l.token, l.ttl = got.ID, got.ID, got.Token, got.TTL
-		t.held.add(l, t.leases.Max())
-		l.count()
+		l.ID, l.Token, l.TTL = got.ID, got.Token, got.TTL
+		t.held.Add(l, got.ID, time.Now().Add(l.TTL))
 		return got, nil
 	case errUpstream:
 		if asked.Wait && t.dismissed.Err() != nil {
-			return t.refuseClosed(l)
+			return decider.Lease{}, l.Refuse(weir.Closed, waiting.DrainRetry)
 		}
-		l.ttl = terms.TTL
+		l.TTL = terms.TTL
 		if req.TTL > 0 {
-			l.ttl = min(req.TTL, terms.MaxTTL)
+			l.TTL = min(req.TTL, terms.MaxTTL)
 		}
-		return t.leaseAway(l)
+		return t.held.Grant(l, rand.Text(), away.Retry)
 	}
 	rejection, ok := err.(*weir.Rejection)
 	switch {
 	case ok && req.Wait && !asked.Wait:
-		return t.refuseClosed(l)
+		return decider.Lease{}, l.Refuse(weir.Closed, waiting.DrainRetry)
 	case ok:
-		l.refused(rejection.Reason)
+		_ = l.Refuse(rejection.Reason, 0)
 	}
 	return got, err
 }
 
-// refuseClosed refuses a lease because the node is closing.
-func (t *Tier) refuseClosed(l *tierLease) (decider.Lease, error) {
-	l.refused(weir.Closed)
-	return decider.Lease{}, weir.Reject(weir.Closed, waiting.DrainRetry)
-}
-
-// leaseAway decides about a lease while the upstream does not answer.
-func (t *Tier) leaseAway(l *tierLease) (decider.Lease, error) {
-	h, step := &t.held, decider.Share
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.expireLocked(time.Now())
-	used := make([]int, len(l.parts))
-	for i := range l.parts {
-		p := &l.parts[i]
-		away := cmp.Or(p.rule.Away, t.cfg.Away)
-		if away != config.AwayShare {
-			step = decider.ByRule
-		}
-		limit := int(p.rule.Concurrency.Limit)
-		used[i] = h.units[p.bucket()] + l.n
-		switch {
-		case p.rule.Mode == config.Shadow || away == config.AwayAllow:
-		case away == config.AwayDeny, limit == int(config.Auto):
-			p.rule.limits.Refused(weir.Closed)
-			t.steps[decider.ByRule].Add(1)
-			return decider.Lease{Step: decider.ByRule}, weir.Reject(weir.Closed, tierRetry)
-		case used[i] > limit/t.instances():
-			p.rule.limits.Refused(weir.OverLimit)
-			t.steps[step].Add(1)
-			return decider.Lease{Step: step}, weir.Reject(weir.OverLimit, 0)
-		}
-	}
-	t.steps[step].Add(1)
-	l.id, l.token = newLeaseID(), uint64(time.Now().UnixMicro())
-	if !h.addLocked(l, t.leases.Max()) {
-		return decider.Lease{Step: step}, weir.Reject(weir.OverLimit, 0)
-	}
-	l.count()
-	return l.view(used, step), nil
-}
-
-// Renew extends a lease: see decider.Decider. The upstream is asked for a lease that it does not
+// Renew extends a lease: see node.Leases. The upstream is asked for a lease that it does not
 // know, because the node has granted it or renewed it alone; while the upstream has no
 // room, the node extends it. While the upstream does not answer, leases of rules that deny then
 // are not renewed.
-func (t *Tier) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
-	l := t.held.find(key, id, time.Now())
-	if l != nil && t.held.upstreamOf(l) == "" {
-		return t.renewAgain(ctx, l, ttl)
+func (t assignedLeases) Renew(ctx context.Context, m *rules.Match, key, id string, ttl time.Duration) (decider.Lease, error) {
+	l, there, alone := t.find(key, id)
+	if there == "" {
+		return t.renewAgain(ctx, m, l, ttl)
 	}
-	got, err := t.renewThere(ctx, l, key, id, ttl)
+	got, err := t.renewThere(ctx, l, key, there, ttl)
 	switch {
 	case err == nil || l == nil:
 	case err == errUpstream:
-		return t.extend(l, ttl, true)
-	case err == decider.ErrNoLease && t.held.isAlone(l):
-		return t.renewAgain(ctx, l, ttl)
+		return t.extend(m, l, ttl, true)
+	case err == decider.ErrNoLease && alone:
+		return t.renewAgain(ctx, m, l, ttl)
 	case err == decider.ErrNoLease:
-		t.held.drop(id)
+		t.held.Drop(id)
 	}
 	return got, err
 }
 
 // renewAgain asks the upstream for a lease that it does not know.
-func (t *Tier) renewAgain(ctx context.Context, l *tierLease, ttl time.Duration) (got decider.Lease, err error) {
+func (t *Tier) renewAgain(ctx context.Context, m *rules.Match, l *away.Lease, ttl time.Duration) (got decider.Lease, err error) {
 	err = t.ask(ctx, func(ctx context.Context) (err error) {
-		got, err = t.cfg.Upstream.Acquire(ctx, decider.LeaseRequest{Key: l.key, N: l.n, TTL: cmp.Or(ttl, l.ttl)})
+		got, err = t.cfg.Upstream.Acquire(ctx, decider.LeaseRequest{Key: l.Key, N: l.N, TTL: cmp.Or(ttl, l.TTL)})
 		return err
 	})
 	switch {
 	case err == nil:
-		t.held.renew(l, got.ID, got.TTL, false)
-		l.renewed()
-		got.ID, got.Token = l.id, l.token
-		return got, nil
+		return t.renewed(l, got.ID, got), nil
 	case ctx.Err() != nil:
 		return decider.Lease{}, ctx.Err()
 	}
-	return t.extend(l, ttl, err == errUpstream)
+	return t.extend(m, l, ttl, err == errUpstream)
 }
 
-// renewThere renews a lease at the upstream; l is nil if the node does not remember it.
-func (t *Tier) renewThere(ctx context.Context, l *tierLease, key, id string, ttl time.Duration) (got decider.Lease, err error) {
-	there := id
-	if l != nil {
-		there = t.held.upstreamOf(l)
-	}
+// renewThere renews a lease by its id at the upstream; l is nil if the node does not remember it.
+func (t *Tier) renewThere(ctx context.Context, l *away.Lease, key, there string, ttl time.Duration) (got decider.Lease, err error) {
 	err = t.ask(ctx, func(ctx context.Context) (err error) {
 		got, err = t.cfg.Upstream.Renew(ctx, key, there, ttl)
 		return err
 	})
 	if err == nil && l != nil {
-		t.held.renew(l, there, got.TTL, false)
-		l.renewed()
-		got.ID, got.Token = l.id, l.token
+		got = t.renewed(l, there, got)
 	}
 	return got, err
 }
 
+// renewed returns a lease that the upstream has renewed as its holder sees it.
+func (t *Tier) renewed(l *away.Lease, there string, got decider.Lease) decider.Lease {
+	t.held.Renew(l, there, time.Now().Add(got.TTL), false)
+	l.Renewed()
+	got.ID, got.Token = l.ID, l.Token
+	return got
+}
+
+// find returns the lease with an id, its id at the upstream, and whether the node has granted or renewed it alone. The
+// lease is nil if the node does not remember it.
+func (t *Tier) find(key, id string) (l *away.Lease, there string, alone bool) {
+	if l = t.held.Find(key, id); l == nil {
+		return nil, id, false
+	}
+	there, alone = t.held.State(l)
+	return l, there, alone
+}
+
 // extend extends a lease without the upstream, which is away or has no room.
-func (t *Tier) extend(l *tierLease, ttl time.Duration, away bool) (decider.Lease, error) {
-	if away && l.deniedAway(t.cfg.Away) {
+func (t *Tier) extend(m *rules.Match, l *away.Lease, ttl time.Duration, gone bool) (decider.Lease, error) {
+	if gone && t.held.Denies(l) {
 		return decider.Lease{}, errUpstream
 	}
 	if ttl <= 0 {
-		ttl = l.ttl
+		ttl = l.TTL
 	}
-	if terms, ok := leaseTerms(l.rules()); ok {
-		ttl = min(ttl, max(terms.MaxTTL, l.ttl))
+	if terms, ok := lease.TermsOf(m.List); ok {
+		ttl = min(ttl, max(terms.MaxTTL, l.TTL))
 	}
-	t.held.renew(l, "", ttl, true)
-	l.renewed()
-	t.steps[decider.Share].Add(1)
-	got := l.view(t.held.used(l), decider.Share)
-	got.TTL = ttl
+	t.held.Renew(l, "", time.Now().Add(ttl), true)
+	l.Renewed()
+	t.ladder.Count(decider.Share)
+	got := l.View(t.held.Used(l))
+	got.TTL, got.Step = ttl, decider.Share
 	return got, nil
 }
 
-// Return ends a lease: see decider.Decider. If the upstream does not answer, the lease ends there
+// Return ends a lease: see node.Leases. If the upstream does not answer, the lease ends there
 // with its time to live.
-func (t *Tier) Return(ctx context.Context, key, id string, o weir.Outcome) error {
-	l := t.held.find(key, id, time.Now())
-	there, alone := id, false
+func (t assignedLeases) Return(ctx context.Context, _ *rules.Match, key, id string, o weir.Outcome) error {
+	l, there, alone := t.find(key, id)
 	if l != nil {
-		there, alone = t.held.upstreamOf(l), t.held.isAlone(l)
-		t.held.drop(id)
-		l.returned()
+		t.held.Drop(id)
+		l.Returned()
 		if there == "" {
 			return nil
 		}
