@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/server/state"
+	"github.com/weir-go/weir/service/internal/server/snapshot/state"
 )
 
 var errLocked = errors.New("another process uses it: each instance needs a file of its own")

@@ -17,7 +17,7 @@ import (
 // Exchange shares rates out among leaves: see decider.Decider. It takes a lock that no other
 // decision takes. The error is ErrLeaves if the leaf is new and there are too many, or nil.
 func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
-	for i := 0; i < len(x.Reports) && !s.owned.ownsAll(); i++ {
+	for i := 0; i < len(x.Reports) && !s.owned.OwnsAll(); i++ {
 		if err := s.Enter(ctx, x.Reports[i].Key); err != nil {
 			return err
 		}
@@ -254,7 +254,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		}
 	}
 	got.Contended = contended
-	got.Learning = empty || !first && r.Has == 0 && (e.now < e.server.learns || e.server.owned.isNew(e.now, e.server, r.Key))
+	got.Learning = empty || !first && r.Has == 0 && (e.now < e.server.learns || e.server.owned.Sharing(e.now, r.Key) != nil)
 	h.setContended(contended)
 }
 

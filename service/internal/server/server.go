@@ -17,7 +17,7 @@
 // # Parts
 //
 // Package node decides, memory counts tokens and queues requests, lease holds concurrency limits, rules compiles and finds
-// rules, grant seals ids, and state is the format of snapshots. A Server composes them.
+// rules, grant seals ids, and snapshot saves the state, restores it and hands it over. A Server composes them.
 //
 // # Bounds
 //
@@ -39,11 +39,11 @@ import (
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
-	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/node"
 	"github.com/weir-go/weir/service/internal/server/rules"
+	"github.com/weir-go/weir/service/internal/server/snapshot"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -128,6 +128,7 @@ func (c Config) Validate() error {
 // concurrent use.
 type Server struct {
 	*node.Node
+	*snapshot.Keeper
 	cfg    Config
 	bounds counts.Bounds
 	clock  *clock.Clock
@@ -140,12 +141,8 @@ type Server struct {
 	memory *memory.Counts
 	leases *lease.Registry
 
-	owned    owned
-	chunks   *handover.Sender // nil without a fleet
-	imported imported
-
-	reload  sync.Mutex // held while the rules change; guards what follows
-	carried carried
+	owned  *snapshot.Owned
+	reload sync.Mutex // held while the rules change
 }
 
 var _ decider.Decider = (*Server)(nil)
@@ -177,11 +174,16 @@ func compose(cfg Config, change func(*Server, *node.Config)) (*Server, error) {
 		Memory: cfg.Memory, OwnQuotas: cfg.OwnQuotas, Instances: cfg.Instances, Check: cfg.check,
 	}
 	of := node.Config{Bounds: in.Bounds, Clock: c, Keys: s.keys, Leases: s.leases}
-	s.join(&in, &of)
+	s.owned = snapshot.NewOwned(c, func(key string) uint16 { return s.RouteKey(key) })
+	chunks := s.join(&in, &of)
 	var err error
 	if s.memory, err = memory.New(in); err != nil {
 		return nil, err
 	}
+	s.Keeper = snapshot.New(snapshot.Config{
+		Clock: c, Keys: s.keys, Set: func() *rules.Set { return s.Set() }, Memory: s.memory, Leases: s.leases, Grants: s.grants,
+		Leaves: keptLeaves{s}, Owned: s.owned, Chunks: chunks, Reload: &s.reload,
+	})
 	of.Counts = s.memory
 	change(s, &of)
 	s.Node = node.New(of)
@@ -205,7 +207,7 @@ func (s *Server) Reload(cfg *config.Rules) error {
 	return s.reloadLocked(cfg)
 }
 
-func (s *Server) reloadLocked(cfg *config.Rules) error { return s.Node.Reload(cfg, s.reclaim) }
+func (s *Server) reloadLocked(cfg *config.Rules) error { return s.Node.Reload(cfg, s.Reclaim) }
 
 // setInstances changes the number of nodes that share the limits.
 func (s *Server) setInstances(n int) {
@@ -229,6 +231,9 @@ func (s *Server) Close(now bool) {
 	s.memory.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry))
 	s.leases.Dismiss(waiting.DrainRetry)
 }
+
+// Awaits reports whether requests for keys in a slot are held, because its state is still to come.
+func (s *Server) Awaits(at uint16) bool { return s.owned.Awaits(at) }
 
 // Waiting returns how many requests wait, for tokens or for leases.
 func (s *Server) Waiting() int { return s.room.Len() }

@@ -10,15 +10,31 @@ import (
 // sharing returns the configuration of the Allocator of a key. It learns while this Server is the
 // owner since a short time.
 func (s *Server) sharing(key string, now time.Duration) *allocator.Config {
-	if t := s.owned.newest(now, s, key); t != nil {
-		return t.sharing
+	if sharing := s.owned.Sharing(now, key); sharing != nil {
+		return sharing
 	}
 	return &s.leaves.cfg
 }
 
-// departLeaves ends the assignments of keys in slots, so that the Server does not count them as
+// keptLeaves are the leaves of a Server, for its snapshot.Keeper.
+type keptLeaves struct{ *Server }
+
+// Learn begins to learn the assignments of all keys from reports. It is called before any other use.
+func (s keptLeaves) Learn() {
+	s.leaves.cfg = s.Sharing(s.clock.Now())
+	s.learns = s.leaves.cfg.Learn
+}
+
+// Sharing returns how to share the limits of keys whose assignments are learned from now on.
+func (s keptLeaves) Sharing(now time.Duration) allocator.Config {
+	cfg := s.leaves.cfg
+	cfg.Learn = now + s.cfg.AssignmentTTL
+	return cfg
+}
+
+// Depart ends the assignments of keys in slots, so that the Server does not count them as
 // known: see decider.LeafAnswer.Known.
-func (s *Server) departLeaves(slots *slot.Set) {
+func (s keptLeaves) Depart(slots *slot.Set) {
 	ls := &s.leaves
 	ls.mu.Lock()
 	names := make([]string, 0, len(ls.byName))
