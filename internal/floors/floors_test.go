@@ -188,7 +188,7 @@ func TestEachRuleBites(t *testing.T) {
 
 		{"shells do not read the wall clock", "rate/a.go", `import "time"; func f() int64 { return time.Now().UnixNano() }`, "reads the wall clock by UnixNano"},
 		{"nor does the server", "service/internal/server/quota/a.go", `import "time"; func f(t time.Time) int64 { return t.Unix() }`, "reads the wall clock by Unix"},
-		{"but for snapshots", "service/internal/server/a.go", `import "time"; func f(t time.Time) int64 { return t.UnixNano() }`, ""},
+		{"but for snapshots", "service/internal/server/snapshot/a.go", `import "time"; func f(t time.Time) int64 { return t.UnixNano() }`, ""},
 		{"instants since 1970 are fine", "keyed/a.go", `import "time"; func f() time.Time { return time.Unix(0, 0) }`, ""},
 
 		{"the library does nothing by itself", "inflight/a.go", `func init() {}`, "has an init function"},

@@ -40,15 +40,15 @@ func (c *checker) checkPurity(file *ast.File) {
 // wallClock lists the packages up to the server's core that read the wall clock, and what
 // for. What has no part in that goes on as before if the clock of the computer is set.
 var wallClock = map[string]string{
-	"internal/waitq":                "the instants of snapshots and of calendars",
-	"inflight":                      "the slots that instances raise their limits in",
-	"httplimit":                     "X-RateLimit-Reset",
-	"service/internal/config":       "the times of files, to compare them",
-	"service/internal/server":       "the instants of snapshots",
-	"service/internal/server/away":  "fencing tokens that are greater than those of a store or an upstream",
-	"service/internal/server/store": "the instants of grants, which every node settles",
-	"service/internal/server/grant": "the instants of grants that other nodes settle",
-	"service/internal/server/lease": "the first fencing token",
+	"internal/waitq":                   "the instants of snapshots and of calendars",
+	"inflight":                         "the slots that instances raise their limits in",
+	"httplimit":                        "X-RateLimit-Reset",
+	"service/internal/config":          "the times of files, to compare them",
+	"service/internal/server/snapshot": "the instants of snapshots",
+	"service/internal/server/away":     "fencing tokens that are greater than those of a store or an upstream",
+	"service/internal/server/store":    "the instants of grants, which every node settles",
+	"service/internal/server/grant":    "the instants of grants that other nodes settle",
+	"service/internal/server/lease":    "the first fencing token",
 }
 
 // wallTimes are the methods of a time.Time that leave out its monotonic reading.

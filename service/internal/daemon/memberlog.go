@@ -15,15 +15,17 @@ const firstReach = 3 * time.Second
 
 // A memberLog logs changes of the members of a fleet.
 type memberLog struct {
-	log *slog.Logger
+	log     *slog.Logger
+	version string // of this instance
 
-	mu      sync.Mutex             // guards what follows
-	reasons map[string]string      // why there is no link to a member
-	first   map[string]*time.Timer // of new members that were not reached yet
+	mu       sync.Mutex             // guards what follows
+	reasons  map[string]string      // why there is no link to a member
+	versions map[string]string      // of members, as of the last link
+	first    map[string]*time.Timer // of new members that were not reached yet
 }
 
-func newMemberLog(log *slog.Logger) *memberLog {
-	return &memberLog{log: log, reasons: map[string]string{}, first: map[string]*time.Timer{}}
+func newMemberLog(log *slog.Logger, version string) *memberLog {
+	return &memberLog{log: log, version: version, reasons: map[string]string{}, versions: map[string]string{}, first: map[string]*time.Timer{}}
 }
 
 // note takes in a change.
@@ -44,6 +46,7 @@ func (l *memberLog) noteMember(c ring.Change) {
 	defer l.mu.Unlock()
 	if c.Gone {
 		delete(l.reasons, c.Member)
+		delete(l.versions, c.Member)
 	}
 	timer, waited := l.first[c.Member]
 	if waited {
@@ -87,7 +90,7 @@ func (l *memberLog) writeLocked(c ring.Change) {
 }
 
 // link returns a function that takes in the state of the link to a member, and calls onState. It logs why a
-// member that answers cannot be used.
+// member that answers cannot be used, and that it has another version.
 func (l *memberLog) link(m ring.Member, onState func(peer.State)) func(peer.State) {
 	return func(s peer.State) {
 		text := ""
@@ -99,7 +102,14 @@ func (l *memberLog) link(m ring.Member, onState func(peer.State)) func(peer.Stat
 		if l.reasons[m.Name] = text; text == "" {
 			delete(l.reasons, m.Name)
 		}
+		other := s.Up && s.Peer.Version != l.version && s.Peer.Version != l.versions[m.Name]
+		if s.Up {
+			l.versions[m.Name] = s.Peer.Version
+		}
 		l.mu.Unlock()
+		if other {
+			l.log.Info("a peer has another version", "peer", m.Name, "version", s.Peer.Version, "own", l.version)
+		}
 		switch {
 		case text == last:
 		case errors.Is(s.Err, peer.ErrSecret):

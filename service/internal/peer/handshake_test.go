@@ -145,7 +145,7 @@ func TestRefusesRequests(t *testing.T) {
 		status                int
 		text                  string
 	}{
-		{"another version", "GET", "weir-peer/2", nil, false, 426, "weir-peer/1"},
+		{"another version", "GET", "weir-peer/2", nil, false, 426, `speaks weir-peer/1: want it in the header Upgrade, over HTTP/1.1, not "weir-peer/2". If that is a later version of the protocol, upgrade this instance first`},
 		{"a newer version too", "GET", "weir-peer/2, weir-peer/1", nil, false, 500, "upgraded"}, // a recorder cannot be
 		{"no upgrade", "GET", "", nil, false, 426, "weir-peer/1"},
 		{"a method", "POST", "weir-peer/1", nil, false, 405, "GET"},

@@ -13,7 +13,8 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/handover"
+	"github.com/weir-go/weir/service/internal/server/snapshot"
+	"github.com/weir-go/weir/service/internal/server/snapshot/handover"
 )
 
 // FuzzMoveRefillsNothing moves a key while it is used, with and without requests before its
@@ -176,7 +177,7 @@ func TestImportRefuses(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := windows.Import(chunk); !errors.Is(err, server.ErrNoRule) || !strings.Contains(err.Error(), `"r"`) {
+	if err := windows.Import(chunk); !errors.Is(err, snapshot.ErrNoRule) || !strings.Contains(err.Error(), `"r"`) {
 		t.Errorf("another algorithm: %v", err)
 	}
 	if err := errors.Join(alone.Import(chunk), alone.Export(t.Context(), slot.All(), nil)); err == nil {

@@ -17,7 +17,8 @@
 // # Parts
 //
 // Package node decides, memory counts tokens and queues requests, lease holds concurrency limits, rules compiles and finds
-// rules, assign shares limits out among leaves, grant seals ids, and state is the format of snapshots. A Server composes them.
+// rules, assign shares limits out among leaves, grant seals ids, and snapshot saves the state, restores it and hands it over. A Server
+// composes them.
 //
 // # Bounds
 //
@@ -41,11 +42,11 @@ import (
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
-	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/node"
 	"github.com/weir-go/weir/service/internal/server/rules"
+	"github.com/weir-go/weir/service/internal/server/snapshot"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -132,6 +133,7 @@ func (c Config) Validate() error {
 // concurrent use.
 type Server struct {
 	*node.Node
+	*snapshot.Keeper
 	cfg      Config
 	bounds   counts.Bounds
 	clock    *clock.Clock
@@ -142,12 +144,8 @@ type Server struct {
 	memory   *memory.Counts
 	leases   *lease.Registry
 
-	owned    owned
-	chunks   *handover.Sender // nil without a fleet
-	imported imported
-
-	reload  sync.Mutex // held while the rules change; guards what follows
-	carried carried
+	owned  *snapshot.Owned
+	reload sync.Mutex // held while the rules change
 }
 
 var _ decider.Decider = (*Server)(nil)
@@ -178,7 +176,8 @@ func compose(cfg Config, change func(*Server, *node.Config)) (*Server, error) {
 		Memory: cfg.Memory, OwnQuotas: cfg.OwnQuotas, Instances: cfg.Instances, Check: cfg.check,
 	}
 	of := node.Config{Bounds: in.Bounds, Clock: c, Keys: s.keys, Leases: s.leases}
-	s.join(&in, &of)
+	s.owned = snapshot.NewOwned(c, func(key string) uint16 { return s.RouteKey(key) })
+	chunks := s.join(&in, &of)
 	var err error
 	if s.memory, err = memory.New(in); err != nil {
 		return nil, err
@@ -186,9 +185,13 @@ func compose(cfg Config, change func(*Server, *node.Config)) (*Server, error) {
 	of.Counts = s.memory
 	shares := assign.Config{
 		Memory: s.memory, Keys: s.keys, Clock: c, TTL: cfg.AssignmentTTL, Most: cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments),
-		Source: cfg.source, NewOwner: s.newOwner, Unmatched: func(n uint64) { s.DenyUnmatched(n) },
+		Source: cfg.source, NewOwner: s.owned.Sharing, Unmatched: func(n uint64) { s.DenyUnmatched(n) },
 	}
 	s.assigner = assign.New(shares)
+	s.Keeper = snapshot.New(snapshot.Config{
+		Clock: c, Keys: s.keys, Set: func() *rules.Set { return s.Set() }, Memory: s.memory, Leases: s.leases, Grants: s.grants,
+		Leaves: s.assigner, TTL: cfg.AssignmentTTL, Owned: s.owned, Chunks: chunks, Reload: &s.reload,
+	})
 	change(s, &of)
 	s.Node = node.New(of)
 	if err := s.Reload(cmp.Or(cfg.Rules, new(config.Rules))); err != nil {
@@ -203,7 +206,7 @@ func (s *Server) First() { s.assigner.First() }
 // Exchange shares rates out among leaves: see decider.Decider. The error is decider.ErrLeaves if the leaf is new and there
 // are too many, or decider.ErrMoved.
 func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
-	for i := 0; i < len(x.Reports) && !s.owned.ownsAll(); i++ {
+	for i := 0; i < len(x.Reports) && !s.owned.OwnsAll(); i++ {
 		if err := s.Enter(ctx, x.Reports[i].Key); err != nil {
 			return err
 		}
@@ -225,7 +228,7 @@ func (s *Server) Reload(cfg *config.Rules) error {
 	return s.reloadLocked(cfg)
 }
 
-func (s *Server) reloadLocked(cfg *config.Rules) error { return s.Node.Reload(cfg, s.reclaim) }
+func (s *Server) reloadLocked(cfg *config.Rules) error { return s.Node.Reload(cfg, s.Reclaim) }
 
 // setInstances changes the number of nodes that share the limits.
 func (s *Server) setInstances(n int) {
@@ -249,6 +252,9 @@ func (s *Server) Close(now bool) {
 	s.memory.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry))
 	s.leases.Dismiss(waiting.DrainRetry)
 }
+
+// Awaits reports whether requests for keys in a slot are held, because its state is still to come.
+func (s *Server) Awaits(at uint16) bool { return s.owned.Awaits(at) }
 
 // Waiting returns how many requests wait, for tokens or for leases.
 func (s *Server) Waiting() int { return s.room.Len() }

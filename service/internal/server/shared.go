@@ -67,6 +67,9 @@ func (s *Shared) Close(now bool) {
 // second to get there.
 func (s *Shared) Disconnect() { s.store.Disconnect() }
 
+// Joined reports whether the store has counted this node, at any time: see store.Counts.
+func (s *Shared) Joined() bool { return s.store.Joined() }
+
 // StoreStats returns the state of the store, and counts.
 func (s *Shared) StoreStats() StoreStats { return s.store.Stats() }
 

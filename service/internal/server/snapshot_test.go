@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/snapshot"
 )
 
 // keptRules have all that can be kept.
@@ -49,13 +50,13 @@ type source struct{ *bytes.Reader }
 
 func (source) Close() error { return nil }
 
-func sourceOf(snapshot []byte) source { return source{bytes.NewReader(snapshot)} }
+func sourceOf(saved []byte) source { return source{bytes.NewReader(saved)} }
 
 // next is the Server of the next process.
-func (d desk) next(cfg server.Config, snapshot []byte) (desk, server.Restored) {
+func (d desk) next(cfg server.Config, saved []byte) (desk, snapshot.Restored) {
 	d.t.Helper()
 	n := newDesk(d.t, cfg)
-	done, err := n.Restore(sourceOf(snapshot))
+	done, err := n.Restore(sourceOf(saved))
 	must(d.t, err)
 	return n, done
 }
@@ -199,39 +200,39 @@ func TestRestoreUnderOtherRules(t *testing.T) {
 	for _, row := range []struct {
 		rule  string
 		next  server.Config
-		done  server.Restored
+		done  snapshot.Restored
 		state decider.LeaseState // of k0, of which three units were leased
 	}{
 		{"a limit that is less", rules(func(r []config.Rule) []config.Rule {
 			r[4].Concurrency.Limit = 1
 			return r
-		}), server.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 1, Inflight: 3}},
+		}), snapshot.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 1, Inflight: 3}},
 		{"a limit that is to be found", rules(func(r []config.Rule) []config.Rule {
 			r[4].Concurrency.Limit, r[4].Concurrency.Max = config.Auto, 2
 			return r
-		}), server.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 2, Inflight: 3}},
+		}), snapshot.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 2, Inflight: 3}},
 		{"a rule that is gone", rules(func(r []config.Rule) []config.Rule { return r[1:] }),
-			server.Restored{Rules: 3, Leases: 4, Skipped: []string{
+			snapshot.Restored{Rules: 3, Leases: 4, Skipped: []string{
 				`the counts of rule "tokens": it is gone`, `the candidate's counts of rule "tokens": it is gone`,
 			}}, decider.LeaseState{Limit: 3, Inflight: 3}},
 		{"a rule that counts in another way", rules(func(r []config.Rule) []config.Rule {
 			r[1].Per, r[0].Candidate = config.PerKey, nil
 			return r
-		}), server.Restored{Rules: 3, Leases: 4, Skipped: []string{
+		}), snapshot.Restored{Rules: 3, Leases: 4, Skipped: []string{
 			`the candidate's counts of rule "tokens": it counts in another way now`,
 			`the counts of rule "together": it counts in another way now`,
 		}}, decider.LeaseState{Limit: 3, Inflight: 3}},
 		{"a rule that leases no more, beside one that does", rules(func(r []config.Rule) []config.Rule {
 			return append(r[:5:5], leased("all", config.Concurrency{Limit: 9}))
-		}), server.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 3, Inflight: 3}},
+		}), snapshot.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 3, Inflight: 3}},
 		{"no rule that leases", rules(func(r []config.Rule) []config.Rule {
 			return append(r[:4:4], leased("others", config.Concurrency{Limit: 1}))
-		}), server.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 1}},
+		}), snapshot.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 1}},
 		{"fewer leases at most", func() server.Config {
 			cfg := rules(slices.Clone)
 			cfg.MaxLeases = 1
 			return cfg
-		}(), server.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 3, Inflight: 3}},
+		}(), snapshot.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 3, Inflight: 3}},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

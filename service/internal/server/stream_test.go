@@ -18,7 +18,8 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/state"
+	"github.com/weir-go/weir/service/internal/server/snapshot"
+	"github.com/weir-go/weir/service/internal/server/snapshot/state"
 )
 
 // allocated returns the bytes that f allocates, freed ones included.
@@ -51,7 +52,7 @@ func TestStateStreams(t *testing.T) {
 		d.lease(fmt.Sprint("k", i), 1)
 	}
 	save := func() int { return allocated(t, func() error { return d.SaveFile(path, true) }) }
-	var done server.Restored
+	var done snapshot.Restored
 	load := func() int {
 		got := allocated(t, func() (err error) { done, err = d.LoadFile(path); return err })
 		check(t, "leases", done.Leases, leases)

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/server/memory"
-	snapshot "github.com/weir-go/weir/service/internal/server/state"
+	"github.com/weir-go/weir/service/internal/server/snapshot/state"
 )
 
 // learnFor is how long a start learns what leaves have: each one that can reach the node reports in that time.
@@ -149,9 +149,9 @@ func (e *exchange) blind(key string) bool {
 const savedEach = 500
 
 // Saved returns what leaves have. Exchanges go on between two values.
-func (a *Assigner) Saved() iter.Seq[snapshot.LeafKeys] {
+func (a *Assigner) Saved() iter.Seq[state.LeafKeys] {
 	ls := &a.leaves
-	return func(yield func(snapshot.LeafKeys) bool) {
+	return func(yield func(state.LeafKeys) bool) {
 		ls.mu.Lock()
 		all := make([]*leafSession, 0, len(ls.byName))
 		for _, l := range ls.byName {
@@ -174,10 +174,10 @@ func (a *Assigner) Saved() iter.Seq[snapshot.LeafKeys] {
 }
 
 // savedOf returns what a leaf has of some keys.
-func (ls *leaves) savedOf(l *leafSession, keys []*holding) snapshot.LeafKeys {
+func (ls *leaves) savedOf(l *leafSession, keys []*holding) state.LeafKeys {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	some := snapshot.LeafKeys{Name: l.name, Share: l.session.Share, Until: l.session.Until()}
+	some := state.LeafKeys{Name: l.name, Share: l.session.Share, Until: l.session.Until()}
 	if l.tenant != nil {
 		some.Tenant = l.tenant.name
 	}
@@ -185,7 +185,7 @@ func (ls *leaves) savedOf(l *leafSession, keys []*holding) snapshot.LeafKeys {
 		if l.keys.get(h.print) != h || h.parts.bucket == ls.unlimited {
 			continue
 		}
-		k := snapshot.LeafKey{Key: h.key, At: h.parts.Reported(), Wants: h.parts.Wants(), Rate: h.parts.Held(), Burst: h.parts.HeldBurst()}
+		k := state.LeafKey{Key: h.key, At: h.parts.Reported(), Wants: h.parts.Wants(), Rate: h.parts.Held(), Burst: h.parts.HeldBurst()}
 		for p := h.parts; p != nil; p = p.next { // the leaf has the smallest of its assignments
 			k.Rate, k.Burst = min(k.Rate, p.Held()), min(k.Burst, p.HeldBurst())
 		}
@@ -195,11 +195,11 @@ func (ls *leaves) savedOf(l *leafSession, keys []*holding) snapshot.LeafKeys {
 }
 
 // Restore has leaves have what they had, as far as a snapshot says. It must be called before any other use of the Assigner.
-func (a *Assigner) Restore(from *snapshot.Reader) error {
+func (a *Assigner) Restore(from *state.Reader) error {
 	rs, ls, now := a.cfg.Memory.Current(), &a.leaves, a.cfg.Clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.learn(now); from.LeafKeysAt == (snapshot.Section{}) || ls.passed {
+	if ls.learn(now); from.LeafKeysAt == (state.Section{}) || ls.passed {
 		return nil
 	}
 	for some, err := range from.LeafKeys() {
@@ -228,7 +228,7 @@ func (a *Assigner) Restore(from *snapshot.Reader) error {
 }
 
 // restore has a leaf have what it had of a key, unless there is no room.
-func (a *Assigner) restore(rs *memory.Version, now time.Duration, of *snapshot.LeafKeys, k *snapshot.LeafKey, guess bool) {
+func (a *Assigner) restore(rs *memory.Version, now time.Duration, of *state.LeafKeys, k *state.LeafKey, guess bool) {
 	ls := &a.leaves
 	l, err := ls.enter(of.Name, of.Tenant)
 	m := a.cfg.Keys.Find(k.Key, rs.Set).Match

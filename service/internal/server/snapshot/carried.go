@@ -1,4 +1,4 @@
-package server
+package snapshot
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/memory"
-	snapshot "github.com/weir-go/weir/service/internal/server/state"
+	"github.com/weir-go/weir/service/internal/server/snapshot/state"
 )
 
 // carryFor is how long the state of a rule that is missing is kept. A start with the
@@ -21,9 +21,9 @@ const carryFor = 24 * time.Hour
 // another way now. Counts stay in the snapshot, from which they are read when they are
 // written to the next one, or when the rule is back.
 type carried struct {
-	from   *snapshot.Reader // nil if there are no counts
-	counts []snapshot.Counts
-	limits []snapshot.Limits
+	from   *state.Reader // nil if there are no counts
+	counts []state.Counts
+	limits []state.Limits
 	fleet  bool // all members note the same instant at which a rule began to count
 }
 
@@ -35,10 +35,10 @@ func (c *carried) restore(all []memory.Kept, limits map[string]*lease.Limits) (c
 		skipped = append(skipped, fmt.Sprintf("the %s of rule %q: %v", what, rule, err))
 	}
 	byCounts := map[memory.Name]memory.Kept{}
-	for _, k := range all {
-		byCounts[k.Name] = k
+	for _, kept := range all {
+		byCounts[kept.Name] = kept
 	}
-	c.counts = slices.DeleteFunc(c.counts, func(was snapshot.Counts) bool {
+	c.counts = slices.DeleteFunc(c.counts, func(was state.Counts) bool {
 		what := "counts"
 		if was.Candidate {
 			what = "candidate's counts"
@@ -64,7 +64,7 @@ func (c *carried) restore(all []memory.Kept, limits map[string]*lease.Limits) (c
 		}
 		return true
 	})
-	c.limits = slices.DeleteFunc(c.limits, func(was snapshot.Limits) bool {
+	c.limits = slices.DeleteFunc(c.limits, func(was state.Limits) bool {
 		if l := limits[was.Rule]; l != nil && l.Restore(was.Found) {
 			return true
 		}
@@ -90,8 +90,8 @@ func (c *carried) leave(wall time.Duration) {
 
 // expire drops what has been carried for long enough.
 func (c *carried) expire(wall time.Duration) {
-	c.counts = slices.DeleteFunc(c.counts, func(was snapshot.Counts) bool { return wall-was.Left > carryFor })
-	c.limits = slices.DeleteFunc(c.limits, func(was snapshot.Limits) bool { return wall-was.Left > carryFor })
+	c.counts = slices.DeleteFunc(c.counts, func(was state.Counts) bool { return wall-was.Left > carryFor })
+	c.limits = slices.DeleteFunc(c.limits, func(was state.Limits) bool { return wall-was.Left > carryFor })
 }
 
 func (c *carried) clone() carried {
@@ -99,7 +99,7 @@ func (c *carried) clone() carried {
 }
 
 // copyOf returns a function that copies counts from the snapshot.
-func (c *carried) copyOf(counts snapshot.Counts) func(io.Writer) error {
+func (c *carried) copyOf(counts state.Counts) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.Copy(w, c.from.Section(counts.Data))
 		return err
@@ -118,32 +118,32 @@ func (c *carried) release() (err error) {
 // carryFrom reads what is carried from the file that was saved last, and closes the one
 // before, so that its space on the disk can be used. If the file cannot be read, or has
 // been replaced, the one before stays in use.
-func (s *Server) carryFrom(path string) {
-	s.reload.Lock()
-	defer s.reload.Unlock()
-	if s.carried.release(); s.carried.from == nil {
+func (k *Keeper) carryFrom(path string) {
+	k.cfg.Reload.Lock()
+	defer k.cfg.Reload.Unlock()
+	if k.carried.release(); k.carried.from == nil {
 		return
 	}
-	f, err := snapshot.OpenFile(path)
+	f, err := state.OpenFile(path)
 	if err != nil {
 		return
 	}
-	was := s.carried.from
-	if !s.carried.move(f) {
-		was = &snapshot.Reader{Source: f}
+	was := k.carried.from
+	if !k.carried.move(f) {
+		was = &state.Reader{Source: f}
 	}
 	was.Close()
 }
 
 // move makes counts be read from a later snapshot, if that has them all.
-func (c *carried) move(src snapshot.Source) bool {
-	from, err := snapshot.Index(src)
+func (c *carried) move(src state.Source) bool {
+	from, err := state.Index(src)
 	if err != nil {
 		return false
 	}
 	counts := slices.Clone(c.counts)
 	for i := range counts {
-		at := slices.IndexFunc(from.Counts, func(next snapshot.Counts) bool {
+		at := slices.IndexFunc(from.Counts, func(next state.Counts) bool {
 			next.Data = counts[i].Data
 			return next == counts[i]
 		})
@@ -156,9 +156,9 @@ func (c *carried) move(src snapshot.Source) bool {
 	return true
 }
 
-// reclaim continues what is carried of the rules that are new.
-func (s *Server) reclaim() {
-	if len(s.carried.counts)+len(s.carried.limits) > 0 {
-		s.carried.restore(s.memory.Current().Fresh(), s.leases.ByName())
+// Reclaim continues what is carried of the rules that are new. Config.Reload is held.
+func (k *Keeper) Reclaim() {
+	if len(k.carried.counts)+len(k.carried.limits) > 0 {
+		k.carried.restore(k.cfg.Memory.Current().Fresh(), k.cfg.Leases.ByName())
 	}
 }

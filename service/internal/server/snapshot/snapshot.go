@@ -1,4 +1,4 @@
-package server
+package snapshot
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/rules"
-	snapshot "github.com/weir-go/weir/service/internal/server/state"
+	"github.com/weir-go/weir/service/internal/server/snapshot/state"
 )
 
 // Snapshot writes what must outlive the process, for Restore in the next one: the
@@ -21,53 +21,53 @@ import (
 // call may or may not be included. Snapshot takes less than a MiB of memory for any number
 // of keys, and 8 bytes for each lease and for each key of one leaf. Nothing is locked while w is written to.
 //
-// ended says that the Server grants nothing after the call. If it does not, or if the
-// Server still recovers from a crash, the next process recovers: see Restore.
+// ended says that the node grants nothing after the call. If it does not, or if the
+// node still recovers from a crash, the next process recovers: see Restore.
 //
 // A reader of a snapshot can return leases, settle grants, and construct keys that
 // share a bucket.
-func (s *Server) Snapshot(w io.Writer, ended bool) error {
+func (k *Keeper) Snapshot(w io.Writer, ended bool) error {
 	wall := wallTime()
-	s.reload.Lock()
-	rs, gone := s.memory.Current(), s.leases.Gone()
-	s.carried.expire(wall)
-	carried := s.carried.clone()
-	s.reload.Unlock()
-	all := snapshot.Snapshot{Wall: wall, Clock: s.clock.Now(), Limits: carried.limits}
+	k.cfg.Reload.Lock()
+	rs, gone := k.cfg.Memory.Current(), k.cfg.Leases.Gone()
+	k.carried.expire(wall)
+	carried := k.carried.clone()
+	k.cfg.Reload.Unlock()
+	all := state.Snapshot{Wall: wall, Clock: k.cfg.Clock.Now(), Limits: carried.limits}
 	places := map[*lease.Limits]int{}
 	add := func(name string, l *lease.Limits) {
 		places[l] = len(all.Rules)
-		all.Rules = append(all.Rules, snapshot.Rule{Name: name, Per: l.Per, Longest: l.Longest()})
+		all.Rules = append(all.Rules, state.Rule{Name: name, Per: l.Per, Longest: l.Longest()})
 	}
-	for r, l := range s.leases.InForce {
+	for r, l := range k.cfg.Leases.InForce {
 		if found := l.Found(); len(found) > 0 {
-			all.Limits = append(all.Limits, snapshot.Limits{Rule: r.Name, Found: found})
+			all.Limits = append(all.Limits, state.Limits{Rule: r.Name, Found: found})
 		}
 		add(r.Name, l)
 	}
 	for name, l := range gone {
 		add(name, l)
 	}
-	out, err := snapshot.NewWriter(w, ended && !s.leases.Recovering())
+	out, err := state.NewWriter(w, ended && !k.cfg.Leases.Recovering())
 	if err != nil {
 		return err
 	}
 	var leases iter.Seq[[]lease.SavedLease]
-	all.Leases, leases = s.leases.State(places)
+	all.Leases, leases = k.cfg.Leases.State(places)
 	if all.LeasesAt, err = out.Leases(leases); err != nil {
 		return err
 	}
-	if all.LeafKeysAt, err = out.LeafKeys(s.assigner.Saved()); err != nil {
+	if all.LeafKeysAt, err = out.LeafKeys(k.cfg.Leaves.Saved()); err != nil {
 		return err
 	}
-	for _, k := range rs.Kept() {
-		counts := snapshot.Counts{Rule: k.Rule, Candidate: k.Candidate, Since: k.State.Since, Kind: k.Buckets.Kind()}
-		if counts.Data, err = out.Section(k.Buckets.Snapshot); err != nil {
-			return fmt.Errorf("server: rule %q: %w", k.Rule, err)
+	for _, kept := range rs.Kept() {
+		counts := state.Counts{Rule: kept.Rule, Candidate: kept.Candidate, Since: kept.State.Since, Kind: kept.Buckets.Kind()}
+		if counts.Data, err = out.Section(kept.Buckets.Snapshot); err != nil {
+			return fmt.Errorf("server: rule %q: %w", kept.Rule, err)
 		}
 		all.Counts = append(all.Counts, counts)
 	}
-	if all.Own, err = out.Section(s.memory.Own().Snapshot); err != nil {
+	if all.Own, err = out.Section(k.cfg.Memory.Own().Snapshot); err != nil {
 		return fmt.Errorf("server: quotas of requests: %w", err)
 	}
 	for _, counts := range carried.counts {
@@ -76,10 +76,10 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 		}
 		all.Counts = append(all.Counts, counts)
 	}
-	if all.PagesAt, err = out.Pages(s.grants.Pages()); err != nil {
+	if all.PagesAt, err = out.Pages(k.cfg.Grants.Pages()); err != nil {
 		return err
 	}
-	all.Grants = s.grants.State()
+	all.Grants = k.cfg.Grants.State()
 	return out.Close(&all)
 }
 
@@ -89,10 +89,10 @@ func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 // SaveFile writes a Snapshot to a file that only its owner can read, in place of
 // the file there. If it fails, that stays unchanged. There must be one call at a
 // time.
-func (s *Server) SaveFile(path string, ended bool) error {
-	err := snapshot.WriteFile(path, func(w io.Writer) error { return s.Snapshot(w, ended) })
+func (k *Keeper) SaveFile(path string, ended bool) error {
+	err := state.WriteFile(path, func(w io.Writer) error { return k.Snapshot(w, ended) })
 	if err == nil {
-		s.carryFrom(path)
+		k.carryFrom(path)
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func (s *Server) SaveFile(path string, ended bool) error {
 type Restored struct {
 	Rules  int // that continue their counts
 	Leases int // that are held again
-	// Crashed reports that the Server of that time has not written its last Snapshot, or
+	// Crashed reports that the node of that time has not written its last Snapshot, or
 	// has done so while it recovered from a crash.
 	Crashed bool
 	// Skipped describes everything that has no use under the present rules, and why.
@@ -114,7 +114,7 @@ type Restored struct {
 // of a rule that is gone, or that counts in another way, are kept for a day: Snapshot
 // includes them, and Reload continues them if the rule is back.
 //
-// If the Server of that time did not end with its last Snapshot, or was recovering, leases that it has
+// If the node of that time did not end with its last Snapshot, or was recovering, leases that it has
 // granted since are not in it. Then each rule grants no lease until the longest time to
 // live of its leases has passed, and all leases in the Snapshot are held as long. A lease
 // that is not in it is adopted when its holder renews it.
@@ -122,11 +122,11 @@ type Restored struct {
 // Leaves have what they had, for as long as they may use it. After a crash, some may have more: see package assign.
 //
 // Restore reads src twice, in parts: it checks all of it before it changes anything. If the
-// error is snapshot.ErrInvalid, nothing has changed; after another one, such as that of a
-// disk, the Server must not be used. Restore must be called before any other use of the
-// Server. src stays open, and is read again, for as long as it has counts of missing rules.
-func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
-	from, err := snapshot.Open(src)
+// error is state.ErrInvalid, nothing has changed; after another one, such as that of a
+// disk, the node must not be used. Restore must be called before any other use of the
+// node. src stays open, and is read again, for as long as it has counts of missing rules.
+func (k *Keeper) Restore(src state.Source) (done Restored, err error) {
+	from, err := state.Open(src)
 	if err != nil {
 		return Restored{}, errors.Join(err, src.Close())
 	}
@@ -135,83 +135,83 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 			src.Close()
 		}
 	}()
-	s.reload.Lock()
-	defer s.reload.Unlock()
+	k.cfg.Reload.Lock()
+	defer k.cfg.Reload.Unlock()
 	passed := max(wallTime()-from.Wall, 0)
-	s.clock.Resume(from.Clock + min(passed, max(rules.MaxSpan-from.Clock, 0)))
+	k.cfg.Clock.Resume(from.Clock + min(passed, max(rules.MaxSpan-from.Clock, 0)))
 	done = Restored{Crashed: !from.Ended}
-	rs := s.memory.Current()
+	rs := k.cfg.Memory.Current()
 	for st := range rs.States {
-		st.Since = s.memory.Since()
+		st.Since = k.cfg.Memory.Since()
 	}
-	s.carried = carried{from: from, counts: from.Counts, limits: from.Limits, fleet: s.cfg.Fleet != ""}
-	if done.Rules, done.Skipped, err = s.carried.restore(rs.Kept(), s.leases.ByName()); err != nil {
+	k.carried = carried{from: from, counts: from.Counts, limits: from.Limits, fleet: k.cfg.Chunks != nil}
+	if done.Rules, done.Skipped, err = k.carried.restore(rs.Kept(), k.cfg.Leases.ByName()); err != nil {
 		return done, err
 	}
 	if from.Own.Size > 0 {
-		if err := s.memory.Own().Restore(from.Section(from.Own)); errors.As(err, new(*fs.PathError)) {
+		if err := k.cfg.Memory.Own().Restore(from.Section(from.Own)); errors.As(err, new(*fs.PathError)) {
 			return done, err
 		} else if err != nil {
 			done.Skipped = append(done.Skipped, fmt.Sprintf("the counts of quotas that requests brought: %v", err))
 		}
 	}
-	s.carried.leave(from.Wall)
-	s.carried.expire(wallTime())
-	s.keys.Invalidate()
-	if s.cfg.Fleet == "" { // else others have owned its keys since
-		if err := s.assigner.Restore(from); err != nil {
+	k.carried.leave(from.Wall)
+	k.carried.expire(wallTime())
+	k.cfg.Keys.Invalidate()
+	if k.cfg.Chunks == nil { // else others have owned its keys since
+		if err := k.cfg.Leaves.Restore(from); err != nil {
 			return done, err
 		}
 	}
 	if done.Crashed {
-		s.recoverLeases(from.Rules)
+		k.recoverLeases(from.Rules)
 	}
-	s.leases.Restore(&from.Leases)
-	under := s.restoredRules(func(place int) (string, config.Per) { return from.Rules[place].Name, from.Rules[place].Per })
+	k.cfg.Leases.Restore(&from.Leases)
+	under := k.restoredRules(func(place int) (string, config.Per) { return from.Rules[place].Name, from.Rules[place].Per })
 	for some, err := range from.Held() {
 		if err != nil {
 			return done, err
 		}
-		s.leases.Hold(some, from.Clock, under)
+		k.cfg.Leases.Hold(some, from.Clock, under)
 	}
-	done.Leases, _ = s.leases.Count()
-	if from.Grants.Fleet != (s.cfg.Fleet != "") {
+	done.Leases, _ = k.cfg.Leases.Count()
+	if from.Grants.Fleet != (k.cfg.Chunks != nil) {
 		done.Skipped = append(done.Skipped, "the settled grants: grants of a fleet have other ids")
-		return done, s.carried.release()
+		return done, k.carried.release()
 	}
-	s.grants.Restore(from.Grants, done.Crashed)
+	k.cfg.Grants.Restore(from.Grants, done.Crashed)
 	for p, err := range from.Pages() {
 		if err != nil {
 			return done, err
 		}
-		s.grants.RestorePage(p)
+		k.cfg.Grants.RestorePage(p)
 	}
-	return done, s.carried.release()
+	return done, k.carried.release()
 }
 
 // Recover does for leases what Restore does after a crash, if there is no Snapshot to be
-// read. It must be called before any other use of the Server.
-func (s *Server) Recover() {
-	s.reload.Lock()
-	defer s.reload.Unlock()
-	s.recoverLeases(nil)
+// read. It must be called before any other use of the node.
+func (k *Keeper) Recover() {
+	k.cfg.Reload.Lock()
+	defer k.cfg.Reload.Unlock()
+	k.recoverLeases(nil)
 }
 
 // recoverLeases begins a recovery from a process that had leases under rules.
-func (s *Server) recoverLeases(had []snapshot.Rule) {
+func (k *Keeper) recoverLeases(had []state.Rule) {
 	longest := map[string]time.Duration{}
 	for _, r := range had {
 		longest[r.Name] = r.Longest
 	}
-	s.leases.Recover(longest)
-	for _, l := range s.leases.InForce {
+	k.cfg.Leases.Recover(longest)
+	for _, l := range k.cfg.Leases.InForce {
 		l.Recover()
 	}
 }
 
 // Recovers returns the longest time until a rule grants leases, after a crash.
-func (s *Server) Recovers() (longest time.Duration) {
-	for _, l := range s.leases.InForce {
+func (k *Keeper) Recovers() (longest time.Duration) {
+	for _, l := range k.cfg.Leases.InForce {
 		longest = max(longest, l.Recovers())
 	}
 	return longest
@@ -220,23 +220,23 @@ func (s *Server) Recovers() (longest time.Duration) {
 // restoredRules returns a function that returns the present limits of a rule of a
 // Snapshot, by its place there. A rule that is gone has limits while leases are held under
 // them, as after Reload.
-func (s *Server) restoredRules(was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
-	byName := s.Set().ByName()
+func (k *Keeper) restoredRules(was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
+	byName := k.cfg.Set().ByName()
 	return func(place int, key string) lease.Under {
 		name, per := was(place)
 		if r := byName[name]; r != nil {
-			return lease.Under{Limits: s.leases.Named(name, per), Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow}
+			return lease.Under{Limits: k.cfg.Leases.Named(name, per), Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow}
 		}
 		gone := rules.Rule{Rule: config.Rule{Per: per}}
-		return lease.Under{Limits: s.leases.Named(name, per), Bucket: gone.Bucket(key)}
+		return lease.Under{Limits: k.cfg.Leases.Named(name, per), Bucket: gone.Bucket(key)}
 	}
 }
 
 // LoadFile is Restore from a file.
-func (s *Server) LoadFile(path string) (Restored, error) {
-	f, err := snapshot.OpenFile(path)
+func (k *Keeper) LoadFile(path string) (Restored, error) {
+	f, err := state.OpenFile(path)
 	if err != nil {
 		return Restored{}, err
 	}
-	return s.Restore(f)
+	return k.Restore(f)
 }

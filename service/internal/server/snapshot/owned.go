@@ -1,4 +1,4 @@
-package server
+package snapshot
 
 import (
 	"context"
@@ -8,26 +8,33 @@ import (
 
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/allocator"
+	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// maxHolds bounds the transfers to the Server that hold requests at the same time. With
+// maxHolds bounds the transfers to the node that hold requests at the same time. With
 // more, the oldest holds none any more.
 const maxHolds = 64
 
-// owned tells which slots the Server owns.
-type owned struct {
+// Owned tells which slots a node owns. It is a node.Slots.
+type Owned struct {
+	clock *clock.Clock
+	route func(key string) uint16
 	now   atomic.Pointer[ownership]
 	taken atomic.Pointer[[]takeover] // the oldest first
 }
 
-// A takeover is slots that the Server owns since a short time: until then it does not know all
+// NewOwned returns an Owned with all slots; route returns the slot of a key.
+func NewOwned(c *clock.Clock, route func(key string) uint16) *Owned {
+	return &Owned{clock: c, route: route}
+}
+
+// A takeover is slots that the node owns since a short time: until then it does not know all
 // assignments of leaves.
 type takeover struct {
-	slots   *slot.Set // it does not change
-	until   time.Duration
-	sharing *allocator.Config // of keys in the slots
+	slots   *slot.Set         // it does not change
+	sharing *allocator.Config // of keys in the slots; the takeover ends at its Learn
 }
 
 // maxTakeovers bounds the takeovers. With more, the two oldest become one.
@@ -35,10 +42,10 @@ const maxTakeovers = 64
 
 // take notes a takeover. Until sharing.Learn, leaves get what they say they have. Calls must not be
 // concurrent.
-func (o *owned) take(slots *slot.Set, now time.Duration, sharing *allocator.Config) {
+func (o *Owned) take(slots *slot.Set, now time.Duration, sharing *allocator.Config) {
 	var all []takeover
 	if was := o.taken.Load(); was != nil {
-		all = slices.DeleteFunc(slices.Clone(*was), func(t takeover) bool { return t.until <= now })
+		all = slices.DeleteFunc(slices.Clone(*was), func(t takeover) bool { return t.sharing.Learn <= now })
 	}
 	if len(all) == maxTakeovers {
 		both := *all[0].slots
@@ -47,26 +54,26 @@ func (o *owned) take(slots *slot.Set, now time.Duration, sharing *allocator.Conf
 		all = all[1:]
 	}
 	added := *slots
-	all = append(all, takeover{&added, sharing.Learn, sharing})
+	all = append(all, takeover{&added, sharing})
 	o.taken.Store(&all)
 }
 
-// newest returns the last takeover of the slot of a key, or nil.
-func (o *owned) newest(now time.Duration, s *Server, key string) *takeover {
+// Sharing returns how to share the limits of a key whose slot the node owns since a short time; else nil.
+func (o *Owned) Sharing(now time.Duration, key string) *allocator.Config {
 	taken := o.taken.Load()
-	if taken == nil || (*taken)[len(*taken)-1].until <= now {
+	if taken == nil || (*taken)[len(*taken)-1].sharing.Learn <= now {
 		return nil
 	}
-	of, all := s.RouteKey(key), *taken
+	of, all := o.route(key), *taken
 	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].until > now && all[i].slots.Has(of) {
-			return &all[i]
+		if all[i].sharing.Learn > now && all[i].slots.Has(of) {
+			return all[i].sharing
 		}
 	}
 	return nil
 }
 
-// An ownership is immutable. If it is nil, the Server owns all slots and holds no requests.
+// An ownership is immutable. If it is nil, the node owns all slots and holds no requests.
 type ownership struct {
 	departed *slot.Set
 	holds    []hold // the oldest first
@@ -79,20 +86,27 @@ type hold struct {
 	over  chan struct{} // closed when another ownership has replaced this one
 }
 
-// errNow returns decider.ErrMoved if the Server does not own a slot.
-func (o *owned) errNow(of uint16) error {
+// Moved returns decider.ErrMoved if the node does not own a slot.
+func (o *Owned) Moved(of uint16) error {
 	if now := o.now.Load(); now != nil && now.departed.Has(of) {
 		return decider.ErrMoved
 	}
 	return nil
 }
 
-// ownsAll reports whether every request can be decided at once.
-func (o *owned) ownsAll() bool { return o.now.Load() == nil }
+// OwnsAll reports whether every request can be decided at once.
+func (o *Owned) OwnsAll() bool { return o.now.Load() == nil }
 
-// await waits for the state of a slot. The error is decider.ErrMoved if the Server does not
+// Awaits reports whether requests for keys in a slot are held, because its state is still to
+// come: see Keeper.Expect.
+func (o *Owned) Awaits(of uint16) bool {
+	now := o.now.Load()
+	return now != nil && slices.ContainsFunc(now.holds, func(h hold) bool { return h.slots.Has(of) && h.until > o.clock.Now() })
+}
+
+// Await waits for the state of a slot. The error is decider.ErrMoved if the node does not
 // own it, or that of ctx.
-func (o *owned) await(ctx context.Context, of uint16, clock func() time.Duration) error {
+func (o *Owned) Await(ctx context.Context, of uint16) error {
 	for {
 		now := o.now.Load()
 		switch {
@@ -101,12 +115,12 @@ func (o *owned) await(ctx context.Context, of uint16, clock func() time.Duration
 		case now.departed.Has(of):
 			return decider.ErrMoved
 		}
-		i := slices.IndexFunc(now.holds, func(h hold) bool { return h.slots.Has(of) && h.until > clock() })
+		i := slices.IndexFunc(now.holds, func(h hold) bool { return h.slots.Has(of) && h.until > o.clock.Now() })
 		if i < 0 {
 			return nil
 		}
 		h := &now.holds[i]
-		timer := time.NewTimer(h.until - clock())
+		timer := time.NewTimer(h.until - o.clock.Now())
 		select {
 		case <-h.over:
 		case <-timer.C:
@@ -120,7 +134,7 @@ func (o *owned) await(ctx context.Context, of uint16, clock func() time.Duration
 
 // change replaces the ownership, and lets the requests that are held look again. Calls must
 // not be concurrent.
-func (o *owned) change(now time.Duration, f func(*ownership)) {
+func (o *Owned) change(now time.Duration, f func(*ownership)) {
 	next, was := &ownership{departed: new(slot.Set)}, o.now.Load()
 	if was != nil {
 		*next.departed = *was.departed
