@@ -137,13 +137,22 @@ func (r *Rule) give(a *counts.Ask, shadows *int) {
 }
 
 // TakeAll takes from all or none: see counts.Counts.
-func (m *Counts) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
+func (m *Counts) TakeAll(_ context.Context, asks []counts.Asked, all bool) {
+	var v *Version
 	for i := range asks {
-		if a := &asks[i]; !a.Settled && a.Req.Quota != nil {
+		a := &asks[i]
+		if v == nil && !a.Settled {
+			v = m.find(a.Set)
+		}
+		if !a.Settled && a.Req.Quota != nil {
 			m.prefetch(&a.Ask)
 		}
 	}
-	counts.Each(asks, all, func(a *counts.Asked) { a.Whole, a.Err = m.Take(ctx, a.Ask) }, m.Undo)
+	counts.Each(asks, all, func(a *counts.Asked) {
+		if a.Err = waiting.ErrMoved; v != nil {
+			a.Err = m.take(v, &a.Ask, nil)
+		}
+	}, func(a *counts.Ask) { m.undo(v, a) })
 }
 
 // Look tells the states of a key: see counts.Counts.
@@ -163,14 +172,17 @@ func (m *Counts) Look(_ context.Context, found *rules.Match, key string, states 
 	return nil, nil
 }
 
-// Undo returns what a request was granted.
+// Undo returns what a request was granted, unless the rules have changed: then tokens return with time.
 func (m *Counts) Undo(a *counts.Ask) {
-	v := m.find(a.Set)
-	switch {
-	case v == nil: // the rules have changed twice: the tokens return with time
-	case a.Req.Quota != nil:
+	if v := m.find(a.Set); v != nil {
+		m.undo(v, a)
+	}
+}
+
+func (m *Counts) undo(v *Version, a *counts.Ask) {
+	if a.Req.Quota != nil {
 		m.returnOwn(v, a)
-	default:
+	} else {
 		m.giveBack(v, a, a.V.Answers)
 	}
 }
