@@ -27,9 +27,9 @@ func (s *Server) join(in *memory.Config, of *node.Config) {
 		s.leases.Share(fleetKey(fleet, "leases"), func(key string) uint16 { return s.RouteKey(key) })
 		s.room.SetOwned(s.owned.errNow)
 		table := fleetKey(fleet, "table")
-		in.Fleet = &table
+		in.Fleet, of.Slots = &table, ownSlots{s}
 	}
-	in.Grants, of.Slots = s.grants, ownSlots{s}
+	in.Grants = s.grants
 }
 
 // ownSlots are the slots that a Server owns.

@@ -98,10 +98,11 @@ func (m *Counts) take(of *Version, a *counts.Ask, w *wait) error {
 		return err
 	}
 	asked, shadows := m.cfg.Limit(req), 0
+	var room Rule
 	for i, rated := range a.Rated {
-		r := of.At(rated)
+		r := of.at(rated, &room)
 		own := r.OwnLimit(asked)
-		d, why, redeemed := w.redeem(&r)
+		d, why, redeemed := w.redeem(r)
 		if !redeemed {
 			d = r.take(req.Key, r.fingerprintOf(i, a.Known, req.Key), v.At, req.N, own, req.WantID)
 		}
@@ -112,7 +113,7 @@ func (m *Counts) take(of *Version, a *counts.Ask, w *wait) error {
 			r.give(a, &shadows)
 			continue
 		case !redeemed && w != nil && d.RetryAfter != weir.Never:
-			if why, err = m.waitUnder(of, w, &r, own, v); err == nil && why == 0 {
+			if why, err = m.waitUnder(of, w, r, own, v); err == nil && why == 0 {
 				r.give(a, &shadows)
 				continue
 			}
