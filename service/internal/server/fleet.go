@@ -26,8 +26,8 @@ func (s *Server) join(in *memory.Config, of *node.Config) (chunks *handover.Send
 		s.leases.Share(fleetKey(fleet, "leases"), func(key string) uint16 { return s.RouteKey(key) })
 		s.room.SetOwned(s.owned.Moved)
 		table := fleetKey(fleet, "table")
-		in.Fleet = &table
+		in.Fleet, of.Slots = &table, s.owned
 	}
-	in.Grants, of.Slots = s.grants, s.owned
+	in.Grants = s.grants
 	return chunks
 }

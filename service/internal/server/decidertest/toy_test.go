@@ -20,7 +20,8 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// A toy is Counts in a map: what is the least that a new backend needs. Its buckets are never forgotten.
+// A toy is Counts in a map: about the least that a new backend needs. Its buckets are never forgotten, and a change of the
+// rules does not keep the order of requests that wait.
 type toy struct {
 	counts.Bounds
 	clock  *clock.Clock
@@ -236,7 +237,7 @@ func (t *toy) Waiting(m *rules.Match, key string) (n int) {
 	return n
 }
 
-// Use has the requests that wait ask again under the next rules: see counts.Counts.
+// Use has the requests that wait ask again under the next rules, in any order: see counts.Counts.
 func (t *toy) Use(next *rules.Set) (done func(), err error) {
 	return func() {
 		t.each(func(b *toyBucket) {

@@ -98,10 +98,11 @@ func (m *Counts) take(of *Version, a *counts.Ask, w *wait) error {
 		return err
 	}
 	asked, shadows := m.cfg.Limit(req), 0
+	var room Rule
 	for i, rated := range a.Rated {
-		r := of.At(rated)
+		r := of.at(rated, &room)
 		own := r.OwnLimit(asked)
-		d, why, redeemed := w.redeem(&r)
+		d, why, redeemed := w.redeem(r)
 		if !redeemed {
 			d = r.take(req.Key, r.fingerprintOf(i, a.Known, req.Key), v.At, req.N, own, req.WantID)
 		}
@@ -112,7 +113,7 @@ func (m *Counts) take(of *Version, a *counts.Ask, w *wait) error {
 			r.give(a, &shadows)
 			continue
 		case !redeemed && w != nil && d.RetryAfter != weir.Never:
-			if why, err = m.waitUnder(of, w, &r, own, v); err == nil && why == 0 {
+			if why, err = m.waitUnder(of, w, r, own, v); err == nil && why == 0 {
 				r.give(a, &shadows)
 				continue
 			}
@@ -137,13 +138,22 @@ func (r *Rule) give(a *counts.Ask, shadows *int) {
 }
 
 // TakeAll takes from all or none: see counts.Counts.
-func (m *Counts) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
+func (m *Counts) TakeAll(_ context.Context, asks []counts.Asked, all bool) {
+	var v *Version
 	for i := range asks {
-		if a := &asks[i]; !a.Settled && a.Req.Quota != nil {
+		a := &asks[i]
+		if v == nil && !a.Settled {
+			v = m.find(a.Set)
+		}
+		if !a.Settled && a.Req.Quota != nil {
 			m.prefetch(&a.Ask)
 		}
 	}
-	counts.Each(asks, all, func(a *counts.Asked) { a.Whole, a.Err = m.Take(ctx, a.Ask) }, m.Undo)
+	counts.Each(asks, all, func(a *counts.Asked) {
+		if a.Err = waiting.ErrMoved; v != nil {
+			a.Err = m.take(v, &a.Ask, nil)
+		}
+	}, func(a *counts.Ask) { m.undo(v, a) })
 }
 
 // Look tells the states of a key: see counts.Counts.
@@ -163,14 +173,17 @@ func (m *Counts) Look(_ context.Context, found *rules.Match, key string, states 
 	return nil, nil
 }
 
-// Undo returns what a request was granted.
+// Undo returns what a request was granted, unless the rules have changed: then tokens return with time.
 func (m *Counts) Undo(a *counts.Ask) {
-	v := m.find(a.Set)
-	switch {
-	case v == nil: // the rules have changed twice: the tokens return with time
-	case a.Req.Quota != nil:
+	if v := m.find(a.Set); v != nil {
+		m.undo(v, a)
+	}
+}
+
+func (m *Counts) undo(v *Version, a *counts.Ask) {
+	if a.Req.Quota != nil {
 		m.returnOwn(v, a)
-	default:
+	} else {
 		m.giveBack(v, a, a.V.Answers)
 	}
 }

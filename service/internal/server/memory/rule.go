@@ -69,6 +69,15 @@ func (v *Version) At(r *rules.Rule) Rule {
 	return v.rules[r.Index]
 }
 
+// at is At, but returns a pointer, for which it may use room.
+func (v *Version) at(r *rules.Rule, room *Rule) *Rule {
+	if v.rules != nil {
+		return &v.rules[r.Index]
+	}
+	*room = v.At(r)
+	return room
+}
+
 // list is At for several rules. It does not return nil.
 func (v *Version) list(some []*rules.Rule) []Rule {
 	list := make([]Rule, len(some))

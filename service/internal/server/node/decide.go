@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/rules"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // Decide decides at once: see decider.Decider.
@@ -208,8 +209,15 @@ func (n *Node) batch(ctx context.Context, set *rules.Set, reqs []decider.Request
 		}
 	}
 	n.counts.TakeAll(ctx, b.asks, all)
+	if all && slices.ContainsFunc(b.asks, func(a counts.Asked) bool { return moved(a.Err) }) {
+		return false, waiting.ErrMoved
+	}
 	for i := range b.asks {
 		a := &b.asks[i]
+		if moved(a.Err) { // the others keep what they took
+			a.Err = n.Decide(ctx, a.Req, a.V)
+			a.Settled = a.Err == nil
+		}
 		switch {
 		case a.Err != nil:
 			a.V.Deny(0, 0)
