@@ -51,6 +51,15 @@ func (o *owned) take(slots *slot.Set, now time.Duration, sharing *allocator.Conf
 	o.taken.Store(&all)
 }
 
+// newOwner returns the configuration of the Allocators of a key that this Server owns since a short time, which learn; nil for
+// another key.
+func (s *Server) newOwner(now time.Duration, key string) *allocator.Config {
+	if t := s.owned.newest(now, s, key); t != nil {
+		return t.sharing
+	}
+	return nil
+}
+
 // newest returns the last takeover of the slot of a key, or nil.
 func (o *owned) newest(now time.Duration, s *Server, key string) *takeover {
 	taken := o.taken.Load()
