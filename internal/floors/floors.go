@@ -125,6 +125,7 @@ var packages = map[string]floor{
 	"service/internal/transport/wirejson/batchjson": core,
 	"service/internal/transport/wirejson/jsonscan":  core,
 	"service/internal/transport/wirejson/leafjson":  core,
+	"service/internal/server/assign":                core,
 	"service/internal/server/clock":                 core,
 	"service/internal/server/away":                  core,
 	"service/internal/server/counts":                core,
@@ -260,8 +261,12 @@ var sideways = map[string][]string{
 	"service/internal/config":       {"service/internal/bytesize", "service/internal/descriptor", "service/internal/inputfile", "service/internal/match", "service/internal/strictyaml"},
 	"service/internal/match":        {"service/internal/descriptor"},
 	"service/internal/server": {
-		"service/internal/allocator", "service/internal/config", "service/internal/server/away", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
+		"service/internal/allocator", "service/internal/config", "service/internal/server/assign", "service/internal/server/away", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
 		"service/internal/server/snapshot/handover", "service/internal/server/memory", "service/internal/server/node", "service/internal/server/quota", "service/internal/server/rules", "service/internal/server/snapshot", "service/internal/server/store", "service/internal/server/tier", "service/internal/server/waiting",
+	},
+	// What shares limits out knows neither what decides nor another node.
+	"service/internal/server/assign": {
+		"service/internal/allocator", "service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/memory", "service/internal/server/rules", "service/internal/server/snapshot/state",
 	},
 	// The seam knows no implementation of it, and a node does not know where its counts are.
 	"service/internal/server/counts": {"service/internal/config", "service/internal/server/decider", "service/internal/server/rules"},
@@ -374,6 +379,7 @@ var bannedHere = map[string][]string{
 	"weirotel/internal/decision":       {"google.golang.org/grpc"},
 	"weirotel/internal/instrument":     {"google.golang.org/grpc"},
 	"service/internal/server":          {"net"},
+	"service/internal/server/assign":   {"net"},
 	"service/internal/server/away":     {"net"},
 	"service/internal/server/counts":   {"net"},
 	"service/internal/server/memory":   {"net"},

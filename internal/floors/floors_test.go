@@ -159,6 +159,8 @@ func TestEachRuleBites(t *testing.T) {
 		{"and do not log", "inflight/a.go", `import _ "log/slog"`, "imports log/slog"},
 		{"what deciders say is plain data", "service/internal/server/decider/a.go", `import _ ` + ours + `service/internal/config"`, "imports service/internal/config, which is not below it"},
 		{"rules are found, not counted", "service/internal/server/rules/a.go", `import _ ` + ours + `service/internal/server/quota"`, "imports service/internal/server/quota, which is not below it"},
+		{"limits are shared out without a node", "service/internal/server/assign/a.go", `import _ ` + ours + `service/internal/server"`, "imports service/internal/server, which is not below it"},
+		{"nor does a node know that", "service/internal/server/node/a.go", `import _ ` + ours + `service/internal/server/assign"`, "imports service/internal/server/assign, which is not below it"},
 		{"the server's core knows no network", "service/internal/server/a.go", `import _ "net/netip"`, "imports net/netip"},
 		{"the simulator does not lock", "service/lab/internal/sim/a.go", `import _ "sync"`, "imports sync"},
 

@@ -21,7 +21,7 @@ type relayed struct {
 	leaves int          // of the upstream
 }
 
-// relays are what a Tier passes on: the Source of its leaves.
+// relays are the Source of the leaves of a Tier: it passes its assignments on.
 type relays struct {
 	tier *Tier
 	all  map[*assign.Bucket]*relayed

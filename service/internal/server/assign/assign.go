@@ -230,10 +230,10 @@ func (e *exchange) match(h *holding, key string) *rules.Match {
 // assign reports to the allocators of a key, and sets the smallest of their assignments.
 func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 	got.Unlimited = len(h.match.List) > 0 || e.rules.Config.Unmatched != "deny"
-	first, contended, empty, source := true, false, false, e.of.cfg.Source
+	first, contended, empty := true, false, false
 	for p := h.parts; p != nil; p = p.next {
 		was, limited := p.Rate(), p.bucket != e.of.leaves.unlimited
-		if source != nil && limited && !source.Give(e.now, e.rules, h.match, h.key, p.bucket) {
+		if limited && !e.give(h, p.bucket) {
 			empty = true
 		}
 		has := r.Has
@@ -248,11 +248,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		if !limited {
 			continue
 		}
-		if source != nil {
-			source.Given(e.now, p.bucket)
-		} else {
-			p.bucket.note(e.now)
-		}
+		e.given(p.bucket)
 		contended = contended || next.Contended
 		if next.Short { // as soon as others have given something back, there is more for it
 			e.short = true
@@ -268,6 +264,21 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 	got.Contended = contended
 	got.Learning = empty || !first && !e.single && r.Has == 0 && (e.now < e.of.leaves.cfg.Learn || e.isNew(r.Key))
 	h.setContended(contended)
+}
+
+// give asks the Source, if there is one, how much of a bucket may be given away. It returns false if nothing may yet.
+func (e *exchange) give(h *holding, b *Bucket) bool {
+	source := e.of.cfg.Source
+	return source == nil || source.Give(e.now, e.rules, h.match, h.key, b)
+}
+
+// given notes what leaves have of a bucket now.
+func (e *exchange) given(b *Bucket) {
+	if source := e.of.cfg.Source; source != nil {
+		source.Given(e.now, b)
+		return
+	}
+	b.note(e.now)
 }
 
 // Bounds of the interval between two exchanges of a leaf.

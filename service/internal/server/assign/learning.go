@@ -112,6 +112,7 @@ func (ls *leaves) move(h *holding, to *leafSession) {
 	}
 }
 
+// without removes an assignment that is there.
 func without(all []*holding, h *holding) []*holding {
 	for i := range all {
 		if all[i] == h {
@@ -130,11 +131,12 @@ func (e *exchange) continues(h *holding, r *leaf.Report, got *leaf.Assignment) b
 		return false
 	}
 	for p := h.parts; p != nil; p = p.next {
+		e.give(h, p.bucket)
 		if err := p.bucket.Continue(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: r.Has}); err != nil {
 			got.Error = err.Error()
 			return true
 		}
-		p.bucket.note(e.now)
+		e.given(p.bucket)
 	}
 	got.Learning = true
 	return true

@@ -46,7 +46,7 @@ type leaves struct {
 	left      []*leafSession   // with assignments to take back
 	sessions                   // that may be lost
 	learning
-	passed  bool                      // the limits are those of a Source
+	passed  bool                      // Config.Source has the limits
 	origins map[string][]*leafSession // by originOf, unless that is empty
 	shared  map[*memory.State]*bucketsByName
 	buckets []*Bucket     // to sweep: but for unlimited
