@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -419,5 +420,40 @@ func TestClose(t *testing.T) {
 		if _, err := decide(c, "a", 1); !errors.Is(err, peer.ErrUnavailable) {
 			t.Error(err)
 		}
+	})
+}
+
+// After Redial, a Client connects at once: also if it has just begun an attempt that gets no answer.
+func TestRedial(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, peer.HandlerConfig{})
+		silent := true
+		c, err := peer.New(peer.Config{URL: "http://weir", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if silent {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return s.network.Dial(ctx, network, address)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		wait := func(d time.Duration, up bool) {
+			t.Helper()
+			if time.Sleep(d); c.State().Up != up {
+				t.Errorf("up: %v, want %v", c.State().Up, up)
+			}
+		}
+		wait(time.Second, false)
+		silent = false
+		wait(time.Second, false)
+		c.Redial()
+		wait(time.Millisecond, true)
+		s.breaks()
+		wait(time.Minute, false) // the pauses are long
+		s.network.Repair()
+		c.Redial()
+		wait(time.Millisecond, true)
 	})
 }
