@@ -1,18 +1,20 @@
-package ring
+// Package census finds out which members a fleet has, and which of them are alive: from the list of this
+// node, from its links, and from what other members tell. It is pure: it has no clock and no goroutine.
+package census
 
 import (
-	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
 // A Member is an instance that is listed as a part of the fleet.
 type Member struct {
 	// Name identifies the member at all members. The owners of keys depend on it.
-	Name string
-	URL  string // of its public listener
+	Name string `json:"name"`
+	URL  string `json:"url"` // of its public listener
 	// ServerName is the name in its certificate, if that is not the host of the URL.
-	ServerName string
+	ServerName string `json:"server,omitempty"`
 }
 
 // A Status says whether a member owns keys, as a node sees it.
@@ -33,78 +35,94 @@ var statusNames = [...]string{"live", "cut", "dead", "left", "alias"}
 // String returns the Status as metrics and logs spell it.
 func (s Status) String() string { return statusNames[s] }
 
-// A note tells another member about a node, and which members the node sees.
-type note struct {
-	Node    string   `json:"node"`
-	Leaving bool     `json:"leaving,omitempty"`
-	Quorum  bool     `json:"quorum,omitempty"` // it sees more than half of the members
-	Sees    []string `json:"sees,omitempty"`   // members that it can ask, and itself
-	Rules   string   `json:"rules,omitempty"`  // config.Rules.Hash of the rules in force
-}
+const (
+	// Grace is for how long a node tries to reach a new member that others see already, before it takes the
+	// member for an owner.
+	Grace = 500 * time.Millisecond
+	// forget is for how long a member counts that is lost, and that the list of this node has dropped.
+	forget = 30 * time.Second
+	// linger is for how long a node tries to reach a member that it knows from the member itself.
+	linger = 2 * time.Second
+)
 
 // A member has the state of a Member.
 type member struct {
 	Member
-	up      bool
-	leaving bool          // it has said that it is shutting down
-	node    string        // the last process that answered there
-	before  string        // the process before it, if that did not leave
-	since   time.Duration // when up changed
-	note    note
-	noted   time.Duration // when it came
-	listed  bool
-	crashed bool // since the last survey, another process has answered, and the one before did not leave
+	listed   bool          // by this node
+	dropped  bool          // this node has listed it before
+	up       bool          // this node can ask it
+	alive    bool          // this node has reached it, or another one sees it
+	absent   bool          // all others have said that they do not see it, and this node has never reached it
+	leaving  bool          // it has said that it is shutting down
+	node     string        // the last process that answered there
+	before   string        // the process before it, if that did not leave
+	known    time.Duration // since when
+	since    time.Duration // when up changed
+	seen     time.Duration // since when another one sees it; 0 if none does. Unused once this node has reached it
+	met      time.Duration // when the member itself has last told its name; 0 if it has not
+	note     Note
+	noted    time.Duration // when it came
+	list     []Member      // that the process has told
+	differs  Difference    // of list from that of this node
+	heard    uint64        // the epoch of list; 0 if it has told none
+	crashed  bool          // since the last survey, another process has answered, and the one before did not leave
+	replaced bool          // its URL has changed since the last survey
 }
 
-// A census finds out which members are alive, from the links of this node and from what the
-// other members see. It is pure: it has no clock, and must not be used concurrently.
-type census struct {
+// A Census finds out which members are alive. It must not be used concurrently.
+type Census struct {
 	node    string // the id of this process
 	self    string // the name of this node; empty until it is known, and if it is no member
 	leaving bool
+	joined  time.Duration // when this node was first accepted by all; 0 if it was not
+	list    []Member
+	epoch   uint64 // of the list: how many this process has had
+	notes   uint64 // that were made
 	members map[string]*member
+	placed  map[string]bool // the members as of the last survey
 }
 
-func newCensus(node, self string) *census {
-	return &census{node: node, self: self, members: map[string]*member{}}
+// New returns the Census of a process. The name of the node is self; empty if it is not known.
+func New(node, self string) *Census {
+	return &Census{node: node, self: self, members: map[string]*member{}, placed: map[string]bool{}}
 }
 
-// list sets the members. A member that is not listed any more stays for as long as it can be
-// asked. It returns the names that are new, and the names that are gone.
-func (c *census) list(now time.Duration, all []Member) (added []Member, removed []string) {
-	listed := map[string]bool{}
+// Self returns the name of this node; empty if it is not known, or it is no member.
+func (c *Census) Self() string { return c.self }
+
+// Leave says that this node is shutting down.
+func (c *Census) Leave() { c.leaving = true }
+
+// List sets the list of this node.
+func (c *Census) List(now time.Duration, all []Member) {
+	if c.epoch == 0 || !slices.Equal(c.list, all) {
+		c.list = slices.Clone(all)
+		c.epoch++
+		for _, m := range c.members {
+			m.differs = m.compare(c.list)
+		}
+	}
+	for _, m := range c.members {
+		m.dropped = m.dropped || m.listed
+		m.listed = false
+	}
 	for _, m := range all {
-		listed[m.Name] = true
-		old := c.members[m.Name]
-		if old != nil && old.URL != m.URL {
-			removed = append(removed, m.Name)
-			old = nil
-		}
-		if old == nil {
-			old = &member{Member: m, since: now}
-			c.members[m.Name] = old
-			added = append(added, m)
-		}
+		c.enter(now, m).listed = true
 	}
-	for name, m := range c.members {
-		m.listed = listed[name]
-	}
-	return added, append(removed, c.sweep()...)
 }
 
-// sweep removes members that are neither listed nor up.
-func (c *census) sweep() (removed []string) {
-	for name, m := range c.members {
-		if !m.listed && !m.up && name != c.self {
-			delete(c.members, name)
-			removed = append(removed, name)
-		}
+// enter returns a member, which is new if it is not known at this URL.
+func (c *Census) enter(now time.Duration, as Member) *member {
+	m := c.members[as.Name]
+	if m == nil || m.URL != as.URL {
+		m = &member{Member: as, known: now, since: now, replaced: m != nil}
+		c.members[as.Name] = m
 	}
-	return removed
+	return m
 }
 
-// link notes the state of the link to a member. node is the process that has answered last.
-func (c *census) link(now time.Duration, name string, up, leaving bool, node string) {
+// Link notes the state of the link to a member. node is the process that has answered last.
+func (c *Census) Link(now time.Duration, name string, up, leaving bool, node string) {
 	m := c.members[name]
 	if m == nil {
 		return
@@ -113,116 +131,111 @@ func (c *census) link(now time.Duration, name string, up, leaving bool, node str
 		if m.node != "" && !m.leaving {
 			m.crashed, m.before = true, m.node
 		}
-		m.node, m.note, m.leaving = node, note{}, false
+		m.node, m.note, m.leaving, m.list, m.heard, m.differs = node, Note{}, false, nil, 0, Difference{}
 		if node == c.node && c.self == "" {
 			c.self = name
 		}
 	}
-	m.leaving = m.leaving || leaving
+	m.leaving, m.alive = m.leaving || leaving, m.alive || up
 	if up != m.up {
 		m.up, m.since = up, now
 	}
 }
 
-// heard notes what the process at a member tells.
-func (c *census) heard(now time.Duration, name string, n note) {
+// Reached reports whether this node can ask a member.
+func (c *Census) Reached(name string) bool { m := c.members[name]; return m != nil && m.up }
+
+// Node returns the last process that answered at a member; empty if none has.
+func (c *Census) Node(name string) string {
+	if m := c.members[name]; m != nil {
+		return m.node
+	}
+	return ""
+}
+
+// Before returns the process that has ended last at a member without leaving, and forgets that there was one before
+// the present one.
+func (c *Census) Before(name string) string {
 	m := c.members[name]
-	if m == nil || n.Node != m.node {
-		return
+	node := m.node
+	if m.before != "" {
+		node, m.before = m.before, ""
 	}
-	m.note, m.noted = n, now
-	m.leaving = m.leaving || n.Leaving
+	return node
 }
 
-// reached reports whether this node is the member or can ask it.
-func (c *census) reached(m *member) bool { return m.Name == c.self || m.up }
+// Since returns when this node has reached or lost a member.
+func (c *Census) Since(name string) time.Duration { return c.members[name].since }
 
-// A survey is the result of a census.
-type survey struct {
-	self    string
-	status  map[string]Status
-	members int  // that count: neither left nor aliases
-	quorum  bool // this node sees more than half of them
-	// unknown has members whose last process has ended without handing over its state, since
-	// the survey before.
-	unknown []string
+// Gone reports whether a member has left, and does not answer any more.
+func (c *Census) Gone(name string) bool {
+	m := c.members[name]
+	return m == nil || m.leaving && !m.up
 }
 
-// survey returns the status of each member.
-func (c *census) survey() survey {
-	s := survey{self: c.self, status: map[string]Status{}}
-	reached := 0
-	for _, name := range slices.Sorted(maps.Keys(c.members)) {
-		m := c.members[name]
-		if m.crashed {
-			s.unknown = append(s.unknown, name)
-			m.crashed = false
-		}
-		switch {
-		case c.isAlias(m):
-			s.status[name] = Alias
-			continue
-		case name == c.self && c.leaving || name != c.self && m.leaving:
-			s.status[name] = Left
-			continue
-		case c.reached(m):
-			s.status[name] = Live
-			reached++
-		default:
-			s.status[name] = Cut
-		}
-		s.members++
-	}
-	if s.members == 0 && c.leaving && c.members[c.self] != nil { // there is no other
-		s.status[c.self], s.members, reached = Live, 1, 1
-	}
-	s.quorum = 2*reached > s.members
-	for name, status := range s.status {
-		if status == Cut && s.quorum && c.unseen(c.members[name]) {
-			s.status[name] = Dead
+// Name returns the name of the member with a process; empty if it is not known.
+func (c *Census) Name(node string) string {
+	for name, m := range c.members {
+		if m.node == node && name != c.self {
+			return name
 		}
 	}
-	return s
+	return ""
 }
 
-// isAlias reports whether a member is the process of another member, with a lesser name.
-func (c *census) isAlias(m *member) bool {
-	if m.node == "" || m.Name == c.self {
-		return false
-	}
-	if m.node == c.node && c.self != "" {
-		return true
-	}
-	for name, other := range c.members {
-		if name < m.Name && other.node == m.node && c.reached(other) && c.reached(m) {
+// Back reports whether a process can be asked.
+func (c *Census) Back(node string) bool {
+	for _, m := range c.members {
+		if m.node == node && m.up {
 			return true
 		}
 	}
 	return false
 }
 
-// unseen reports whether all members that this node can ask have said, after it lost its link
-// to a member, that they do not see it either.
-func (c *census) unseen(lost *member) bool {
-	for _, m := range c.members {
-		if m.Name == c.self || !m.up || m.leaving || c.isAlias(m) {
-			continue
-		}
-		if m.noted < lost.since || m.note.Node != m.node || slices.Contains(m.note.Sees, lost.Name) {
-			return false
-		}
-	}
-	return true
+// others are the members that this node can ask and that stay, and what they tell.
+type others struct {
+	members     []*member
+	seen, named map[string]bool   // members that one of them can ask, and members that one of them lists
+	primary     map[string]string // the name of the member that stands for a process, for processes that this node can ask
 }
 
-// note returns what this node tells the others.
-func (c *census) note(quorum bool) note {
-	n := note{Node: c.node, Leaving: c.leaving, Quorum: quorum}
+// ask returns the others.
+func (c *Census) ask() others {
+	o := others{seen: map[string]bool{}, named: map[string]bool{}, primary: map[string]string{}}
 	for name, m := range c.members {
-		if c.reached(m) {
-			n.Sees = append(n.Sees, name)
+		if !m.up && name != c.self || m.node == "" {
+			continue
+		}
+		if first, known := o.primary[m.node]; !known || m.note.Self == name || c.members[first].note.Self != first && name < first {
+			o.primary[m.node] = name
 		}
 	}
-	slices.Sort(n.Sees)
-	return n
+	if c.self != "" {
+		o.primary[c.node] = c.self
+	}
+	for name, m := range c.members {
+		if name == c.self || !m.up || m.leaving || o.isAlias(m) {
+			continue
+		}
+		o.members = append(o.members, m)
+		for _, name := range m.note.Sees {
+			o.seen[name] = true
+		}
+		for i := range m.list {
+			o.named[m.list[i].Name] = true
+		}
+	}
+	slices.SortFunc(o.members, func(a, b *member) int { return strings.Compare(a.Name, b.Name) })
+	return o
 }
+
+// isAlias reports whether a member is the process of another one: of that with the name by which the process calls
+// itself, or of that with the least name.
+func (o *others) isAlias(m *member) bool {
+	name, known := o.primary[m.node]
+	return known && name != m.Name
+}
+
+// Rules returns the hash of the rules of a member; empty if it has not told.
+func (c *Census) Rules(name string) string { return c.members[name].note.Rules }
