@@ -29,7 +29,7 @@ type memberLog struct {
 // it is logged.
 const listsAgree = 10 * time.Second
 
-// A difference is that of a member's list from the list of this instance.
+// A difference says how the list of a member differs from that of this instance.
 type difference struct {
 	is     census.Difference
 	timer  *time.Timer

@@ -71,6 +71,32 @@ func TestMemberLog(t *testing.T) {
 	})
 }
 
+// A list that differs for long is logged, and each of its changes from then on.
+func TestLogLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, told := textLog()
+		l := newMemberLog(log)
+		differ := func(want string, wait time.Duration, here ...string) {
+			t.Helper()
+			l.note(ring.Change{Member: "b", Lists: &census.Difference{Member: "b", OnlyHere: here}})
+			time.Sleep(wait)
+			synctest.Wait()
+			if got := strings.TrimSpace(told()); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		const line = `level=WARN msg="a peer has another list of peers: give all instances the same --peers" peer=b only_here=`
+		differ("", 0)
+		differ("", listsAgree-1, "a")
+		differ("", 1)
+		differ("", listsAgree-1, "a")
+		differ(line+`c,d only_there=""`, 1, "c", "d")
+		differ(line+`c only_there=""`, 0, "c")
+		differ(`level=INFO msg="a peer has the same list of peers again" peer=b`, time.Hour)
+		differ("", time.Hour)
+	})
+}
+
 // The members that are listed are logged where they are few, or this instance is none of them.
 func TestLogListed(t *testing.T) {
 	log, told := textLog()

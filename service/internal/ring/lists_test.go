@@ -166,7 +166,7 @@ func TestOneWay(t *testing.T) {
 	})
 }
 
-// A process that no member lists does not join a fleet in which everybody can open links.
+// A process that no member lists does not join a fleet in which every client can open links.
 func TestStrangers(t *testing.T) {
 	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
 		f.cfg.Strangers = false

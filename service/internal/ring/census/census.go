@@ -131,7 +131,7 @@ func (c *Census) Link(now time.Duration, name string, up, leaving bool, node str
 		if m.node != "" && !m.leaving {
 			m.crashed, m.before = true, m.node
 		}
-		m.node, m.note, m.leaving, m.list, m.heard, m.differs = node, Note{}, false, nil, 0, Difference{}
+		m.replace(node)
 		if node == c.node && c.self == "" {
 			c.self = name
 		}
@@ -140,6 +140,11 @@ func (c *Census) Link(now time.Duration, name string, up, leaving bool, node str
 	if up != m.up {
 		m.up, m.since = up, now
 	}
+}
+
+// replace notes that another process runs at a member. It is not known if node is empty.
+func (m *member) replace(node string) {
+	m.node, m.note, m.leaving, m.list, m.heard, m.differs = node, Note{}, false, nil, 0, Difference{}
 }
 
 // Reached reports whether this node can ask a member.

@@ -17,6 +17,8 @@ type Note struct {
 
 	Seq  uint64 `json:"seq,omitempty"`  // the number of the Note, of all of the process
 	Self string `json:"self,omitempty"` // its name, if it knows that
+	// Nodes has the processes of Sees, in the same order.
+	Nodes []string `json:"nodes,omitempty"`
 	// Epoch is how many lists the process has had, and List the last, unless the other has Heard of it.
 	Epoch uint64   `json:"epoch,omitempty"`
 	Heard uint64   `json:"heard,omitempty"`
@@ -30,8 +32,10 @@ func (c *Census) Note(name, node string, quorum bool) Note {
 	c.notes++
 	n := Note{Node: c.node, Leaving: c.leaving, Quorum: quorum, Seq: c.notes, Self: c.self, Epoch: c.epoch}
 	for _, name := range slices.Sorted(maps.Keys(c.members)) {
-		if m := c.members[name]; m.up || name == c.self {
-			n.Sees = append(n.Sees, name)
+		if m := c.members[name]; name == c.self {
+			n.Sees, n.Nodes = append(n.Sees, name), append(n.Nodes, c.node)
+		} else if m.up {
+			n.Sees, n.Nodes = append(n.Sees, name), append(n.Nodes, m.node)
 		}
 	}
 	to := c.members[name]

@@ -78,18 +78,31 @@ func (c *Census) learn(now time.Duration, o *others) {
 		}
 	}
 	for name, m := range c.members {
-		switch {
-		case m.alive || name == c.self:
-		case !o.seen[name]:
+		switch back := m.leaving && !m.up; {
+		case name == c.self || m.alive && !back:
+		case !o.seen[name] || back && !o.isBack(m):
 			m.seen = 0
 		default:
 			if m.seen == 0 {
 				m.seen = max(now, 1)
 			}
-			isNew := m.absent || c.joined > 0 && m.known > c.joined
-			m.alive = !isNew || now-m.seen >= Grace
+			isNew := back || m.absent || c.joined > 0 && m.known > c.joined
+			if isNew && now-m.seen < Grace {
+				break
+			}
+			if m.alive = true; back {
+				m.replace("")
+			}
 		}
 	}
+}
+
+// isBack reports whether another process runs at a member that has left.
+func (o *others) isBack(left *member) bool {
+	return slices.ContainsFunc(o.members, func(m *member) bool {
+		i := slices.Index(m.note.Sees, left.Name)
+		return i >= 0 && i < len(m.note.Nodes) && m.note.Nodes[i] != "" && m.note.Nodes[i] != left.node
+	})
 }
 
 // count returns the status of each member, and whether this node has a quorum.
@@ -141,7 +154,7 @@ func (m *member) accepts() bool {
 	return m.up && m.note.Node == m.node && (m.note.Linked || m.note.Epoch == 0)
 }
 
-// isPhantom reports whether no member but this node knows about one that it lists: nobody has seen it, no other one
+// isPhantom reports whether no member but this node knows about one that it lists: none has seen it, no other one
 // lists it, and one of these has a quorum without it.
 func (o *others) isPhantom(m *member) bool {
 	return !m.alive && !o.named[m.Name] && !o.seen[m.Name] &&
@@ -157,7 +170,7 @@ func (o *others) isUnseen(lost *member) bool {
 	})
 }
 
-// retire removes members that nobody lists any more and that are gone. A member that has not left is gone if a
+// retire removes members that no list has any more and that are gone. A member that has not left is gone if a
 // majority says so, or if this node has listed it before and does not see it for long.
 func (c *Census) retire(now time.Duration, o *others, s *Survey) (any bool) {
 	for name, m := range c.members {
