@@ -181,36 +181,33 @@ func (c *Client) Redial() {
 	}
 }
 
-// tryConnect makes a link. It begins again when Redial is called after Config.Silence.
-func (c *Client) tryConnect() (*link, Info, error) {
+// tryConnect makes a link. If the attempt takes longer than Config.Silence, it begins again with the next Redial.
+func (c *Client) tryConnect() (l *link, info Info, err error) {
 	for {
 		ctx, cancel := context.WithCancel(c.ctx)
-		ended, redialed := make(chan struct{}), false
-		var watching sync.WaitGroup
-		watching.Go(func() {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l, info, err = c.connect(ctx)
+		}()
+		select {
+		case <-done:
+		case <-time.After(c.cfg.Silence):
 			select {
-			case <-time.After(c.cfg.Silence):
-				select { // a call from before does not count
-				case <-c.again:
-				default:
-				}
-			case <-ended:
-				return
+			case <-c.again: // was called before
+			default:
 			}
 			select {
+			case <-done:
 			case <-c.again:
-				redialed = true
 				cancel()
-			case <-ended:
+				if <-done; err != nil {
+					continue
+				}
 			}
-		})
-		l, info, err := c.connect(ctx)
-		close(ended)
-		watching.Wait()
-		cancel()
-		if err == nil || !redialed {
-			return l, info, err
 		}
+		cancel()
+		return l, info, err
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -427,9 +428,10 @@ func TestClose(t *testing.T) {
 func TestRedial(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, peer.HandlerConfig{})
-		silent := true
+		var silent atomic.Bool
+		silent.Store(true)
 		c, err := peer.New(peer.Config{URL: "http://weir", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if silent {
+			if silent.Load() {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
@@ -446,7 +448,7 @@ func TestRedial(t *testing.T) {
 			}
 		}
 		wait(time.Second, false)
-		silent = false
+		silent.Store(false)
 		wait(time.Second, false)
 		c.Redial()
 		wait(time.Millisecond, true)
