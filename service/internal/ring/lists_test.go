@@ -235,3 +235,36 @@ func TestExplainAlone(t *testing.T) {
 		}
 	})
 }
+
+// A member that comes back while the others pause between attempts to connect is ready when it decides, and no request waits for it.
+func TestComesBack(t *testing.T) {
+	for _, gone := range []time.Duration{100 * time.Millisecond, 6 * time.Second} {
+		inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
+			keys := f.keysOf(f.names...)
+			f.pause = time.Minute
+			for _, crash := range []bool{false, true} {
+				stop := func() (time.Duration, int) { return 0, 0 }
+				if !crash {
+					stop = f.watch(keys)
+					if _, err := f.nodes["c"].Leave(context.Background()); err != nil {
+						t.Error(err)
+					}
+				}
+				f.kill("c")
+				time.Sleep(gone)
+				if crash {
+					stop = f.watch(keys)
+				}
+				f.start("c")
+				time.Sleep(100 * time.Millisecond)
+				if !f.nodes["c"].Ready() {
+					t.Errorf("crash: %v: it is not ready", crash)
+				}
+				time.Sleep(time.Second)
+				if slowest, degraded := stop(); slowest > 100*time.Millisecond || degraded > 0 {
+					t.Errorf("crash: %v: the slowest request took %v, %d were not decided by an owner", crash, slowest, degraded)
+				}
+			}
+		})
+	}
+}

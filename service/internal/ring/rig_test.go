@@ -25,6 +25,8 @@ type fleet struct {
 	rules *config.Rules
 	names []string
 	lists map[string][]string // of members that have another list than names
+	// pause is the time from the end of a link to the next attempt to connect.
+	pause time.Duration
 
 	mu     sync.Mutex // guards what follows
 	nodes  map[string]*node
@@ -165,8 +167,12 @@ func (f *fleet) update() {
 			if to != nil {
 				id = to.cfg.Node
 			}
-			if up == l.up && (!up || id == l.node) {
+			if up == l.up && (!up || id == l.node) || up && l.paused {
 				continue
+			}
+			if !up && f.pause > 0 && !l.closed {
+				l.paused = true
+				time.AfterFunc(f.pause, l.Redial)
 			}
 			if l.up { // also if another process is there
 				close(l.lost)
@@ -196,6 +202,7 @@ type fakeLink struct {
 	node   string
 	lost   chan struct{} // closed when the link is lost
 	closed bool
+	paused bool
 }
 
 func (l *fakeLink) Stats() peer.Stats {
@@ -204,8 +211,12 @@ func (l *fakeLink) Stats() peer.Stats {
 	return peer.Stats{State: peer.State{Up: l.up}}
 }
 
-// Redial does nothing: a link that can be made is up at once.
-func (l *fakeLink) Redial() {}
+func (l *fakeLink) Redial() {
+	l.f.mu.Lock()
+	l.paused = false
+	l.f.mu.Unlock()
+	go l.f.update()
+}
 
 func (l *fakeLink) Close() error {
 	l.f.mu.Lock()
