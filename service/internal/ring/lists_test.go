@@ -270,3 +270,26 @@ func TestComesBack(t *testing.T) {
 		})
 	}
 }
+
+// Leases of a member that no list has any more, and that has died, are not granted again until they have ended.
+func TestLeasesOfAnUnlistedMember(t *testing.T) {
+	inFleet(t, 3, jobs(6), func(t *testing.T, f *fleet) {
+		key := f.ownedBy("c")
+		if ids, _ := f.acquire("a", key); len(ids) != 6 {
+			t.Fatalf("%d leases", len(ids))
+		}
+		for _, name := range []string{"a", "b"} {
+			f.use(f.nodes[name], []string{"a", "b"})
+		}
+		f.kill("c")
+		time.Sleep(2 * time.Second)
+		for _, name := range []string{"a", "b"} {
+			if st := f.nodes[name].Stats(); len(st.Members) != 2 {
+				t.Errorf("%s knows %+v", name, st.Members)
+			}
+			if more, step := f.acquire(name, key); len(more) > 0 {
+				t.Errorf("%s leases %d units more, %v", name, len(more), step)
+			}
+		}
+	})
+}

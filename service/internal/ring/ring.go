@@ -280,7 +280,7 @@ func (r *Ring) refreshLocked() error {
 			r.accepted.Store(true) // after the claims have begun
 		}
 	}()
-	if was.Self == s.Self && was.Quorum == s.Quorum && maps.Equal(was.Status, s.Status) && len(s.Removed) == 0 {
+	if was.Self == s.Self && was.Quorum == s.Quorum && was.Members == s.Members && maps.Equal(was.Status, s.Status) && len(s.Removed) == 0 {
 		return failed
 	}
 	next := newView(s, r.places)

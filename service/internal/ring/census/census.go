@@ -52,7 +52,7 @@ type member struct {
 	dropped  bool          // this node has listed it before
 	up       bool          // this node can ask it
 	alive    bool          // this node has reached it, or another one sees it
-	absent   bool          // all others have said that they do not see it, and this node has never reached it
+	dead     bool          // it was Dead in the last survey
 	leaving  bool          // it has said that it is shutting down
 	node     string        // the last process that answered there
 	before   string        // the process before it, if that did not leave

@@ -50,7 +50,7 @@ func stale(c *Census, n Note) {
 }
 
 func TestCensus(t *testing.T) {
-	at := time.Second
+	at := far - time.Second
 	hear := func(c *Census, now time.Duration, from string, sees ...string) {
 		c.Hear(now, from, Note{Node: from + "#1", Sees: sees})
 	}
@@ -120,6 +120,12 @@ func TestCensus(t *testing.T) {
 			c.List(at, []Member{{Name: "a"}, {Name: "c"}})
 			c.Link(at, "b", false, false, "")
 			hear(c, at+1, "c", "a", "c")
+		}, "live dead live 3 true"},
+		{"after that", func(c *Census) {
+			c.List(at, []Member{{Name: "a"}, {Name: "c"}})
+			c.Link(at, "b", false, false, "")
+			hear(c, at+1, "c", "a", "c")
+			c.Survey(far)
 		}, "live live 2 true"},
 		{"and does not answer, until another one says so", func(c *Census) {
 			c.List(at, []Member{{Name: "a"}, {Name: "c"}})
@@ -131,7 +137,7 @@ func TestCensus(t *testing.T) {
 			c.Link(far-1, "c", false, false, "")
 		}, "live cut cut 3 false"},
 		{"and that are lost for long", func(c *Census) {
-			c.List(at, []Member{{Name: "a"}})
+			c.List(1, []Member{{Name: "a"}})
 			c.Link(far-forget-1, "b", false, false, "")
 			c.Link(far-forget-1, "c", false, false, "")
 		}, "live 1 true"},

@@ -37,7 +37,7 @@ func (c *Census) Survey(now time.Duration) Survey {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.members)) {
 		m := c.members[name]
-		m.absent = !m.alive && s.Quorum && s.Status[name] == Dead
+		m.dead = s.Quorum && s.Status[name] == Dead
 		if m.crashed {
 			s.Unknown, m.crashed = append(s.Unknown, name), false
 		}
@@ -86,7 +86,7 @@ func (c *Census) learn(now time.Duration, o *others) {
 			if m.seen == 0 {
 				m.seen = max(now, 1)
 			}
-			isNew := back || m.absent || c.joined > 0 && m.known > c.joined
+			isNew := back || m.dead || c.joined > 0 && m.known > c.joined
 			if isNew && now-m.seen < Grace {
 				break
 			}
@@ -179,7 +179,7 @@ func (c *Census) retire(now time.Duration, o *others, s *Survey) (any bool) {
 		}
 		gone := s.Status[name] == Left || s.Status[name] == Alias || m.dropped && now-m.since > forget
 		if m.alive {
-			gone = gone || s.Status[name] == Dead
+			gone = gone || s.Status[name] == Dead && m.dead // what it owned is lost since the last survey
 		} else {
 			gone = gone || m.met == 0 || now-m.met > linger
 		}
