@@ -3,6 +3,7 @@ package census
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -166,6 +167,31 @@ func TestCrash(t *testing.T) {
 	c.Link(3, "b", true, false, "b#3")
 	if s := c.Survey(far); len(s.Unknown) > 0 {
 		t.Errorf("%q", s.Unknown)
+	}
+}
+
+// A process that this node does not know tells its name and URL: a new member, or one whose URL has changed. It cannot take the
+// name of this node, or of a member that answers.
+func TestMeet(t *testing.T) {
+	for _, tt := range []struct{ name, added, removed, want string }{
+		{"d", "d", "", "live live dead dead 3 true"},
+		{"c", "c", "c", "live live dead 3 true"},
+		{"b", "", "", "live live dead 3 true"},
+		{"a", "", "", "live live dead 3 true"},
+	} {
+		c := newTestCensus("a", "b", "c")
+		c.Link(far-1, "c", false, false, "")
+		c.Hear(far, "b", Note{Node: "b#1", Sees: []string{"a", "b"}})
+		c.Survey(far)
+		c.Meet(far, Note{Node: "other", Self: tt.name, List: []Member{{Name: tt.name, URL: "new"}}})
+		s := c.Survey(far)
+		added := ""
+		for _, m := range s.Added {
+			added += m.Name
+		}
+		if got := summary(c); got != tt.want || added != tt.added || strings.Join(s.Removed, "") != tt.removed {
+			t.Errorf("%s: %s, added %s, removed %v, want %s", tt.name, got, added, s.Removed, tt.want)
+		}
 	}
 }
 

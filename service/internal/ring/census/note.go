@@ -69,15 +69,21 @@ func (c *Census) Hear(now time.Duration, name string, n Note) (found []string) {
 	return found
 }
 
-// Meet notes what a process tells that this node does not know as a member: its list has its name and URL.
+// Meet notes what a process tells that this node does not know as a member: its list has its name and URL. A URL in the
+// list of this node can be older.
 func (c *Census) Meet(now time.Duration, n Note) {
+	if n.Leaving || n.Self == c.self || n.Node == c.node {
+		return
+	}
 	for _, as := range n.List {
-		if as.Name != n.Self || n.Node == c.node || n.Leaving {
+		if as.Name != n.Self {
 			continue
 		}
 		m := c.members[as.Name]
-		if m == nil || !m.listed && !m.up {
+		if m == nil || !m.up {
+			listed := m != nil && m.listed
 			m = c.enter(now, as)
+			m.listed = listed
 		}
 		m.met = now
 	}
