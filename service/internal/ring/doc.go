@@ -48,10 +48,10 @@
 // seven does not take the quorum from one of three. A process has the name by which it calls itself, if lists give it several.
 //
 // All of a fleet know the same union as soon as they have exchanged notes, so they have the same owners. Two sides of a split do
-// not both have a quorum: each side counts the members of the other one that it has known, whatever its lists say. The exceptions
-// are processes that start, or get their first list with a member, within a split: they know that list alone. If the lists of both sides
-// overlap in less than a majority, both sides decide with the whole limit until the split ends. And a node forgets a lost member
-// that its own list has dropped after half a minute, also without a majority.
+// not both have a quorum: each side counts the members of the other one that it has known, whatever its lists say. There are two
+// exceptions. A process that starts within a split, or whose list first names a member within it, knows its list alone: if the lists of both
+// sides do not have a majority in common, both decide with the whole limit until the split ends. And a node forgets a lost member that its own
+// list has dropped after half a minute, also without a majority.
 //
 // # Changes of owners
 //
