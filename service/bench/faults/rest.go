@@ -1,0 +1,5 @@
+package main
+
+var tierRows, leafRows, rlqsRows, proxyRows []row
+
+func serveOrigin(string) error { return nil }
