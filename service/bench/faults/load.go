@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +23,8 @@ const (
 	patience = 2 * time.Second // how long a caller waits
 	pace     = 40 * time.Millisecond
 )
+
+var debug = os.Getenv("FAULTS_DEBUG") != ""
 
 // rules returns the limits, with further fields of the rule for leases.
 func rules(ofSlots string) string {
@@ -179,8 +183,18 @@ type holders struct {
 	quit  context.CancelFunc
 	group sync.WaitGroup
 
-	mu   sync.Mutex // guards uses
+	mu   sync.Mutex // guards what follows
 	uses []use
+	lost int // leases that a holder was told have ended, before their time
+}
+
+func (h *holders) lose(key string, at *proc, id string, left time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lost++
+	if debug {
+		log.Printf("%s: %s at %s is lost %v before its time", key, id, at.addr, left)
+	}
 }
 
 // hold starts holders of units of a key for each target.
@@ -205,7 +219,7 @@ func (h *holders) once(key string, at *proc, n int) {
 		ID string `json:"lease_id"`
 	}
 	if h.ask("POST", at.url()+"/lease/"+key, &lease) != http.StatusOK {
-		time.Sleep(pace)
+		time.Sleep(3 * pace)
 		return
 	}
 	u := use{time.Now(), sent.Add(ttl)}
@@ -216,7 +230,12 @@ func (h *holders) once(key string, at *proc, n int) {
 		if status == http.StatusOK && sent.Before(u.to) {
 			u.to = sent.Add(ttl)
 		}
-		if status == http.StatusNotFound || time.Now().After(u.to) {
+		now := time.Now()
+		if status == http.StatusNotFound && now.Before(u.to) {
+			h.lose(key, at, lease.ID, u.to.Sub(now))
+			u.to = now
+		}
+		if !now.Before(u.to) {
 			break
 		}
 	}
@@ -268,6 +287,9 @@ func (h *holders) stop() float64 {
 	n, most := 0, 0
 	for _, e := range events {
 		n += e.delta
+		if debug {
+			log.Printf("%v %d", e.at.Sub(events[0].at).Round(time.Millisecond), n)
+		}
 		most = max(most, n)
 	}
 	return float64(most)

@@ -46,11 +46,14 @@ func main() {
 	flag.StringVar(&s.clock, "clock", "", "for a play: the library of the clock")
 	play := flag.String("play", "", "for a play: the fault")
 	seed := flag.Uint64("seed", 1, "for a play: the seed")
-	origin := flag.String("origin", "", "be an origin at this address")
+	listen := flag.String("listen", "", "be a server at this address: a leaf, or an origin")
+	upstream := flag.String("leaf", "", "be a leaf of this upstream")
 	flag.Parse()
 	switch {
-	case *origin != "":
-		log.Fatal(serveOrigin(*origin))
+	case *upstream != "":
+		log.Fatal(serveLeaf(*listen, *upstream))
+	case *listen != "":
+		log.Fatal(serveOrigin(*listen))
 	case *play != "":
 		if err := s.play(*play, *seed); err != nil {
 			log.Fatal(err)
@@ -198,6 +201,9 @@ func (s *setup) isolate(ctx context.Context, name string, seed int) ([]measure, 
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, &errs)
+	}
+	if debug {
+		log.Print(errs.String())
 	}
 	var got []measure
 	return got, json.Unmarshal(out.Bytes(), &got)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"log"
 	"strings"
 	"time"
 )
@@ -109,16 +110,16 @@ type peerFault struct {
 
 var peerFaults = []peerFault{
 	{name: "kill -9 of the owner", begin: func(f *fleet) { f.members[0].kill() }, end: func(*fleet) {},
-		beyond: burst + 2*share, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N*", away: []int{0}},
+		beyond: burst + 2*share, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N*", away: []int{0}, cutOff: 2},
 	{name: "kill -9 of the owner, and a start", begin: func(f *fleet) { f.members[0].kill() }, end: func(f *fleet) { f.members[0].again(); f.untilLive(0, 1, 2) },
-		beyond: burst + 2*share + change, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + *b* + *r* · 0.5 s", away: []int{0}},
+		beyond: burst + 2*share + change, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + *b* + *r* · 0.5 s", away: []int{0}, cutOff: 2},
 	{name: "SIGTERM of the owner, and a start", begin: func(f *fleet) { f.members[0].end() }, end: func(f *fleet) { f.members[0].again(); f.untilLive(0, 1, 2) },
-		beyond: change, stated: "*b* + *b* + *r* · 0.5 s", away: []int{0}},
+		beyond: change, stated: "*b* + *b* + *r* · 0.5 s", away: []int{0}, cutOff: 2},
 	{name: "SIGSTOP of the owner", begin: func(f *fleet) { f.members[0].stop() }, end: func(f *fleet) { f.members[0].cont(); f.untilLive(0, 1, 2) },
-		beyond: burst + 3*share, stated: "*b* + *b* + *N*(*b* + *r* · 1 s)/*N*", away: []int{0}, cutOff: 1},
+		beyond: burst + 3*share, stated: "*b* + *b* + *N*(*b* + *r* · 1 s)/*N*", away: []int{0}, cutOff: 3},
 	{name: "the owner's host vanishes and comes back, half-open connections stay", begin: func(f *fleet) { f.members[0].h.unplug(); f.members[0].kill() },
 		end:    func(f *fleet) { f.members[0].launch(); f.members[0].h.plug(); f.untilLive(0, 1, 2) },
-		beyond: burst + 2*share + change, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + *b* + *r* · 0.5 s", away: []int{0}},
+		beyond: burst + 2*share + change, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + *b* + *r* · 0.5 s", away: []int{0}, cutOff: 2},
 	{name: "silent partition of the owner and one member", begin: func(f *fleet) { cut(f.members[0].h, f.members[1].h) },
 		end:    func(f *fleet) { heal(f.members[0].h, f.members[1].h); f.untilLive(0, 1, 2) },
 		beyond: (burst + rate*(absence+2*time.Second).Seconds()) / members, stated: "*b* + (*b* + *rA*)/*N*, *A* = 4 s and a second at each end", cutOff: 1},
@@ -131,7 +132,7 @@ var peerFaults = []peerFault{
 			heal(f.members[0].h, f.members[2].h)
 			f.untilLive(0, 1, 2)
 		},
-		beyond: burst + 2*share + (burst+rate*(absence+2*time.Second).Seconds())/members, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + (*b* + *rA*)/*N*", cutOff: 1},
+		beyond: burst + 2*share + (burst+rate*(absence+2*time.Second).Seconds())/members, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + (*b* + *rA*)/*N*", cutOff: 3},
 	{name: "silent partition of each from each", begin: func(f *fleet) { f.each(cut) }, end: func(f *fleet) { f.each(heal); f.untilLive(0, 1, 2) },
 		beyond: burst, stated: "*b* + *b* of the shares", cutOff: 3},
 	{name: "rotated secret at the owner alone", begin: func(f *fleet) {
@@ -143,7 +144,7 @@ var peerFaults = []peerFault{
 		f.secret("a-secret-of-peers-1")
 		f.members[0].again()
 		f.untilLive(0, 1, 2)
-	}, beyond: change + (burst+rate*(absence+4*time.Second).Seconds())/members, stated: "*b* + *b* + *r* · 0.5 s + (*b* + *rA*)/*N*", away: []int{0}, cutOff: 1},
+	}, beyond: change + (burst+rate*(absence+4*time.Second).Seconds())/members, stated: "*b* + *b* + *r* · 0.5 s + (*b* + *rA*)/*N*", away: []int{0}, cutOff: 3},
 }
 
 // each does something to each pair of hosts.
@@ -174,7 +175,7 @@ var peerRows = peerPlays()
 
 func (p peerFault) play(w *world) {
 	f := w.fleet()
-	l, h := startLoad(members, 2, w.tokens(f.key, f.members...)), w.hold(f.ownedBy(f.members[0], "slots"), 4, f.members...)
+	l, h := startLoad(members, 2, w.tokens(f.key, f.members...)), w.hold(f.ownedBy(f.members[0], "slots"), 7, f.members...)
 	w.pause(3 * time.Second)
 	from := l.now()
 	p.begin(f)
@@ -189,7 +190,12 @@ func (p peerFault) play(w *world) {
 			others = append(others, i)
 		}
 	}
+	if debug {
+		for _, m := range f.members {
+			log.Printf("%s", &m.log)
+		}
+	}
 	w.none("requests without a decision, at the others", all.of(others...).failures(), "they decide", ofPeers)
-	w.late(all.of(others...).between(from, l.now()), all.of(others...).between(0, from), 500*time.Millisecond, "`--peer-timeout`", "serve.md#more-than-one-instance")
+	w.late(all.of(others...).between(from, l.now()), all.of(others...).between(0, from), time.Second, "two of `--peer-timeout`: for the owner, and for the next one", ofPeers)
 	w.held(h, units+float64(p.cutOff)*units/members, "the limit, and limit/*N* for each that cannot ask", ofBounds)
 }

@@ -1,5 +1,3 @@
 package main
 
-var tierRows, leafRows, rlqsRows, proxyRows []row
-
-func serveOrigin(string) error { return nil }
+var rlqsRows []row
