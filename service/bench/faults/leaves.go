@@ -76,15 +76,16 @@ func (w *world) allow(secret string) {
 type leafFault struct {
 	name       string
 	begin, end func(t *tree)
+	forgets    bool // the upstream loses its state
 	away       bool // the first leaf gives no decision meanwhile
 }
 
 var leafFaults = []leafFault{
-	{name: "kill -9 of the upstream, and a start", begin: func(t *tree) { t.upstream.kill() }, end: func(t *tree) { t.upstream.again() }},
+	{name: "kill -9 of the upstream, and a start", forgets: true, begin: func(t *tree) { t.upstream.kill() }, end: func(t *tree) { t.upstream.again() }},
 	{name: "SIGSTOP of the upstream", begin: func(t *tree) { t.upstream.stop() }, end: func(t *tree) { t.upstream.cont() }},
 	{name: "silent partition of all from the upstream", begin: func(t *tree) { t.upstream.h.unplug() }, end: func(t *tree) { t.upstream.h.plug() }},
 	{name: "silent partition of one from the upstream", begin: func(t *tree) { cut(t.upstream.h, t.leaves[0].h) }, end: func(t *tree) { heal(t.upstream.h, t.leaves[0].h) }},
-	{name: "the upstream's host vanishes and comes back, half-open connections stay", begin: func(t *tree) { t.upstream.h.unplug(); t.upstream.kill() },
+	{name: "the upstream's host vanishes and comes back, half-open connections stay", forgets: true, begin: func(t *tree) { t.upstream.h.unplug(); t.upstream.kill() },
 		end: func(t *tree) { t.upstream.launch(); t.upstream.h.plug() }},
 	{name: "kill -9 of one, and a start", away: true, begin: func(t *tree) { t.leaves[0].kill() }, end: func(t *tree) { t.leaves[0].again() }},
 	{name: "SIGSTOP of one", away: true, begin: func(t *tree) { t.leaves[0].stop() }, end: func(t *tree) { t.leaves[0].cont() }},
@@ -113,7 +114,11 @@ func (f leafFault) play(w *world, goClients bool) {
 	f.end(t)
 	w.pause(4 * time.Second)
 	all := l.stop()
-	w.excess(all, burst, "*b*: no overshoot", ofExactness)
+	bound, stated, link := float64(burst), "*b*: no overshoot", ofExactness
+	if f.forgets {
+		bound, stated, link = 2*burst, "*b* + *b*, used since the last save", ofCrash
+	}
+	w.excess(all.between(time.Second, l.now()), bound, stated, link) // without the first second of a key
 	others := all
 	if f.away {
 		others = all.of(1)

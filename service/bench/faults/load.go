@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -23,8 +21,6 @@ const (
 	patience = 2 * time.Second // how long a caller waits
 	pace     = 40 * time.Millisecond
 )
-
-var debug = os.Getenv("FAULTS_DEBUG") != ""
 
 // rules returns the limits, with further fields of the rule for leases.
 func rules(ofSlots string) string {
@@ -183,18 +179,8 @@ type holders struct {
 	quit  context.CancelFunc
 	group sync.WaitGroup
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards uses
 	uses []use
-	lost int // leases that a holder was told have ended, before their time
-}
-
-func (h *holders) lose(key string, at *proc, id string, left time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.lost++
-	if debug {
-		log.Printf("%s: %s at %s is lost %v before its time", key, id, at.addr, left)
-	}
 }
 
 // hold starts holders of units of a key for each target.
@@ -232,7 +218,6 @@ func (h *holders) once(key string, at *proc, n int) {
 		}
 		now := time.Now()
 		if status == http.StatusNotFound && now.Before(u.to) {
-			h.lose(key, at, lease.ID, u.to.Sub(now))
 			u.to = now
 		}
 		if !now.Before(u.to) {
@@ -287,9 +272,6 @@ func (h *holders) stop() float64 {
 	n, most := 0, 0
 	for _, e := range events {
 		n += e.delta
-		if debug {
-			log.Printf("%v %d", e.at.Sub(events[0].at).Round(time.Millisecond), n)
-		}
 		most = max(most, n)
 	}
 	return float64(most)

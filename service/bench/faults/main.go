@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// setup is what all plays need.
+// A setup has the files that all plays need.
 type setup struct {
 	weir  string // the binary
 	clock string // a library that sets the clock of a server
@@ -73,7 +73,7 @@ type row struct {
 
 func (r row) name() string { return r.family + ": " + r.fault }
 
-// A measure is what a play has measured, and the bound that the docs state.
+// A measure is a value that a play has measured, and the bound that the docs state.
 type measure struct {
 	What   string
 	Value  float64
@@ -85,7 +85,9 @@ type measure struct {
 
 func (m measure) holds() bool { return m.Value <= m.Bound }
 
-func rows() []row { return slices.Concat(memoryRows, storeRows, peerRows, tierRows, leafRows, rlqsRows, proxyRows) }
+func rows() []row {
+	return slices.Concat(memoryRows, storeRows, peerRows, tierRows, leafRows, rlqsRows, proxyRows)
+}
 
 // all plays the rows that match an expression, and writes or prints the table.
 func (s *setup) all(expression string, seeds, atOnce int, page string) error {
@@ -201,9 +203,6 @@ func (s *setup) isolate(ctx context.Context, name string, seed int) ([]measure, 
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, &errs)
-	}
-	if debug {
-		log.Print(errs.String())
 	}
 	var got []measure
 	return got, json.Unmarshal(out.Bytes(), &got)

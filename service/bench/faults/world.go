@@ -141,11 +141,13 @@ func (w *world) host() *host {
 	return h
 }
 
-// unplug takes the host off the switch: nothing passes, and nobody is told.
+// unplug takes the host off the switch. No packet passes, and its link stays up.
 func (h *host) unplug() { h.w.run("ip link set " + h.name + " nomaster") }
-func (h *host) plug()   { h.w.run("ip link set " + h.name + " master switch") }
 
-// deafen drops what the host sends to another one, silently: it goes to an address that nobody has.
+// plug connects it again.
+func (h *host) plug() { h.w.run("ip link set " + h.name + " master switch") }
+
+// deafen drops what the host sends to another one, silently: it goes to an address that no host has.
 func (h *host) deafen(to *host) {
 	h.w.run("ip -n " + h.name + " neigh replace " + to.ip + " lladdr 02:00:00:00:ff:ff nud permanent dev eth")
 }
