@@ -106,7 +106,7 @@ var (
 
 func (f leafFault) play(w *world, goClients bool) {
 	t := w.tree(goClients)
-	l := startLoad(leaves, 3, w.tokens("k", t.leaves...))
+	l := w.startLoad(leaves, 3, w.tokens("k", t.leaves...))
 	w.pause(3 * time.Second)
 	from := l.now()
 	f.begin(t)
@@ -124,5 +124,5 @@ func (f leafFault) play(w *world, goClients bool) {
 		others = all.of(1)
 	}
 	w.none("requests without a decision", others.failures(), "a leaf decides by itself", ofLeaves)
-	w.late(others.between(from, l.now()), others.between(0, from), 200*time.Millisecond, "two of `--upstream-timeout`", "serve.md#more-than-one-instance")
+	w.late(others, from, l.now(), 200*time.Millisecond, "two `--upstream-timeout`", "serve.md#more-than-one-instance")
 }

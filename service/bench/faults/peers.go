@@ -112,14 +112,14 @@ var peerFaults = []peerFault{
 	{name: "kill -9 of the owner", begin: func(f *fleet) { f.members[0].kill() }, end: func(*fleet) {},
 		beyond: burst + 2*share, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N*", away: true, cutOff: 2},
 	{name: "kill -9 of the owner, and a start", begin: func(f *fleet) { f.members[0].kill() }, end: func(f *fleet) { f.members[0].again(); f.untilLive(0, 1, 2) },
-		beyond: burst + 2*share + change, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + *b* + *r* · 0.5 s", away: true, cutOff: 2},
+		beyond: burst + 2*share + change, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + *b* + *r* · 0.5 s", away: true, cutOff: 3},
 	{name: "SIGTERM of the owner, and a start", begin: func(f *fleet) { f.members[0].end() }, end: func(f *fleet) { f.members[0].again(); f.untilLive(0, 1, 2) },
-		beyond: change, stated: "*b* + *b* + *r* · 0.5 s", away: true, cutOff: 2},
+		beyond: change, stated: "*b* + *b* + *r* · 0.5 s", away: true, cutOff: 3},
 	{name: "SIGSTOP of the owner", begin: func(f *fleet) { f.members[0].stop() }, end: func(f *fleet) { f.members[0].cont(); f.untilLive(0, 1, 2) },
-		beyond: burst + 3*share, stated: "*b* + *b* + *N*(*b* + *r* · 1 s)/*N*", away: true, twoOwners: true},
+		beyond: burst + 3*share, stated: "*b* + *b* + *N*(*b* + *r* · 1 s)/*N*", away: true, cutOff: 2, twoOwners: true},
 	{name: "the owner's host vanishes and comes back, half-open connections stay", begin: func(f *fleet) { f.members[0].h.unplug(); f.members[0].kill() },
 		end:    func(f *fleet) { f.members[0].launch(); f.members[0].h.plug(); f.untilLive(0, 1, 2) },
-		beyond: burst + 2*share + change, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + *b* + *r* · 0.5 s", away: true, cutOff: 2},
+		beyond: burst + 2*share + change, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + *b* + *r* · 0.5 s", away: true, cutOff: 3},
 	{name: "silent partition of the owner and one member", begin: func(f *fleet) { cut(f.members[0].h, f.members[1].h) },
 		end:    func(f *fleet) { heal(f.members[0].h, f.members[1].h); f.untilLive(0, 1, 2) },
 		beyond: (burst + rate*(absence+2*time.Second).Seconds()) / members, stated: "*b* + (*b* + *rA*)/*N*, *A* = 4 s and a second at each end", cutOff: 1},
@@ -132,9 +132,9 @@ var peerFaults = []peerFault{
 			heal(f.members[0].h, f.members[2].h)
 			f.untilLive(0, 1, 2)
 		},
-		beyond: burst + 2*share + (burst+rate*(absence+2*time.Second).Seconds())/members, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + (*b* + *rA*)/*N*", cutOff: 3},
+		beyond: burst + 2*share + (burst+rate*(absence+2*time.Second).Seconds())/members, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + (*b* + *rA*)/*N*", cutOff: 3, twoOwners: true},
 	{name: "silent partition of each from each", begin: func(f *fleet) { f.each(cut) }, end: func(f *fleet) { f.each(heal); f.untilLive(0, 1, 2) },
-		beyond: 2 * burst, stated: "*b* + *b* of the shares + *b*, refilled at the owner meanwhile", cutOff: 3},
+		beyond: 2*burst + rate, stated: "*b* + 2*b* + *r* · 1 s", cutOff: 3, twoOwners: true},
 	{name: "rotated secret at the owner alone", begin: func(f *fleet) {
 		f.members[0].end()
 		f.secret("another-secret-of-peers")
@@ -175,7 +175,7 @@ var peerRows = peerPlays()
 
 func (p peerFault) play(w *world) {
 	f := w.fleet()
-	l, h := startLoad(members, 2, w.tokens(f.key, f.members...)), w.hold(f.ownedBy(f.members[0], "slots"), 7, f.members...)
+	l, h := w.startLoad(members, 2, w.tokens(f.key, f.members...)), w.hold(f.ownedBy(f.members[0], "slots"), 7, f.members...)
 	w.pause(3 * time.Second)
 	from := l.now()
 	p.begin(f)
@@ -189,10 +189,10 @@ func (p peerFault) play(w *world) {
 		served = all.of(1, 2)
 	}
 	w.none("requests without a decision, but at a member that is away", served.failures(), "each member decides", ofPeers)
-	w.late(served.between(from, l.now()), served.between(0, from), time.Second, "two of `--peer-timeout`: for the owner, and for the next one", ofPeers)
+	w.late(served, from, l.now(), time.Second, "two `--peer-timeout`: for the owner, and for the next one", ofPeers)
+	bound, stated := units+float64(p.cutOff)*units/members, fmt.Sprintf("the limit, and %d · limit/*N*", p.cutOff)
 	if p.twoOwners {
-		w.held(h, 2*units, "the limit of two owners", ofBounds)
-		return
+		bound, stated = bound+units, fmt.Sprintf("the limit of two owners, and %d · limit/*N*", p.cutOff)
 	}
-	w.held(h, units+float64(p.cutOff)*units/members, fmt.Sprintf("the limit, and %d · limit/*N*", p.cutOff), ofBounds)
+	w.held(h, bound, stated, ofBounds)
 }

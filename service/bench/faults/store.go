@@ -10,6 +10,8 @@ const (
 	instances = 3
 	absence   = 4 * time.Second // of a store, an owner or an upstream
 
+	storeTimeout = 50 * time.Millisecond // --store-timeout; longer where the store decides, also on a busy machine
+
 	ofStoreFaults = "redis.md#what-faults-cost"
 	ofStore       = "redis.md#weir-serve---store"
 	ofStoreLeases = "redis.md#leases-concurrency-limits-and-locks"
@@ -17,7 +19,7 @@ const (
 
 // apart bounds what is allowed while some instances know that the store is away, or back, and others do not: d of the
 // docs. The time is three times --store-timeout in the beginning, and in the end twice the absence, but 5 s at most.
-var apart = rate * float64(instances-1) / instances * (3*50*time.Millisecond + min(2*absence, 5*time.Second)).Seconds()
+var apart = rate * float64(instances-1) / instances * (3*storeTimeout + min(2*absence, 5*time.Second)).Seconds()
 
 // A store is a Redis on a host of its own, with instances of weir serve that share it.
 type store struct {
@@ -28,7 +30,7 @@ type store struct {
 }
 
 // store starts them. before is a command that runs the server.
-func (w *world) store(env []string, before []string, args ...string) *store {
+func (w *world) store(timeout time.Duration, env []string, before []string, args ...string) *store {
 	h := w.host()
 	s := &store{w: w}
 	s.server = &proc{h: h, env: env, addr: h.ip + ":6379", args: append(before, append([]string{
@@ -37,7 +39,7 @@ func (w *world) store(env []string, before []string, args ...string) *store {
 	s.server.again()
 	for range instances {
 		s.instances = append(s.instances, w.host().serve("--rules", w.file("rules.yaml", rules(", away: deny")),
-			"--store", "redis://"+s.server.addr, "--store-known", "1s", "--instances", fmt.Sprint(instances)))
+			"--store", "redis://"+s.server.addr, "--store-timeout", timeout.String(), "--store-known", "1s", "--instances", fmt.Sprint(instances)))
 	}
 	for _, p := range s.instances {
 		p.untilReady()
@@ -111,22 +113,28 @@ func (f storeFault) play(w *world) {
 	if f.env != nil {
 		env = f.env(w)
 	}
-	s := w.store(env, f.before, f.args...)
-	s.play(f.begin, f.end, func(all, control, during answers) {
+	timeout := storeTimeout
+	if f.decides {
+		timeout = patience
+	}
+	s := w.store(timeout, env, f.before, f.args...)
+	s.play(f.begin, f.end, func(all answers, from, to time.Duration) {
 		stated, bound := fmt.Sprintf("%.0f*b*", f.bursts), f.bursts*burst
 		if !f.decides {
 			stated, bound = stated+" + *d*", bound+apart
 		}
 		w.excess(all, bound, stated, ofStoreFaults)
 		w.none("requests without a decision", all.failures(), "an instance decides by itself", ofStore)
-		w.late(during, control, 100*time.Millisecond, "two of `--store-timeout`: an answer takes up to two round trips", ofStoreFaults)
+		if !f.decides {
+			w.late(all, from, to, 2*timeout, "two `--store-timeout`: an answer takes up to two round trips", ofStoreFaults)
+		}
 	}, f.loses || f.double)
 }
 
 // play puts the instances under load, before, during and after a fault.
-func (s *store) play(begin, end func(s *store), measures func(all, control, during answers), twice bool) {
+func (s *store) play(begin, end func(s *store), measures func(all answers, from, to time.Duration), twice bool) {
 	w := s.w
-	l, h := startLoad(instances, 2, w.tokens("k", s.instances...)), w.hold("slots", 4, s.instances...)
+	l, h := w.startLoad(instances, 2, w.tokens("k", s.instances...)), w.hold("slots", 4, s.instances...)
 	w.pause(3 * time.Second)
 	from := l.now()
 	begin(s)
@@ -143,7 +151,7 @@ func (s *store) play(begin, end func(s *store), measures func(all, control, duri
 		return len(recent) > 0
 	})
 	all := l.stop()
-	measures(all, all.between(0, from), all.between(from, to))
+	measures(all, from, to)
 	if twice {
 		w.held(h, 2*units, "twice the limit, until holders renew", ofStoreLeases)
 		return
@@ -153,38 +161,38 @@ func (s *store) play(begin, end func(s *store), measures func(all, control, duri
 
 // playStoreCut cuts an instance off from the store.
 func playStoreCut(w *world) {
-	s := w.store(nil, nil)
+	s := w.store(storeTimeout, nil, nil)
 	cuts := func(f func(a, b *host)) func(*store) {
 		return func(s *store) { f(s.instances[0].h, s.server.h) }
 	}
-	s.play(cuts(cut), cuts(heal), func(all, control, during answers) {
+	s.play(cuts(cut), cuts(heal), func(all answers, from, to time.Duration) {
 		for1 := (absence + 5*time.Second).Seconds() // until it asks the store again
 		w.excess(all, burst+(burst+rate*for1)/instances, "*b* + *M*/*N* × (*b* + *rA*), *A* = 4 s and 5 s until the next probe", ofStoreFaults)
 		w.none("requests without a decision", all.failures(), "an instance decides by itself", ofStore)
-		w.late(during, control, 100*time.Millisecond, "two of `--store-timeout`: an answer takes up to two round trips", ofStoreFaults)
+		w.late(all, from, to, 2*storeTimeout, "two `--store-timeout`: an answer takes up to two round trips", ofStoreFaults)
 	}, false)
 }
 
 // playStoreDisk fills the disk of the store, which ends because of it, and is started again once there is room.
 func playStoreDisk(w *world) {
 	w.dir = w.disk("disk", "2m")
-	s := w.store(nil, nil, "--appendonly", "yes", "--appendfsync", "always")
+	s := w.store(storeTimeout, nil, nil, "--appendonly", "yes", "--appendfsync", "always")
 	var free func()
 	s.play(func(s *store) { free = fill(w.dir) }, func(s *store) {
 		<-s.server.ended
 		free()
 		s.server.again()
-	}, func(all, control, during answers) {
+	}, func(all answers, from, to time.Duration) {
 		w.excess(all, 2*burst+apart, "2*b* + *d*", ofStoreFaults)
 		w.none("requests without a decision", all.failures(), "an instance decides by itself", ofStore)
-		w.late(during, control, 100*time.Millisecond, "two of `--store-timeout`: an answer takes up to two round trips", ofStoreFaults)
+		w.late(all, from, to, 2*storeTimeout, "two `--store-timeout`: an answer takes up to two round trips", ofStoreFaults)
 	}, false)
 }
 
 // playInstance plays a fault of one of the instances that share a store.
 func playInstance(w *world, fault func(p *proc)) {
-	s := w.store(nil, nil)
-	l, h := startLoad(instances, 2, w.tokens("k", s.instances...)), w.hold("slots", 4, s.instances...)
+	s := w.store(patience, nil, nil)
+	l, h := w.startLoad(instances, 2, w.tokens("k", s.instances...)), w.hold("slots", 4, s.instances...)
 	w.pause(2 * time.Second)
 	fault(s.instances[0])
 	w.pause(2 * time.Second)

@@ -33,6 +33,7 @@ type world struct {
 	hosts    []*host
 	measures []measure
 	client   *http.Client
+	control  *load // see startLoad
 }
 
 // newWorld makes the switch. The process must have namespaces of its own.
