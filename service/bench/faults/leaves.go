@@ -10,8 +10,11 @@ import (
 )
 
 const (
-	leaves      = 2
-	assignment  = 2 * time.Second // --assignment-ttl: the absence goes on for longer
+	leaves     = 2
+	assignment = 2 * time.Second // --assignment-ttl: the absence goes on for longer
+
+	upstreamTimeout = 300 * time.Millisecond
+
 	ofExactness = "scale.md#how-exact-leaves-are"
 	ofLeaves    = "scale.md#without-the-upstream"
 )
@@ -22,7 +25,7 @@ func serveLeaf(addr, upstream string) error {
 	if err != nil {
 		return err
 	}
-	c, err := client.New(client.Config{URL: upstream, Token: string(token), Away: client.Local, Instances: leaves, Leaf: &client.LeafConfig{}})
+	c, err := client.New(client.Config{URL: upstream, Token: string(token), Timeout: upstreamTimeout, Away: client.Local, Instances: leaves, Leaf: &client.LeafConfig{}})
 	if err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func (w *world) tree(goClients bool) *tree {
 	for range leaves {
 		h := w.host()
 		p := &proc{h: h, addr: h.ip + ":8080", env: []string{"FAULTS_TOKEN=" + token}, args: []string{w.weir, "serve", "--listen", h.ip + ":8080", "--admin", h.ip + ":8081",
-			"--rules", rules, "--upstream", t.upstream.url(), "--upstream-leaves", fmt.Sprint(leaves), "--upstream-token-file", token}}
+			"--rules", rules, "--upstream", t.upstream.url(), "--upstream-leaves", fmt.Sprint(leaves), "--upstream-timeout", upstreamTimeout.String(), "--upstream-token-file", token}}
 		if goClients {
 			self, err := os.Executable()
 			check(err)
@@ -124,5 +127,5 @@ func (f leafFault) play(w *world, goClients bool) {
 		others = all.of(1)
 	}
 	w.none("requests without a decision", others.failures(), "a leaf decides by itself", ofLeaves)
-	w.late(others, from, l.now(), 200*time.Millisecond, "two `--upstream-timeout`", "serve.md#more-than-one-instance")
+	w.late(others, from, l.now(), 2*upstreamTimeout, "two `--upstream-timeout`", "serve.md#more-than-one-instance")
 }

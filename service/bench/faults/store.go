@@ -10,7 +10,7 @@ const (
 	instances = 3
 	absence   = 4 * time.Second // of a store, an owner or an upstream
 
-	storeTimeout = 50 * time.Millisecond // --store-timeout; longer where the store decides, also on a busy machine
+	storeTimeout = 200 * time.Millisecond // --store-timeout; longer where the store decides
 
 	ofStoreFaults = "redis.md#what-faults-cost"
 	ofStore       = "redis.md#weir-serve---store"
