@@ -26,7 +26,8 @@ type peerFleet struct {
 	own       [fleetSize][]string // further arguments of each member
 	prefix    [fleetSize][]string // of the command line
 	urls      []string
-	admin     [fleetSize]string // addresses for operators; free ports if empty
+	lists     [fleetSize][]string // the peers of members that have another list than urls
+	admin     [fleetSize]string   // addresses for operators; free ports if empty
 	processes [fleetSize]*process
 	client    *http.Client
 	down      [fleetSize]atomic.Bool // its process has ended, or is about to
@@ -56,7 +57,11 @@ func startPeerFleet(t *testing.T, args ...string) *peerFleet {
 func (f *peerFleet) start(i int) {
 	f.t.Helper()
 	_, host, _ := strings.Cut(f.urls[i], "://")
-	args := slices.Concat([]string{"--listen", host, "--peers", strings.Join(f.urls, ",")}, f.args, f.own[i])
+	list := f.urls
+	if f.lists[i] != nil {
+		list = f.lists[i]
+	}
+	args := slices.Concat([]string{"--listen", host, "--peers", strings.Join(list, ",")}, f.args, f.own[i])
 	if f.admin[i] != "" {
 		args = append(args, "--admin", f.admin[i])
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -62,7 +63,8 @@ func (d *Daemon) newFleet() (err error) {
 	self, log := peer.Info{Node: d.node, Version: d.cfg.Version}, newMemberLog(d.log)
 	f.ring = ring.New(ring.Config{
 		Local: d.server, Fallback: f.fallback, Node: self.Node, Self: p.Self, Timeout: p.Timeout, OnChange: log.note,
-		Dial: func(m ring.Member, onState func(peer.State)) (ring.Link, error) {
+		Strangers: len(p.Secret) > 0 || d.cfg.TLS.ClientCA != "",
+		Dial: func(m census.Member, onState func(peer.State)) (ring.Link, error) {
 			return peer.New(peer.Config{
 				URL: m.URL, Self: self, Secret: p.Secret, TLS: d.peerTLS(m, roots), Rules: d.server.Rules, Now: d.server.Now,
 				OnState: log.link(m, onState),
@@ -86,7 +88,7 @@ func (d *Daemon) newFleet() (err error) {
 }
 
 // peerTLS returns the configuration for links to a member. This member shows its certificate, if it has one.
-func (d *Daemon) peerTLS(m ring.Member, roots *x509.CertPool) *tls.Config {
+func (d *Daemon) peerTLS(m census.Member, roots *x509.CertPool) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: m.ServerName,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -100,8 +102,8 @@ func (d *Daemon) peerTLS(m ring.Member, roots *x509.CertPool) *tls.Config {
 
 // start finds members until ctx ends.
 func (f *fleet) start(ctx context.Context, d *Daemon) {
-	var listed []ring.Member
-	go d.cfg.Peers.Members.Watch(ctx, func(all []ring.Member) {
+	var listed []census.Member
+	go d.cfg.Peers.Members.Watch(ctx, func(all []census.Member) {
 		d.logListed(listed, all)
 		listed = all
 		if err := f.ring.Use(all); err != nil {
@@ -113,7 +115,7 @@ func (f *fleet) start(ctx context.Context, d *Daemon) {
 }
 
 // logListed logs what is notable about the members that are listed now.
-func (d *Daemon) logListed(was, all []ring.Member) {
+func (d *Daemon) logListed(was, all []census.Member) {
 	switch {
 	case len(all) == len(was):
 	case len(all) == 1:
@@ -122,22 +124,22 @@ func (d *Daemon) logListed(was, all []ring.Member) {
 		d.log.Warn("there are two peers: if one dies, the other cannot tell that from a broken network, and decides by half of each limit: use three or more")
 	}
 	self := d.cfg.Peers.Self
-	is := func(m ring.Member) bool { return m.Name == self }
+	is := func(m census.Member) bool { return m.Name == self }
 	if self != "" && !slices.ContainsFunc(all, is) && (was == nil || slices.ContainsFunc(was, is)) {
 		var names []string
 		for _, m := range all {
 			names = append(names, m.Name)
 		}
-		d.log.Error("--self is none of the peers that were found: this instance owns no keys", "self", self, "found", strings.Join(names, ","))
+		d.log.Error("--self is none of the peers that were found: this instance owns keys only if a peer lists it", "self", self, "found", strings.Join(names, ","))
 	}
 }
 
-// joinTime is for how long an instance is not ready because it does not see its peers.
+// joinTime is for how long an instance is not ready because it has not joined its peers.
 const joinTime = 5 * time.Second
 
 // ready returns an error while the instance joins the fleet.
 func (f *fleet) ready() error {
-	if f == nil || f.ring.Quorum() || time.Since(f.began) > joinTime {
+	if f == nil || f.ring.Ready() || time.Since(f.began) > joinTime {
 		return nil
 	}
 	return errors.New("joining its peers")

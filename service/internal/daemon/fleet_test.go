@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
 // A member that is found by the name of a service must have a certificate for that name, of the authorities of
@@ -27,7 +27,7 @@ func TestPeerTLS(t *testing.T) {
 		{"weir.example.org", roots, "not weir.example.org"},
 		{"example.com", x509.NewCertPool(), "unknown authority"},
 	} {
-		dial := tls.Dialer{Config: new(Daemon).peerTLS(ring.Member{ServerName: row.name}, row.roots)}
+		dial := tls.Dialer{Config: new(Daemon).peerTLS(census.Member{ServerName: row.name}, row.roots)}
 		conn, err := dial.DialContext(context.Background(), "tcp", srv.Listener.Addr().String())
 		if (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err) {
 			t.Errorf("%s: %v, want %q", row.name, err, row.err)

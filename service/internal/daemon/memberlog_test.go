@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/discover"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
 // textLog returns a logger without times, and what it has logged since the last call.
@@ -39,15 +40,15 @@ func TestMemberLog(t *testing.T) {
 				t.Errorf("%s: %s, want %s", step, got, text)
 			}
 		}
-		state := l.link(ring.Member{Name: "b"}, func(peer.State) {})
-		l.note(ring.Change{Member: "a", Status: ring.Cut, Members: 3})
-		l.note(ring.Change{Member: "b", Status: ring.Cut, Members: 3})
-		l.note(ring.Change{Member: "c", Status: ring.Cut, Members: 3})
+		state := l.link(census.Member{Name: "b"}, func(peer.State) {})
+		l.note(ring.Change{Member: "a", Status: census.Cut, Members: 3})
+		l.note(ring.Change{Member: "b", Status: census.Cut, Members: 3})
+		l.note(ring.Change{Member: "c", Status: census.Cut, Members: 3})
 		state(peer.State{Err: &net.OpError{Op: "dial", Err: errors.New("refused")}})
 		time.Sleep(firstReach - time.Nanosecond)
-		l.note(ring.Change{Member: "a", Known: true, Was: ring.Cut, Status: ring.Live, Members: 3})
+		l.note(ring.Change{Member: "a", Known: true, Was: census.Cut, Status: census.Live, Members: 3})
 		want("reached", "level=INFO msg=peer peer=a status=live members=3")
-		l.note(ring.Change{Member: "c", Known: true, Gone: true, Was: ring.Cut, Members: 2})
+		l.note(ring.Change{Member: "c", Known: true, Gone: true, Was: census.Cut, Members: 2})
 		want("not listed", "")
 		time.Sleep(time.Nanosecond)
 		want("late", `level=WARN msg=peer peer=b status=cut members=3 error="dial: refused"`)
@@ -56,17 +57,43 @@ func TestMemberLog(t *testing.T) {
 		state(peer.State{Err: peer.ErrSecret})
 		want("secret", `level=ERROR msg="a peer cannot be used" peer=b error="the peer has another secret"`)
 		state(peer.State{Up: true})
-		l.note(ring.Change{Member: "b", Known: true, Was: ring.Cut, Status: ring.Live, Members: 2})
+		l.note(ring.Change{Member: "b", Known: true, Was: census.Cut, Status: census.Live, Members: 2})
 		want("live", "level=INFO msg=peer peer=b status=live members=2")
 		state(peer.State{Err: peer.ErrUnavailable})
-		l.note(ring.Change{Member: "b", Known: true, Was: ring.Live, Status: ring.Cut, Members: 2})
+		l.note(ring.Change{Member: "b", Known: true, Was: census.Live, Status: census.Cut, Members: 2})
 		want("cut", `level=WARN msg=peer peer=b status=cut members=2 error="the peer is not available"`)
-		l.note(ring.Change{Member: "b", Known: true, Was: ring.Cut, Status: ring.Alias, Members: 1})
+		l.note(ring.Change{Member: "b", Known: true, Was: census.Cut, Status: census.Alias, Members: 1})
 		if got := told(); !strings.Contains(got, "a listed peer is the same process as another one, or as --self: it counts once and owns no keys") {
 			t.Error(got)
 		}
-		l.note(ring.Change{Member: "b", Known: true, Gone: true, Was: ring.Cut, Members: 1})
+		l.note(ring.Change{Member: "b", Known: true, Gone: true, Was: census.Cut, Members: 1})
 		want("gone", `level=INFO msg="a peer is not listed any more" peer=b members=1`)
+	})
+}
+
+// A list that differs for long is logged, and each of its changes from then on.
+func TestLogLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, told := textLog()
+		l := newMemberLog(log)
+		differ := func(want string, wait time.Duration, here ...string) {
+			t.Helper()
+			l.note(ring.Change{Member: "b", Lists: &census.Difference{Member: "b", OnlyHere: here}})
+			time.Sleep(wait)
+			synctest.Wait()
+			if got := strings.TrimSpace(told()); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		const line = `level=WARN msg="a peer has another list of peers: give all instances the same --peers" peer=b only_here=`
+		differ("", 0)
+		differ("", listsAgree-1, "a")
+		differ("", 1)
+		differ("", listsAgree-1, "a")
+		differ(line+`c,d only_there=""`, 1, "c", "d")
+		differ(line+`c only_there=""`, 0, "c")
+		differ(`level=INFO msg="a peer has the same list of peers again" peer=b`, time.Hour)
+		differ("", time.Hour)
 	})
 }
 
@@ -74,9 +101,9 @@ func TestMemberLog(t *testing.T) {
 func TestLogListed(t *testing.T) {
 	log, told := textLog()
 	d := &Daemon{log: log, cfg: Config{Peers: &Peers{Members: new(discover.List), Self: "a"}}}
-	var was []ring.Member
+	var was []census.Member
 	for _, step := range []struct{ list, want string }{
-		{"b c", "--self is none of the peers that were found: this instance owns no keys"},
+		{"b c", "--self is none of the peers that were found: this instance owns keys only if a peer lists it"},
 		{"b c d", ""},
 		{"a b c", ""},
 		{"a b", "there are two peers"},
@@ -84,9 +111,9 @@ func TestLogListed(t *testing.T) {
 		{"a", `msg="the fleet has one member, which owns all keys" peer=a`},
 		{"b", `self=a found=b`},
 	} {
-		var all []ring.Member
+		var all []census.Member
 		for name := range strings.FieldsSeq(step.list) {
-			all = append(all, ring.Member{Name: name})
+			all = append(all, census.Member{Name: name})
 		}
 		d.logListed(was, all)
 		was = all

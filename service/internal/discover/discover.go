@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
 // Every is the time between two lookups in DNS or in Kubernetes.
@@ -25,7 +25,7 @@ const lookupTime = 10 * time.Second
 
 // A source lists members.
 type source interface {
-	members(ctx context.Context) ([]ring.Member, error)
+	members(ctx context.Context) ([]census.Member, error)
 	text() string
 }
 
@@ -65,10 +65,10 @@ func Parse(urls []string, cfg Config) (*List, error) {
 			return nil, fmt.Errorf("%q must be like http://host:port, without a path", text)
 		case u.Scheme == "http" || u.Scheme == "https":
 			member := Normal(u)
-			if slices.ContainsFunc(static, func(m ring.Member) bool { return m.Name == member }) {
+			if slices.ContainsFunc(static, func(m census.Member) bool { return m.Name == member }) {
 				return nil, fmt.Errorf("%q is listed twice: a member counts once", text)
 			}
-			static = append(static, ring.Member{Name: member, URL: member})
+			static = append(static, census.Member{Name: member, URL: member})
 		case u.Port() == "" && (found || strings.HasPrefix(u.Scheme, "kubernetes")):
 			return nil, fmt.Errorf("%q has no port: give that of --listen at the members, such as %s:8080", text, text)
 		case found && (scheme == "http" || scheme == "https"):
@@ -128,10 +128,10 @@ func Normal(u *url.URL) string {
 // Watch calls use with the members, at first and whenever they have changed, until ctx ends. A
 // source that fails, or lists no members, keeps the members that it has listed before. Failed, if not
 // nil, is called with the first of several errors in a row.
-func (l *List) Watch(ctx context.Context, use func([]ring.Member), failed func(source string, err error)) {
-	known := make([][]ring.Member, len(l.sources))
+func (l *List) Watch(ctx context.Context, use func([]census.Member), failed func(source string, err error)) {
+	known := make([][]census.Member, len(l.sources))
 	failing := make([]bool, len(l.sources))
-	var last []ring.Member
+	var last []census.Member
 	fixedOnly := l.Fixed() != nil
 	for first := true; ; first = false {
 		var looking sync.WaitGroup
@@ -165,14 +165,14 @@ func (l *List) Watch(ctx context.Context, use func([]ring.Member), failed func(s
 var errNone = errors.New("there are no members")
 
 // union returns the members of all lists, each name once, by name.
-func union(lists [][]ring.Member) []ring.Member {
-	byName := map[string]ring.Member{}
+func union(lists [][]census.Member) []census.Member {
+	byName := map[string]census.Member{}
 	for _, list := range lists {
 		for _, m := range list {
 			byName[m.Name] = m
 		}
 	}
-	var all []ring.Member
+	var all []census.Member
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		all = append(all, byName[name])
 	}
@@ -192,9 +192,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // fixed is members from a list.
-type fixed []ring.Member
+type fixed []census.Member
 
-func (f fixed) members(context.Context) ([]ring.Member, error) { return f, nil }
+func (f fixed) members(context.Context) ([]census.Member, error) { return f, nil }
 
 func (f fixed) text() string {
 	var all []string
@@ -214,15 +214,15 @@ type lookup = func(ctx context.Context, network, host string) ([]netip.Addr, err
 
 func (d dns) text() string { return "dns+" + d.scheme + "://" + d.host + ":" + d.port }
 
-func (d dns) members(ctx context.Context) ([]ring.Member, error) {
+func (d dns) members(ctx context.Context) ([]census.Member, error) {
 	addrs, err := d.lookup(ctx, "ip", d.host)
 	if err != nil {
 		return nil, err
 	}
-	var all []ring.Member
+	var all []census.Member
 	for _, a := range addrs {
 		member := Normal(&url.URL{Scheme: d.scheme, Host: net.JoinHostPort(a.Unmap().String(), d.port)})
-		all = append(all, ring.Member{Name: member, URL: member, ServerName: d.host})
+		all = append(all, census.Member{Name: member, URL: member, ServerName: d.host})
 	}
 	return all, nil
 }

@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
 func TestParse(t *testing.T) {
@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	l.Watch(t.Context(), func(all []ring.Member) {
+	l.Watch(t.Context(), func(all []census.Member) {
 		for _, m := range all {
 			got = append(got, m.Name)
 		}
@@ -71,7 +71,7 @@ func TestDNS(t *testing.T) {
 		defer cancel()
 		var got []string
 		failures := 0
-		l.Watch(ctx, func(all []ring.Member) {
+		l.Watch(ctx, func(all []census.Member) {
 			text := time.Since(start).String()
 			for _, m := range all {
 				text += " " + m.URL
@@ -121,7 +121,7 @@ func TestKubernetes(t *testing.T) {
 		t.Fatal(err)
 	}
 	members, err := l.sources[0].members(t.Context())
-	want := []ring.Member{
+	want := []census.Member{
 		{Name: "weir-0", URL: "https://10.0.0.1:8080", ServerName: "weir.prod.svc"}, {Name: "weir-1", URL: "https://10.0.0.2:8080", ServerName: "weir.prod.svc"},
 		{Name: "https://[fd00::9]:8080", URL: "https://[fd00::9]:8080", ServerName: "weir.prod.svc"},
 	}

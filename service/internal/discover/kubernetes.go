@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
 // DefaultAccount is the directory of a pod's service account.
@@ -74,7 +74,7 @@ type endpointSlices struct {
 
 // members lists all pods, also pods that are not ready: a pod is ready only after it has found
 // its peers. Terminating pods are left out; they stay members for as long as they answer.
-func (k *kubernetes) members(ctx context.Context) ([]ring.Member, error) {
+func (k *kubernetes) members(ctx context.Context) ([]census.Member, error) {
 	body, namespace, err := k.list(ctx)
 	if err != nil {
 		return nil, err
@@ -83,15 +83,15 @@ func (k *kubernetes) members(ctx context.Context) ([]ring.Member, error) {
 	if err := json.Unmarshal(body, &all); err != nil {
 		return nil, fmt.Errorf("the list of EndpointSlices cannot be read: %w", err)
 	}
-	byName := map[string]ring.Member{}
-	var members []ring.Member
+	byName := map[string]census.Member{}
+	var members []census.Member
 	for _, slice := range all.Items {
 		for _, e := range slice.Endpoints {
 			if slice.AddressType == "FQDN" || len(e.Addresses) == 0 || e.Conditions.Terminating != nil && *e.Conditions.Terminating {
 				continue
 			}
 			u := k.scheme + "://" + net.JoinHostPort(e.Addresses[0], k.port)
-			m := ring.Member{Name: u, URL: u, ServerName: k.service + "." + namespace + ".svc"}
+			m := census.Member{Name: u, URL: u, ServerName: k.service + "." + namespace + ".svc"}
 			if e.TargetRef != nil && e.TargetRef.Kind == "Pod" {
 				m.Name = e.TargetRef.Name
 			}

@@ -31,6 +31,7 @@ type Client struct {
 	pool  callPool
 	links []atomic.Pointer[link]
 	turn  atomic.Uint32
+	again chan struct{} // of capacity 1: see Redial
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -60,7 +61,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	c := &Client{cfg: cfg, epoch: time.Now(), links: make([]atomic.Pointer[link], cfg.Conns), err: ErrUnavailable}
+	c := &Client{cfg: cfg, epoch: time.Now(), links: make([]atomic.Pointer[link], cfg.Conns), again: make(chan struct{}, 1), err: ErrUnavailable}
 	c.url, _ = url.Parse(cfg.URL) // it is valid
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	for i := range c.links {
@@ -143,7 +144,7 @@ const (
 func (c *Client) keep(at *atomic.Pointer[link]) {
 	backoff := minBackoff
 	for c.ctx.Err() == nil {
-		l, info, err := c.connect(c.ctx)
+		l, info, err := c.tryConnect()
 		if err != nil {
 			c.lost(0, err, false)
 		} else {
@@ -163,9 +164,50 @@ func (c *Client) keep(at *atomic.Pointer[link]) {
 		}
 		select {
 		case <-time.After(backoff/2 + rand.N(backoff)):
+			backoff = min(2*backoff, maxBackoff)
+		case <-c.again:
+			backoff = minBackoff
 		case <-c.ctx.Done():
 		}
-		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// Redial ends the pause before the next attempt to connect, and an attempt that takes long: the other instance has shown
+// that it can be reached.
+func (c *Client) Redial() {
+	select {
+	case c.again <- struct{}{}:
+	default:
+	}
+}
+
+// tryConnect makes a link. If the attempt takes longer than Config.Silence, it begins again with the next Redial.
+func (c *Client) tryConnect() (l *link, info Info, err error) {
+	for {
+		ctx, cancel := context.WithCancel(c.ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l, info, err = c.connect(ctx)
+		}()
+		select {
+		case <-done:
+		case <-time.After(c.cfg.Silence):
+			select {
+			case <-c.again: // was called before
+			default:
+			}
+			select {
+			case <-done:
+			case <-c.again:
+				cancel()
+				if <-done; err != nil {
+					continue
+				}
+			}
+		}
+		cancel()
+		return l, info, err
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -419,5 +421,41 @@ func TestClose(t *testing.T) {
 		if _, err := decide(c, "a", 1); !errors.Is(err, peer.ErrUnavailable) {
 			t.Error(err)
 		}
+	})
+}
+
+// After Redial, a Client connects at once: also if it has just begun an attempt that gets no answer.
+func TestRedial(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, peer.HandlerConfig{})
+		var silent atomic.Bool
+		silent.Store(true)
+		c, err := peer.New(peer.Config{URL: "http://weir", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if silent.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return s.network.Dial(ctx, network, address)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		wait := func(d time.Duration, up bool) {
+			t.Helper()
+			if time.Sleep(d); c.State().Up != up {
+				t.Errorf("up: %v, want %v", c.State().Up, up)
+			}
+		}
+		wait(time.Second, false)
+		silent.Store(false)
+		wait(time.Second, false)
+		c.Redial()
+		wait(time.Millisecond, true)
+		s.breaks()
+		wait(time.Minute, false) // the pauses are long
+		s.network.Repair()
+		c.Redial()
+		wait(time.Millisecond, true)
 	})
 }

@@ -72,7 +72,7 @@ func (r *Ring) ask(ctx context.Context, at func() uint16, held patience, onHold 
 }
 
 // joins reports whether this node has started just now, and does not know its fleet yet.
-func (r *Ring) joins(w *view) bool { return !w.quorum && !r.joined.Load() && r.now() < r.cfg.Settle }
+func (r *Ring) joins(w *view) bool { return !w.Quorum && !r.joined.Load() && r.now() < r.cfg.Settle }
 
 // pause waits for a time, or until over is closed. It reports whether ctx has not ended.
 func pause(ctx context.Context, over chan struct{}, d time.Duration) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -149,9 +150,9 @@ func TestMemberThatNeverComes(t *testing.T) {
 	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
 		f.names = append(f.names, "d")
 		for _, n := range f.nodes {
-			var all []Member
+			var all []census.Member
 			for _, name := range f.names {
-				all = append(all, Member{Name: name, URL: "http://" + name})
+				all = append(all, census.Member{Name: name, URL: "http://" + name})
 			}
 			if err := n.Use(all); err != nil {
 				t.Fatal(err)

@@ -18,19 +18,47 @@
 //   - Dead if none of them sees it, and this node sees more than half of the members (a quorum);
 //   - Left if it has said that it is shutting down.
 //
-// Live and Cut members own slots. So the death of a member moves only its keys, and a broken
-// network between two members moves none. A node decides by its safe share, the limit divided by
-// the number of members, or as the rule says (config.Rule.Away): about keys of an owner that is
-// Cut, and about its own keys while it has no quorum. These verdicts have a Step. Two members
+// A node sees a member for its quorum while each can ask the other. Live and Cut members own slots. So the death of
+// a member moves only its keys, and a broken network between two members moves none. A node decides by its safe
+// share, the limit divided by the number of members, or as the rule says (config.Rule.Away): about keys of an owner
+// that is Cut, and about its own keys while it has no quorum. These verdicts have a Step. Two members
 // cannot tell a death from a partition: after the death of one, the other one decides by
 // its share, which is half the limit. Use three or more.
+//
+// # Lists
+//
+// Each process has a list of members (Use), which can be another one than that of others: they change one by one, DNS answers a
+// part, or a process comes back with an old list. With its notes (package census), a process tells its own list, which has
+// an epoch: the number of lists that the process has had. A list is told again until the other has heard its epoch. Notes have
+// numbers, so that a late one does not undo a later one. A process does not tell what it has heard of the lists of others: what
+// no process lists any more is forgotten.
+//
+// The fleet is the union: members in the list of this node, in the lists of members that it can ask, that one of these
+// sees, or that it can ask itself. No process chooses between an older and a newer list: a new member is in when it is there, and one
+// that ends is out when it has left, or is lost and in no list. So lists that flap, and partial answers, change nothing.
+//
+//	known     a list has it, no process has seen it: it owns nothing. It counts for the quorum of a node that lists it
+//	alive     this node has reached it, or others have seen it for census.Grace: it is Live or Cut, owns keys, and counts
+//	lost      it did not leave: it counts, and is Cut or Dead, while a list has it, and until a majority calls it dead
+//	gone      it has left, or no list has it and a majority calls it dead: it does not count
+//
+// A process that no list has tells its own list over its links. Others take it in if Config.Strangers says that they may. Until
+// members can ask it, it does not see them for its quorum: it decides by its share. A process
+// whose list has members that are in no other list, and that none has seen, does not count these if one of the others has a quorum: an old list of
+// seven does not take the quorum from one of three. A process has the name by which it calls itself, if lists give it several.
+//
+// All of a fleet know the same union as soon as they have exchanged notes, so they have the same owners. Two sides of a split do
+// not both have a quorum: each side counts the members of the other one that it has known, whatever its lists say. The exceptions
+// are processes that start, or get their first list with a member, within a split: they know that list alone. If the lists of both sides
+// overlap in less than a majority, both sides decide with the whole limit until the split ends. And a node forgets a lost member
+// that its own list has dropped after half a minute, also without a majority.
 //
 // # Changes of owners
 //
 // A node that becomes the owner of slots claims them from all members. They give the slots up
 // (requests for them get decider.ErrMoved, and are asked again at the new owner) and send their
-// state: counts, leases and settled grants. Meanwhile requests for these keys are held, for
-// Config.Hold at most. Leave does the same for a member that is shutting down. Requests that wait
+// state: counts, leases and settled grants. A node that has no link yet to the process that claims gives nothing up. Meanwhile requests
+// for these keys are held, for Config.Hold at most. Leave does the same for a member that is shutting down. Requests that wait
 // at an owner that is lost, or gives the key up, wait at the next owner, for the time that they have left;
 // what they are answered counts from when they first came. While the owners do not change, requests
 // get their turns in order of arrival at the owner.
@@ -47,7 +75,10 @@
 //   - The owner dies: B, once: the bucket of the next owner is full. Until the others have agreed, which
 //     takes about a second at most, each of the N-1 others also gives its share: B/N and R/N over that time.
 //   - The owner is replaced, restarts after Leave, or a member joins: what two owners allow while
-//     members do not yet agree, which is B and R for half a second at most. With Leave, less: the state moves.
+//     members do not yet agree, which is B and R for half a second at most: a process owns keys when a majority can ask it, a
+//     note from it ends the pauses of the others, and a member that others have seen for census.Grace is
+//     asked or decided for by shares. With Leave, less: the state moves.
+//   - Lists differ: nothing more than with one list, but for processes that start within a split (see Lists).
 //   - Nothing passes between k members and the owner, which others see: k shares, k*B/N and
 //     k*R/N for as long as it lasts. For one member of three that is a third of the limit.
 //   - A partition with a majority: B for keys whose owner is on the side of the minority, and the shares of

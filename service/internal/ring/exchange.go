@@ -103,8 +103,8 @@ func (r *Ring) exchangeWith(ctx context.Context, p *exchangePart) error {
 func (e *exchange) divide(w *view) (parts []*exchangePart, lost []int) {
 	byOwner := make([]*exchangePart, len(w.names))
 	for i, p := range w.places {
-		here := i == w.here && w.quorum
-		if i == w.here && !w.quorum || i != w.here && (w.cut[i] || !w.quorum && !p.quorum.Load()) {
+		here := i == w.here && w.Quorum
+		if i == w.here && !w.Quorum || i != w.here && (w.cut[i] || !w.Quorum && !p.quorum.Load()) {
 			continue
 		}
 		byOwner[i] = &exchangePart{target: target{here: here, place: p}, name: w.names[i], asked: *e.x}

@@ -1,7 +1,6 @@
 package ring
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server/lease"
 )
 
@@ -30,21 +30,18 @@ type unknownSlots struct {
 
 // loseLocked notes the slots of processes that have ended, or cannot be asked any more by any
 // member, without handing over their state. It returns these slots.
-func (r *Ring) loseLocked(was *view, s survey) *slot.Set {
+func (r *Ring) loseLocked(was *view, s *census.Survey) *slot.Set {
 	now := r.now()
-	r.unknown = slices.DeleteFunc(r.unknown, func(u unknownSlots) bool { return u.until < now || r.isBackLocked(u.node) })
-	names := slices.Clone(s.unknown)
-	for name, status := range s.status {
-		if old, known := was.status[name]; status == Dead && known && old != Dead && !slices.Contains(names, name) {
+	r.unknown = slices.DeleteFunc(r.unknown, func(u unknownSlots) bool { return u.until < now || u.node != "" && r.census.Back(u.node) })
+	names := slices.Clone(s.Unknown)
+	for name, status := range s.Status {
+		if old, known := was.Status[name]; status == census.Dead && known && old != census.Dead && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	lost, longest := new(slot.Set), r.longestLease()
 	for _, name := range names {
-		m := r.census.members[name]
-		node := cmp.Or(m.before, m.node)
-		m.before = ""
-		slots := was.owned(name)
+		node, slots := r.census.Before(name), was.owned(name)
 		lost.Union(slots)
 		if node != "" && longest > 0 && slots.Len() > 0 {
 			r.noteUnknownLocked(unknownSlots{slots, node, now + longest})
@@ -73,15 +70,6 @@ func (r *Ring) noteUnknownLocked(u unknownSlots) {
 
 // maxUnknown bounds the sets of unknown slots. With more, the oldest are taken for known.
 const maxUnknown = 64
-
-func (r *Ring) isBackLocked(node string) bool {
-	for _, m := range r.census.members {
-		if node != "" && m.node == node && m.up {
-			return true
-		}
-	}
-	return false
-}
 
 // longestLease returns the longest time to live of leases under the rules; 0 if there are none.
 func (r *Ring) longestLease() (longest time.Duration) {
@@ -120,16 +108,16 @@ func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
 		return
 	}
 	var from []*place
-	for name, status := range next.status {
-		p, m := r.places[name], r.census.members[name]
-		if name != next.self && p != nil && m != nil && p.link != nil && (status == Live || status == Cut || status == Left && m.up) {
+	for name, status := range next.Status {
+		p := r.places[name]
+		if name != next.Self && p != nil && p.link != nil && (status == census.Live || status == census.Cut || status == census.Left && r.census.Reached(name)) {
 			from = append(from, p)
 		}
 	}
 	if was.decides().Len() == 0 { // these are all
 		for _, p := range from {
-			if next.status[p.Name] == Live {
-				p.claimed = r.census.members[p.Name].node
+			if next.Status[p.Name] == census.Live {
+				p.claimed = r.census.Node(p.Name)
 			}
 		}
 	}
@@ -145,7 +133,11 @@ func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
 	}
 	r.counts.claims.Add(1)
 	r.cfg.Local.Expect(&held, r.cfg.Hold)
-	r.work.Go(func() { r.claim(&gained, unknown, from) })
+	r.claiming.Add(1)
+	r.work.Go(func() {
+		defer r.claiming.Add(-1)
+		r.claim(&gained, unknown, from)
+	})
 }
 
 // claim asks members for the state of slots.
@@ -201,7 +193,7 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.
 			}
 			return nil, errClaim
 		}
-		if r.view.Load().status[p.Name] == Dead {
+		if r.view.Load().Status[p.Name] == census.Dead {
 			if process != "" {
 				return slots, nil
 			}
@@ -217,18 +209,14 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.
 func (r *Ring) processOf(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m := r.census.members[name]; m != nil {
-		return m.node
-	}
-	return ""
+	return r.census.Node(name)
 }
 
 // isGone reports whether a member has left, and does not answer any more.
 func (r *Ring) isGone(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := r.census.members[name]
-	return m == nil || m.leaving && !m.up
+	return r.census.Gone(name)
 }
 
 // onClaim gives slots up, sends their state to the member that claims them, and answers with
@@ -240,9 +228,9 @@ func (r *Ring) onClaim(ctx context.Context, from peer.Info, body []byte) ([]byte
 	}
 	name := r.nameOf(from.Node)
 	r.mu.Lock()
-	p, unknown := r.places[name], r.unknownLocked(slots)
+	p, unknown, reached := r.places[name], r.unknownLocked(slots), r.census.Reached(name)
 	r.mu.Unlock()
-	if p == nil || p.link == nil {
+	if p == nil || p.link == nil || !reached {
 		return nil, errStranger
 	}
 	r.cfg.Local.Depart(slots)
@@ -295,14 +283,14 @@ type leave struct {
 // member to take them.
 func (r *Ring) Leave(ctx context.Context) (moved bool, err error) {
 	r.mu.Lock()
-	r.census.leaving = true
+	r.census.Leave()
 	l := &leave{rest: *r.view.Load().decides(), done: make(chan struct{})}
 	r.leave = l
-	r.refreshLocked()
+	_ = r.refreshLocked() // no member is new
 	r.noteSoonLocked()
 	heirs := false // a member can claim the keys
-	for name, status := range r.view.Load().status {
-		heirs = heirs || status == Live && name != r.census.self
+	for name, status := range r.view.Load().Status {
+		heirs = heirs || status == census.Live && name != r.census.Self()
 	}
 	nothing := !heirs || l.rest.Len() == 0
 	r.mu.Unlock()

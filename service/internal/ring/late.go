@@ -1,6 +1,10 @@
 package ring
 
-import "context"
+import (
+	"context"
+
+	"github.com/weir-go/weir/service/internal/ring/census"
+)
 
 // claimLateLocked claims the state of the slots that this node decides from processes that have come
 // since. A process that has read a state file can have some: of a fleet that was shut down, its last
@@ -10,12 +14,11 @@ func (r *Ring) claimLateLocked(w *view) {
 	if slots.Len() == 0 {
 		return
 	}
-	for name, status := range w.status {
-		p, m := r.places[name], r.census.members[name]
-		if status != Live || name == w.self || p == nil || p.link == nil || m == nil || m.node == "" || p.claimed == m.node {
+	for name, status := range w.Status {
+		p, node := r.places[name], r.census.Node(name)
+		if status != census.Live || name == w.Self || p == nil || p.link == nil || node == "" || p.claimed == node {
 			continue
 		}
-		node := m.node
 		p.claimed = node
 		r.work.Go(func() {
 			ctx, cancel := context.WithTimeout(r.ctx, maxClaim)

@@ -113,14 +113,14 @@ func (r *Ring) Return(ctx context.Context, key, id string, o weir.Outcome) error
 }
 
 // Explain reports what a request for the key would get: see decider.Decider. While the owner of the
-// key cannot be asked, this node explains what it knows itself.
+// key cannot be asked, this node explains its share.
 func (r *Ring) Explain(ctx context.Context, key string) (x decider.Explanation, err error) {
 	err = r.ask(ctx, r.keyRoute(key), r.hasty(), nil, func(ctx context.Context, d decider.Decider) (err error) {
 		x, err = d.Explain(ctx, key)
 		return err
 	})
 	if errors.Is(err, errAlone) {
-		return r.cfg.Local.Explain(ctx, key)
+		return r.cfg.Fallback.Explain(ctx, key)
 	}
 	return x, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -145,7 +146,7 @@ func TestRequestsAreHeldWhileCountsMove(t *testing.T) {
 					}
 				})
 			}
-			if time.Sleep(100 * time.Microsecond); f.nodes["c"].view.Load().status["c"] != Left {
+			if time.Sleep(100 * time.Microsecond); f.nodes["c"].view.Load().Status["c"] != census.Left {
 				asking.Go(func() { _, _ = f.nodes["c"].Leave(context.Background()) })
 			}
 		}

@@ -1,12 +1,14 @@
 package ring
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
 // The names of the calls between members.
@@ -41,25 +43,28 @@ func (r *Ring) exchange(ctx context.Context, p *place) {
 
 func (r *Ring) exchangeOnce(ctx context.Context, p *place) {
 	r.mu.Lock()
-	m := r.census.members[p.Name]
-	up := m != nil && m.up
+	up := r.census.Reached(p.Name)
+	if !up {
+		_ = r.refreshLocked() // its time may be over
+	}
 	r.mu.Unlock()
 	if !up {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*r.cfg.Interval)
 	defer cancel()
-	body, err := p.link.Call(ctx, noteCall, r.note())
+	body, err := p.link.Call(ctx, noteCall, r.note(p.Name, ""))
 	if err == nil {
 		r.hear(p.Name, body)
 	}
 }
 
-// note returns the note of this node.
-func (r *Ring) note() []byte {
+// note returns the note for a process at a member, or for the last one if node is empty. The name is empty for a
+// stranger.
+func (r *Ring) note(name, node string) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.census.note(r.view.Load().quorum)
+	n := r.census.Note(name, cmp.Or(node, r.census.Node(name)), r.view.Load().Quorum)
 	n.Rules = r.cfg.Local.Rules().Hash
 	body, err := json.Marshal(n)
 	if err != nil {
@@ -70,7 +75,7 @@ func (r *Ring) note() []byte {
 
 // hear reads the note of a member.
 func (r *Ring) hear(name string, body []byte) {
-	var n note
+	var n census.Note
 	if json.Unmarshal(body, &n) != nil {
 		return
 	}
@@ -79,28 +84,58 @@ func (r *Ring) hear(name string, body []byte) {
 	if p := r.places[name]; p != nil {
 		p.quorum.Store(n.Quorum)
 	}
-	r.census.heard(r.now(), name, n)
-	r.refreshLocked()
+	found := r.census.Hear(r.now(), name, n)
+	_ = r.refreshLocked() // errors of members that others list, which know of them
+	for _, name := range found {
+		r.redialLocked(name)
+	}
+}
+
+// meet reads the note of a process that is not known as a member. It can ask this node, so this node can probably
+// ask it.
+func (r *Ring) meet(body []byte) {
+	var n census.Note
+	if json.Unmarshal(body, &n) != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cfg.Strangers {
+		r.census.Meet(r.now(), n)
+		_ = r.refreshLocked() // the process knows its name
+	}
+	if r.places[n.Self] != nil {
+		r.redialLocked(n.Self)
+		return
+	}
+	for name := range r.places {
+		r.redialLocked(name)
+	}
+}
+
+// redialLocked has a member connected that cannot be asked.
+func (r *Ring) redialLocked(name string) {
+	if p := r.places[name]; p != nil && p.link != nil && !r.census.Reached(name) {
+		p.link.Redial()
+	}
 }
 
 var errStranger = errors.New("the caller is not known as a member")
 
 // onNote answers a note with the note of this node.
 func (r *Ring) onNote(_ context.Context, from peer.Info, body []byte) ([]byte, error) {
-	if name := r.nameOf(from.Node); name != "" {
+	name := r.nameOf(from.Node)
+	if name != "" {
 		r.hear(name, body)
+	} else {
+		r.meet(body)
 	}
-	return r.note(), nil
+	return r.note(name, from.Node), nil
 }
 
 // nameOf returns the name of the member with a process; empty if it is not known.
 func (r *Ring) nameOf(node string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name, m := range r.census.members {
-		if m.node == node && name != r.census.self {
-			return name
-		}
-	}
-	return ""
+	return r.census.Name(node)
 }

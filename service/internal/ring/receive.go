@@ -6,7 +6,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/peer"
-	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -17,7 +16,7 @@ import (
 func (r *Ring) Receiver() decider.Decider { return receiver{r.cfg.Local, r} }
 
 type receiver struct {
-	*server.Server
+	Owner
 	r *Ring
 }
 
@@ -27,7 +26,7 @@ func (rc receiver) owns(at uint16) (bool, error) {
 	switch w := rc.r.view.Load(); {
 	case rc.r.joins(w):
 		return false, decider.ErrMoved
-	case !w.quorum:
+	case !w.Quorum:
 		return false, nil
 	case w.here < 0 || int(w.owners[at]) != w.here || rc.Awaits(at):
 		return false, decider.ErrMoved
@@ -44,7 +43,7 @@ func (rc receiver) Decide(ctx context.Context, req *decider.Request, v *decider.
 	case !owns:
 		return rc.r.cfg.Fallback.Decide(ctx, req, v)
 	}
-	return rc.Server.Decide(ctx, req, v)
+	return rc.Owner.Decide(ctx, req, v)
 }
 
 // Wait waits for missing tokens: see decider.Decider.
@@ -56,7 +55,7 @@ func (rc receiver) Wait(ctx context.Context, req *decider.Request, v *decider.Ve
 	case !owns:
 		return rc.r.cfg.Fallback.Wait(ctx, req, v)
 	}
-	return rc.Server.Wait(ctx, req, v)
+	return rc.Owner.Wait(ctx, req, v)
 }
 
 // Batch decides many requests: see decider.Decider.
@@ -70,7 +69,7 @@ func (rc receiver) Batch(ctx context.Context, reqs []decider.Request, all bool, 
 			return rc.r.cfg.Fallback.Batch(ctx, reqs, all, verdicts)
 		}
 	}
-	return rc.Server.Batch(ctx, reqs, all, verdicts)
+	return rc.Owner.Batch(ctx, reqs, all, verdicts)
 }
 
 // Exchange takes the exchange of a leaf, with reports of keys that this node owns: see
@@ -80,7 +79,7 @@ func (rc receiver) Exchange(ctx context.Context, x *decider.LeafExchange, got *d
 	switch {
 	case rc.r.joins(w):
 		return decider.ErrMoved
-	case !w.quorum:
+	case !w.Quorum:
 		return peer.ErrUnavailable
 	}
 	for i := range x.Reports {
@@ -88,7 +87,7 @@ func (rc receiver) Exchange(ctx context.Context, x *decider.LeafExchange, got *d
 			return decider.ErrMoved
 		}
 	}
-	return rc.Server.Exchange(ctx, x, got)
+	return rc.Owner.Exchange(ctx, x, got)
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.
@@ -96,7 +95,7 @@ func (rc receiver) Settle(ctx context.Context, key, id string, n int) (decider.S
 	if _, err := rc.owns(rc.RouteKey(key)); err != nil {
 		return decider.Settled{}, err
 	}
-	done, err := rc.Server.Settle(ctx, key, id, n)
+	done, err := rc.Owner.Settle(ctx, key, id, n)
 	if err == decider.ErrNoGrant {
 		return rc.r.cfg.Fallback.Settle(ctx, key, id, n)
 	}
@@ -113,7 +112,7 @@ func (rc receiver) Acquire(ctx context.Context, req decider.LeaseRequest) (decid
 		req.Wait = false
 		return rc.r.cfg.Fallback.Acquire(ctx, req)
 	}
-	return rc.Server.Acquire(ctx, req)
+	return rc.Owner.Acquire(ctx, req)
 }
 
 // Renew extends a lease: see decider.Decider.
@@ -121,7 +120,7 @@ func (rc receiver) Renew(ctx context.Context, key, id string, ttl time.Duration)
 	if _, err := rc.owns(rc.RouteKey(key)); err != nil {
 		return decider.Lease{}, err
 	}
-	l, err := rc.Server.Renew(ctx, key, id, ttl)
+	l, err := rc.Owner.Renew(ctx, key, id, ttl)
 	if err == decider.ErrNoLease {
 		return rc.r.cfg.Fallback.Renew(ctx, key, id, ttl)
 	}
@@ -133,7 +132,7 @@ func (rc receiver) Return(ctx context.Context, key, id string, o weir.Outcome) e
 	if _, err := rc.owns(rc.RouteKey(key)); err != nil {
 		return err
 	}
-	err := rc.Server.Return(ctx, key, id, o)
+	err := rc.Owner.Return(ctx, key, id, o)
 	if err == decider.ErrNoLease {
 		return rc.r.cfg.Fallback.Return(ctx, key, id, o)
 	}

@@ -7,14 +7,13 @@ import (
 	"fmt"
 
 	"github.com/weir-go/weir/service/internal/peer"
-	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // errNoOwner is the error of a reset while the owner of the key cannot be asked.
 var errNoOwner = errors.New("the owner of the key does not answer: try again")
 
-// Reset is server.Server.Reset at the owner of the key.
+// Reset resets a key at its owner.
 func (r *Ring) Reset(ctx context.Context, key string) (done []decider.Reset, err error) {
 	err = r.ask(ctx, r.keyRoute(key), r.hasty(), nil, func(ctx context.Context, d decider.Decider) (err error) {
 		done, err = resetAt(ctx, d, key)
@@ -29,7 +28,7 @@ func (r *Ring) Reset(ctx context.Context, key string) (done []decider.Reset, err
 // resetAt resets a key at this node, or at the member that a link leads to.
 func resetAt(ctx context.Context, d decider.Decider, key string) (done []decider.Reset, err error) {
 	switch d := d.(type) {
-	case *server.Server:
+	case Owner:
 		return d.Reset(ctx, key)
 	case Link:
 		body, err := d.Call(ctx, resetCall, []byte(key))

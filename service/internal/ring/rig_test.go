@@ -3,6 +3,7 @@ package ring
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -22,6 +24,9 @@ type fleet struct {
 	cfg   Config // of every Ring
 	rules *config.Rules
 	names []string
+	lists map[string][]string // of members that have another list than names
+	// pause is the time from the end of a link to the next attempt to connect.
+	pause time.Duration
 
 	mu     sync.Mutex // guards what follows
 	nodes  map[string]*node
@@ -47,7 +52,7 @@ const latency = time.Millisecond
 func inFleet(t *testing.T, n int, rules *config.Rules, f func(t *testing.T, f *fleet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fl := &fleet{t: t, rules: rules, nodes: map[string]*node{}, cuts: map[[2]string]bool{}}
+		fl := &fleet{t: t, rules: rules, cfg: Config{Strangers: true}, lists: map[string][]string{}, nodes: map[string]*node{}, cuts: map[[2]string]bool{}}
 		for i := range n {
 			fl.names = append(fl.names, string(rune('a'+i)))
 		}
@@ -56,7 +61,7 @@ func inFleet(t *testing.T, n int, rules *config.Rules, f func(t *testing.T, f *f
 		}
 		time.Sleep(5 * time.Second)
 		f(t, fl)
-		for _, name := range fl.names {
+		for name := range maps.Clone(fl.nodes) {
 			fl.kill(name)
 		}
 		time.Sleep(time.Second) // calls that are being served end
@@ -80,7 +85,7 @@ func (f *fleet) start(name string) *node {
 	n.ctx, n.die = context.WithCancel(context.Background())
 	cfg := f.cfg
 	cfg.Local, cfg.Fallback, cfg.Node = local, alone, fmt.Sprintf("%s#%d", name, f.starts)
-	cfg.Dial = func(m Member, onState func(peer.State)) (Link, error) {
+	cfg.Dial = func(m census.Member, onState func(peer.State)) (Link, error) {
 		l := &fakeLink{f: f, from: name, to: m.Name, onState: onState, lost: make(chan struct{})}
 		f.mu.Lock()
 		n.links = append(n.links, l)
@@ -92,15 +97,40 @@ func (f *fleet) start(name string) *node {
 	n.serves = n.Receiver()
 	f.nodes[name] = n
 	f.mu.Unlock()
-	var all []Member
-	for _, name := range f.names {
-		all = append(all, Member{Name: name, URL: "http://" + name})
+	list := f.names
+	if own := f.lists[name]; own != nil {
+		list = own
+	}
+	f.use(n, list)
+	f.update()
+	return n
+}
+
+// use sets the list of a process.
+func (f *fleet) use(n *node, names []string) {
+	f.t.Helper()
+	var all []census.Member
+	for _, name := range names {
+		all = append(all, census.Member{Name: name, URL: "http://" + name})
 	}
 	if err := n.Use(all); err != nil {
 		f.t.Fatal(err)
 	}
-	f.update()
-	return n
+}
+
+// roll ends a process as SIGTERM does, and starts another one with a list.
+func (f *fleet) roll(name string, list ...string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	began := time.Now()
+	if moved, err := f.nodes[name].Leave(ctx); !moved || err != nil || time.Since(began) > 500*time.Millisecond {
+		f.t.Errorf("%s leaves: %v, %v after %v", name, moved, err, time.Since(began))
+	}
+	f.kill(name)
+	if f.lists[name] = list; list != nil {
+		f.start(name)
+	}
 }
 
 // kill ends the process of a member, as kill -9 does.
@@ -137,8 +167,12 @@ func (f *fleet) update() {
 			if to != nil {
 				id = to.cfg.Node
 			}
-			if up == l.up && (!up || id == l.node) {
+			if up == l.up && (!up || id == l.node) || up && l.paused {
 				continue
+			}
+			if !up && f.pause > 0 && !l.closed {
+				l.paused = true
+				time.AfterFunc(f.pause, l.Redial)
 			}
 			if l.up { // also if another process is there
 				close(l.lost)
@@ -168,12 +202,20 @@ type fakeLink struct {
 	node   string
 	lost   chan struct{} // closed when the link is lost
 	closed bool
+	paused bool
 }
 
 func (l *fakeLink) Stats() peer.Stats {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
 	return peer.Stats{State: peer.State{Up: l.up}}
+}
+
+func (l *fakeLink) Redial() {
+	l.f.mu.Lock()
+	l.paused = false
+	l.f.mu.Unlock()
+	go l.f.update()
 }
 
 func (l *fakeLink) Close() error {
@@ -363,9 +405,9 @@ func (f *fleet) statuses(at string) (text string) {
 		if i > 0 {
 			text += " "
 		}
-		text += w.status[name].String()
+		text += w.Status[name].String()
 	}
-	if !w.quorum {
+	if !w.Quorum {
 		text += ", no quorum"
 	}
 	return text

@@ -9,9 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -27,19 +29,57 @@ const (
 type Link interface {
 	decider.Decider
 	Call(ctx context.Context, name string, body []byte) ([]byte, error)
+	// Redial ends the pause before the next attempt to connect.
+	Redial()
 	Stats() peer.Stats
 	Close() error
 }
 
+// An Owner decides about the keys that this node owns: a *server.Server, which describes its methods.
+type Owner interface {
+	decider.Decider
+	Route(req *decider.Request) uint16
+	RouteKey(key string) uint16
+	Replaced(reqs []decider.Request) []bool
+	CheckRequests(reqs []decider.Request) error
+	Reset(ctx context.Context, key string) ([]decider.Reset, error)
+	Rules() *config.Rules
+	Now() time.Duration
+
+	// The state of slots comes and goes.
+	Expect(slots *slot.Set, hold time.Duration)
+	Awaits(at uint16) bool
+	Import(chunk []byte) error
+	Received(slots *slot.Set)
+	Depart(slots *slot.Set)
+	Export(ctx context.Context, slots *slot.Set, emit func(chunk []byte) error) error
+}
+
+// A Share decides about keys whose owner cannot be asked: a *server.Fallback, which describes its methods.
+type Share interface {
+	Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error
+	Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error
+	Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error)
+	Settle(ctx context.Context, key, id string, n int) (decider.Settled, error)
+	Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error)
+	Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error)
+	Return(ctx context.Context, key, id string, o weir.Outcome) error
+	Explain(ctx context.Context, key string) (decider.Explanation, error)
+	Use(rules *config.Rules, members int) error
+}
+
 // Config configures a Ring. Local, Fallback, Node and Dial are required.
 type Config struct {
-	Local    *server.Server   // decides about the keys that this node owns
-	Fallback *server.Fallback // decides about keys whose owner cannot be asked
-	Node     string           // the id of this process, as in its peer.Info
+	Local    Owner  // decides about the keys that this node owns
+	Fallback Share  // decides about keys whose owner cannot be asked
+	Node     string // the id of this process, as in its peer.Info
 	// Self is the name of this member. If empty, it is the member whose link leads to Node.
 	Self string
+	// Strangers are members that this node does not list, and that list it: they can join the fleet, so every process that
+	// opens a link must be trusted.
+	Strangers bool
 	// Dial returns the link to a member. The link calls onState after each change of its state.
-	Dial func(m Member, onState func(peer.State)) (Link, error)
+	Dial func(m census.Member, onState func(peer.State)) (Link, error)
 
 	// Timeout bounds a decision at another member. After it, this node decides by its share. If
 	// zero, DefaultTimeout.
@@ -70,6 +110,8 @@ type Ring struct {
 	view      atomic.Pointer[view]
 	counts    counters
 	joined    atomic.Bool     // it has had a quorum
+	accepted  atomic.Bool     // all members that it could ask could ask it, at one time
+	claiming  atomic.Int32    // claims in progress
 	closes    atomic.Bool     // see Close
 	ctx       context.Context // ends with End
 	end       context.CancelFunc
@@ -81,17 +123,18 @@ type Ring struct {
 	renewed   renewals
 
 	mu      sync.Mutex // guards what follows
-	census  *census
+	census  *census.Census
 	places  map[string]*place
 	unknown []unknownSlots
 	kept    []keptState
 	leave   *leave // nil unless this node is shutting down
+	differs []census.Difference
 	closed  bool
 }
 
 // A place is the link to a member, and what it has told last.
 type place struct {
-	Member
+	census.Member
 	link   Link          // nil if it is known to be this node, or if there was an error
 	quorum atomic.Bool   // the member sees more than half of the members
 	soon   chan struct{} // of capacity 1: has an exchange of notes made at once
@@ -110,12 +153,12 @@ func New(cfg Config) *Ring {
 	cfg.Timeout, cfg.Interval = cmp.Or(cfg.Timeout, DefaultTimeout), cmp.Or(cfg.Interval, DefaultInterval)
 	cfg.Settle, cfg.Hold = cmp.Or(cfg.Settle, DefaultSettle), cmp.Or(cfg.Hold, DefaultHold)
 	r := &Ring{
-		cfg: cfg, start: time.Now(), census: newCensus(cfg.Node, cfg.Self), places: map[string]*place{},
+		cfg: cfg, start: time.Now(), census: census.New(cfg.Node, cfg.Self), places: map[string]*place{},
 		uses: make(chan int, 1), tells: make(chan Change, maxTells),
 	}
 	r.ctx, r.end = context.WithCancel(context.Background())
 	r.dismissed, r.dismiss = context.WithCancel(context.Background())
-	r.view.Store(newView(survey{}, nil))
+	r.view.Store(newView(census.Survey{}, nil))
 	r.work.Go(r.tell)
 	r.work.Go(r.useFallback)
 	return r
@@ -131,68 +174,60 @@ func (r *Ring) now() time.Duration { return time.Since(r.start) }
 func (r *Ring) End() {
 	r.mu.Lock()
 	r.closed = true
-	var links []Link
 	for _, p := range r.places {
-		links = append(links, p.close()...)
+		r.closeLocked(p)
 	}
 	r.mu.Unlock()
 	r.end()
-	for _, l := range links {
-		_ = l.Close()
-	}
 	r.work.Wait()
 }
 
-// close ends the exchange of notes, and returns the link to be closed, if there is one.
-func (p *place) close() []Link {
+// closeLocked ends the exchange of notes, and closes the link.
+func (r *Ring) closeLocked(p *place) {
 	if p.stop(); p.link == nil || p.closed {
-		return nil
+		return
 	}
 	p.closed = true
-	return []Link{p.link}
+	r.work.Go(func() { _ = p.link.Close() }) // not here: the link waits for calls of onState
 }
 
-// Use sets the members. The order does not matter. It returns the errors of links that cannot be
-// made.
-func (r *Ring) Use(members []Member) error {
+// Use sets the list of members. The order does not matter. Members that others list belong to the fleet too. It returns
+// the errors of links that cannot be made.
+func (r *Ring) Use(members []census.Member) error {
 	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
-		return nil
-	}
-	added, removed := r.census.list(r.now(), members)
-	links := r.dropLocked(removed)
+	defer r.mu.Unlock()
+	r.census.List(r.now(), members)
+	return r.refreshLocked()
+}
+
+// placeLocked makes places for new members, and removes those of members that are gone.
+func (r *Ring) placeLocked(s *census.Survey) error {
+	r.dropLocked(s.Removed)
 	var failed []error
-	for _, m := range added {
+	for _, m := range s.Added {
 		if err := r.addLocked(m); err != nil {
 			failed = append(failed, err)
 		}
 	}
-	r.refreshLocked()
-	r.mu.Unlock()
-	for _, l := range links {
-		go func() { _ = l.Close() }()
-	}
 	return errors.Join(failed...)
 }
 
-// dropLocked removes members, and returns their links, which must be closed without the lock.
-func (r *Ring) dropLocked(names []string) (links []Link) {
+// dropLocked removes members, and closes their links.
+func (r *Ring) dropLocked(names []string) {
 	for _, name := range names {
 		if p := r.places[name]; p != nil {
-			links = append(links, p.close()...)
+			r.closeLocked(p)
 			delete(r.places, name)
 		}
 	}
-	return links
 }
 
 // addLocked adds a member and its link.
-func (r *Ring) addLocked(m Member) error {
+func (r *Ring) addLocked(m census.Member) error {
 	ctx, stop := context.WithCancel(r.ctx)
 	p := &place{Member: m, soon: make(chan struct{}, 1), stop: stop}
 	r.places[m.Name] = p
-	if m.Name == r.census.self {
+	if m.Name == r.census.Self() || m.URL == "" {
 		return nil
 	}
 	link, err := r.cfg.Dial(m, func(s peer.State) { r.linked(p, s) })
@@ -208,22 +243,15 @@ func (r *Ring) addLocked(m Member) error {
 func (r *Ring) linked(p *place, s peer.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.places[p.Name] != p {
+	if r.places[p.Name] != p || r.closed {
 		return
 	}
-	self := r.census.self
-	r.census.link(r.now(), p.Name, s.Up, s.Leaving, s.Peer.Node)
-	if r.census.self != self && r.census.self == p.Name { // the link leads to this process
-		for _, l := range p.close() {
-			go func() { _ = l.Close() }() // not here: the link waits for this call
-		}
+	self := r.census.Self()
+	r.census.Link(r.now(), p.Name, s.Up, s.Leaving, s.Peer.Node)
+	if self == "" && r.census.Self() == p.Name { // the link leads to this process
+		r.closeLocked(p)
 	}
-	for _, name := range r.census.sweep() {
-		for _, l := range r.dropLocked([]string{name}) {
-			go func() { _ = l.Close() }()
-		}
-	}
-	r.refreshLocked()
+	_ = r.refreshLocked() // errors of members that others list, which know of them
 	r.noteSoonLocked()
 }
 
@@ -237,39 +265,47 @@ func (r *Ring) noteSoonLocked() {
 	}
 }
 
-// refreshLocked makes a view of what is known now, if that has changed.
-func (r *Ring) refreshLocked() {
+// refreshLocked makes a view of what is known now, if that has changed. It returns the errors of links that cannot be made.
+func (r *Ring) refreshLocked() error {
 	if r.closed {
-		return
+		return nil
 	}
 	was := r.view.Load()
-	s := r.census.survey()
-	lost := r.loseLocked(was, s)
-	if was.self == s.self && was.quorum == s.quorum && maps.Equal(was.status, s.status) {
-		return
+	s := r.census.Survey(r.now())
+	failed := r.placeLocked(&s)
+	lost := r.loseLocked(was, &s)
+	r.reportListsLocked(s.Differs)
+	defer func() {
+		if s.Accepted {
+			r.accepted.Store(true) // after the claims have begun
+		}
+	}()
+	if was.Self == s.Self && was.Quorum == s.Quorum && maps.Equal(was.Status, s.Status) && len(s.Removed) == 0 {
+		return failed
 	}
 	next := newView(s, r.places)
 	for i, name := range next.names {
-		next.since[i] = r.census.members[name].since
+		next.since[i] = r.census.Since(name)
 	}
 	r.gainLocked(was, next, lost) // before requests are decided here
 	r.view.Store(next)
-	if next.quorum {
+	if next.Quorum {
 		r.joined.Store(true)
 	}
 	close(was.over)
 	r.claimLateLocked(next)
 	r.reportLocked(was, next)
-	if s.members != was.members {
+	if s.Members != was.Members {
 		select { // only the last number counts
 		case <-r.uses:
 		default:
 		}
-		r.uses <- s.members
+		r.uses <- s.Members
 	}
-	if s.quorum != was.quorum {
+	if s.Quorum != was.Quorum {
 		r.noteSoonLocked()
 	}
+	return failed
 }
 
 // useFallback changes the shares of the Fallback when the number of members has changed.
@@ -286,5 +322,5 @@ func (r *Ring) useFallback() {
 
 // Reload puts rules into force that the server has already accepted: see server.Server.Reload.
 func (r *Ring) Reload(rules *config.Rules) error {
-	return r.cfg.Fallback.Use(rules, max(r.view.Load().members, 1))
+	return r.cfg.Fallback.Use(rules, max(r.view.Load().Members, 1))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -47,14 +48,16 @@ type Stats struct {
 
 // MemberStats are the state of a member, and counts.
 type MemberStats struct {
-	Member
-	Status    Status
+	census.Member
+	Status    census.Status
 	Since     time.Duration // for how long the link has been up, or down
 	Slots     int           // that it owns, of slot.Count
 	Rules     string        // config.Rules.Hash of its rules in force, as it has told; empty if it has not
 	Forwarded uint64        // requests that it was asked
 	Failed    uint64        // of these, without an answer
-	Link      *peer.Stats   // nil for this node
+	// Lists says how its list of members differs from that of this node.
+	Lists census.Difference
+	Link  *peer.Stats // nil for this node
 }
 
 // TookBounds are the upper bounds of Stats.Took.
@@ -103,19 +106,22 @@ func (r *Ring) memberStats(st *Stats) (links []Link) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.view.Load()
-	st.Self, st.Quorum = w.self, w.quorum
+	st.Self, st.Quorum = w.Self, w.Quorum
 	slots := w.slots()
-	for _, name := range slices.Sorted(maps.Keys(w.status)) {
-		p, m := r.places[name], r.census.members[name]
-		if p == nil || m == nil {
+	for _, name := range slices.Sorted(maps.Keys(w.Status)) {
+		p := r.places[name]
+		if p == nil {
 			continue
 		}
 		s := MemberStats{
-			Member: p.Member, Status: w.status[name], Since: r.now() - m.since, Slots: slots[name], Rules: m.note.Rules,
+			Member: p.Member, Status: w.Status[name], Since: r.now() - r.census.Since(name), Slots: slots[name], Rules: r.census.Rules(name),
 			Forwarded: p.forwarded.Load(), Failed: p.failed.Load(),
 		}
 		link := p.link
-		if name == w.self {
+		if i := slices.IndexFunc(r.differs, func(d census.Difference) bool { return d.Member == name }); i >= 0 {
+			s.Lists = r.differs[i]
+		}
+		if name == w.Self {
 			s.Rules, link = r.cfg.Local.Rules().Hash, nil
 		}
 		st.Members, links = append(st.Members, s), append(links, link)
@@ -126,5 +132,6 @@ func (r *Ring) memberStats(st *Stats) (links []Link) {
 // Waiting returns how many requests wait, here or at other members, that have come to this one.
 func (r *Ring) Waiting() int { return int(r.counts.waiting.Load()) }
 
-// Quorum reports whether this node sees more than half of the members.
-func (r *Ring) Quorum() bool { return r.view.Load().quorum }
+// Ready reports whether this node has been a part of the fleet: it saw more than half of the members, all members that
+// it saw could ask it, and it has the state of its keys.
+func (r *Ring) Ready() bool { return r.accepted.Load() && r.claiming.Load() == 0 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+
+	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
 // The Stats tell about each member, and about forwarded requests.
@@ -15,7 +17,7 @@ func TestStats(t *testing.T) {
 		slots := 0
 		for _, m := range st.Members {
 			slots += m.Slots
-			if m.Status != Live || m.Rules != "" || (m.Link == nil) != (m.Name == "a") || m.Link != nil && !m.Link.State.Up {
+			if m.Status != census.Live || m.Rules != "" || (m.Link == nil) != (m.Name == "a") || m.Link != nil && !m.Link.State.Up {
 				t.Errorf("%+v", m)
 			}
 		}

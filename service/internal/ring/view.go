@@ -7,11 +7,12 @@ import (
 
 	"github.com/weir-go/weir/internal/rendezvous"
 	"github.com/weir-go/weir/internal/slot"
+	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
 // A view has the owner of each slot. It does not change.
 type view struct {
-	survey
+	census.Survey
 	names  []string        // of the owners, in order
 	places []*place        // of the owners; that of this node has no link
 	here   int             // the index of this node; -1 if it owns no slots
@@ -22,17 +23,17 @@ type view struct {
 }
 
 // newView returns the view after a survey.
-func newView(s survey, places map[string]*place) *view {
-	v := &view{survey: s, here: -1, over: make(chan struct{})}
-	for _, name := range slices.Sorted(maps.Keys(s.status)) {
-		status := s.status[name]
-		if status != Live && status != Cut {
+func newView(s census.Survey, places map[string]*place) *view {
+	v := &view{Survey: s, here: -1, over: make(chan struct{})}
+	for _, name := range slices.Sorted(maps.Keys(s.Status)) {
+		status := s.Status[name]
+		if status != census.Live && status != census.Cut {
 			continue
 		}
-		if name == s.self {
+		if name == s.Self {
 			v.here = len(v.names)
 		}
-		v.names, v.places, v.cut = append(v.names, name), append(v.places, places[name]), append(v.cut, status == Cut)
+		v.names, v.places, v.cut = append(v.names, name), append(v.places, places[name]), append(v.cut, status == census.Cut)
 	}
 	if set := rendezvous.New(v.names); set.Len() > 0 {
 		v.since = make([]time.Duration, len(v.names))
@@ -78,7 +79,7 @@ func (v *view) slots() map[string]int {
 
 // decides returns the slots that this node decides with the whole limit.
 func (v *view) decides() *slot.Set {
-	if !v.quorum || v.here < 0 {
+	if !v.Quorum || v.here < 0 {
 		return new(slot.Set)
 	}
 	return v.owned(v.names[v.here])
@@ -100,13 +101,13 @@ func (v *view) route(at uint16) target {
 	}
 	i := int(v.owners[at])
 	if i == v.here {
-		return target{here: v.quorum, since: -1}
+		return target{here: v.Quorum, since: -1}
 	}
 	p := v.places[i]
 	switch {
 	case v.cut[i]:
 		return target{since: v.since[i]}
-	case !v.quorum && !p.quorum.Load(): // the owner decides by its share, and so does this node
+	case !v.Quorum && !p.quorum.Load(): // the owner decides by its share, and so does this node
 		return target{since: -1}
 	}
 	return target{place: p, since: -1}

@@ -210,6 +210,11 @@ func (f *Fallback) Return(ctx context.Context, key, id string, o weir.Outcome) e
 	return f.server.Return(ctx, key, id, o)
 }
 
+// Explain reports what a request for the key would get here: see decider.Decider.
+func (f *Fallback) Explain(ctx context.Context, key string) (decider.Explanation, error) {
+	return f.server.Explain(ctx, key)
+}
+
 // Close rejects requests that would have to wait: see Server.Close.
 func (f *Fallback) Close(now bool) { f.server.Close(now) }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
 var (
@@ -20,6 +21,7 @@ var (
 
 	peerUp         = metric.Gauge("weir_peer_up", "Whether this instance has a connection to the member.", "peer")
 	peerOtherRules = metric.Gauge("weir_peer_other_rules", "Whether the member has told that it has other rules than this instance.", "peer")
+	peerLists      = metric.Gauge("weir_peer_list_differs", "Whether the member has told that it has another list of members than this instance.", "peer")
 	peerRequests   = metric.Counter("weir_peer_requests_total", "Requests of which this member was asked.", "peer")
 	peerFailed     = metric.Counter("weir_peer_request_failures_total", "Of these, requests without an answer in time.", "peer")
 	peerInflight   = metric.Gauge("weir_peer_inflight", "Requests of all kinds to the member without an answer yet.", "peer")
@@ -33,7 +35,7 @@ var (
 func NewPeers(stats func() ring.Stats) prometheus.Collector {
 	all := []*metric.Family{
 		peerMembers, peerQuorum, peerSlots, peerForwarded, peerFailures, peerForward, peerDecisions, peerClaims, peerIncomplete,
-		peerUp, peerOtherRules, peerRequests, peerFailed, peerInflight, peerConnects, peerRefused, peerRoundTrip,
+		peerUp, peerOtherRules, peerLists, peerRequests, peerFailed, peerInflight, peerConnects, peerRefused, peerRoundTrip,
 	}
 	return metric.NewCollector(prometheus.Labels{"name": "serve"}, all, func(c metric.Scrape) {
 		st := stats()
@@ -50,7 +52,7 @@ func NewPeers(stats func() ring.Stats) prometheus.Collector {
 
 // collectMembers sends the number of members by status, and the metrics of each other member.
 func collectMembers(c metric.Scrape, st *ring.Stats) {
-	var byStatus [ring.StatusCount]int
+	var byStatus [census.StatusCount]int
 	slots, rules := 0, ""
 	for i := range st.Members {
 		m := &st.Members[i]
@@ -59,16 +61,17 @@ func collectMembers(c metric.Scrape, st *ring.Stats) {
 		}
 	}
 	for status, n := range byStatus {
-		c.Send(peerMembers, float64(n), ring.Status(status).String())
+		c.Send(peerMembers, float64(n), census.Status(status).String())
 	}
 	c.Send(peerSlots, float64(slots))
 	for i := range st.Members {
 		m := &st.Members[i]
-		if m.Link == nil || m.Status == ring.Alias {
+		if m.Link == nil || m.Status == census.Alias {
 			continue
 		}
 		c.Send(peerUp, flag(m.Link.State.Up), m.Name)
 		c.Send(peerOtherRules, flag(m.Rules != "" && rules != "" && m.Rules != rules), m.Name)
+		c.Send(peerLists, flag(!m.Lists.IsEmpty()), m.Name)
 		c.Send(peerRequests, float64(m.Forwarded), m.Name)
 		c.Send(peerFailed, float64(m.Failed), m.Name)
 		c.Send(peerInflight, float64(m.Link.Inflight), m.Name)

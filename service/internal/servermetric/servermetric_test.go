@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/servermetric"
@@ -118,11 +119,11 @@ func TestPeers(t *testing.T) {
 	st.Took[3], st.Decisions[decider.Share] = 3, 2
 	up := peer.State{Up: true}
 	st.Members = []ring.MemberStats{
-		{Member: ring.Member{Name: "a"}, Slots: 7, Rules: "one"},
-		{Member: ring.Member{Name: "b"}, Rules: "two", Forwarded: 9, Failed: 1, Link: &peer.Stats{State: up, Latency: 2 * time.Millisecond, Inflight: 4, Connects: 3}},
-		{Member: ring.Member{Name: "c"}, Rules: "one", Link: &peer.Stats{State: up}},
-		{Member: ring.Member{Name: "d"}, Status: ring.Dead, Link: &peer.Stats{Refused: 5}},
-		{Member: ring.Member{Name: "e"}, Status: ring.Alias, Link: &peer.Stats{State: up}},
+		{Member: census.Member{Name: "a"}, Slots: 7, Rules: "one"},
+		{Member: census.Member{Name: "b"}, Rules: "two", Lists: census.Difference{OnlyThere: []string{"x"}}, Forwarded: 9, Failed: 1, Link: &peer.Stats{State: up, Latency: 2 * time.Millisecond, Inflight: 4, Connects: 3}},
+		{Member: census.Member{Name: "c"}, Rules: "one", Link: &peer.Stats{State: up}},
+		{Member: census.Member{Name: "d"}, Status: census.Dead, Link: &peer.Stats{Refused: 5}},
+		{Member: census.Member{Name: "e"}, Status: census.Alias, Link: &peer.Stats{State: up}},
 	}
 	text := read(t, servermetric.NewPeers(func() ring.Stats { return st }))
 	has(t, text,
@@ -139,6 +140,8 @@ func TestPeers(t *testing.T) {
 		`weir_peer_other_rules{name="serve",peer="b"} 1`,
 		`weir_peer_other_rules{name="serve",peer="c"} 0`,
 		`weir_peer_other_rules{name="serve",peer="d"} 0`,
+		`weir_peer_list_differs{name="serve",peer="b"} 1`,
+		`weir_peer_list_differs{name="serve",peer="c"} 0`,
 		`weir_peer_requests_total{name="serve",peer="b"} 9`,
 		`weir_peer_request_failures_total{name="serve",peer="b"} 1`,
 		`weir_peer_inflight{name="serve",peer="b"} 4`,

@@ -11,7 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -187,10 +188,10 @@ func TestPeersState(t *testing.T) {
 		}
 		want := []adminapi.PeerState{
 			{Name: "weir-0", URL: "http://10.0.0.1:8080", Status: "live", SinceMS: 60_000, Slots: 32_768, Rules: "3f2a90c1d5e7"},
-			{Name: "weir-1", URL: "http://10.0.0.2:8080", Status: "live", SinceMS: 60_000, Slots: 32_768, Rules: "0123456789ab", Forwarded: 12, Failed: 1, RoundTripMS: 0.4},
+			{Name: "weir-1", URL: "http://10.0.0.2:8080", Status: "live", SinceMS: 60_000, Slots: 32_768, Rules: "0123456789ab", Forwarded: 12, Failed: 1, RoundTripMS: 0.4, OnlyHere: []string{"weir-2"}},
 			{Name: "weir-2", URL: "http://10.0.0.3:8080", Status: "dead", SinceMS: 5000, Error: "connection refused"},
 		}
-		if !slices.Equal(st.Peers.Members, want) {
+		if !reflect.DeepEqual(st.Peers.Members, want) {
 			t.Errorf("%+v, want %+v", st.Peers.Members, want)
 		}
 	}
@@ -202,11 +203,11 @@ func someFleet() ring.Stats {
 	st.Decisions[decider.Exact], st.Decisions[decider.Share] = 40, 2
 	for i, m := range []ring.MemberStats{
 		{Rules: "3f2a90c1d5e7"},
-		{Rules: "0123456789ab", Forwarded: 12, Failed: 1, Link: &peer.Stats{Latency: 400 * time.Microsecond, State: peer.State{Up: true}}},
-		{Status: ring.Dead, Link: &peer.Stats{Latency: time.Second, State: peer.State{Err: errors.New("connection refused")}}},
+		{Rules: "0123456789ab", Forwarded: 12, Failed: 1, Lists: census.Difference{OnlyHere: []string{"weir-2"}}, Link: &peer.Stats{Latency: 400 * time.Microsecond, State: peer.State{Up: true}}},
+		{Status: census.Dead, Link: &peer.Stats{Latency: time.Second, State: peer.State{Err: errors.New("connection refused")}}},
 	} {
 		m.Name, m.URL = fmt.Sprintf("weir-%d", i), fmt.Sprintf("http://10.0.0.%d:8080", i+1)
-		if m.Since = 5 * time.Second; m.Status == ring.Live {
+		if m.Since = 5 * time.Second; m.Status == census.Live {
 			m.Since, m.Slots = time.Minute, 32_768
 		}
 		st.Members = append(st.Members, m)

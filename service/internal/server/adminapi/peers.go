@@ -24,6 +24,9 @@ type PeerState struct {
 	// Rules identify its rules, as config.hash does those of this instance; empty if it has not
 	// told.
 	Rules string `json:"rules,omitempty"`
+	// OnlyHere and OnlyThere are the names by which its list of members differs from that of this instance.
+	OnlyHere  []string `json:"only_here,omitempty"`
+	OnlyThere []string `json:"only_there,omitempty"`
 	// RoundTripMS is the time from a ping to its answer, smoothed; 0 without one.
 	RoundTripMS float64 `json:"round_trip_ms,omitempty"`
 	Error       string  `json:"error,omitempty"` // why there is no connection
@@ -46,6 +49,7 @@ func peerState(m *ring.MemberStats) PeerState {
 	p := PeerState{
 		Name: m.Name, URL: m.URL, Status: m.Status.String(), SinceMS: m.Since.Milliseconds(), Slots: m.Slots,
 		Forwarded: m.Forwarded, Failed: m.Failed, Rules: m.Rules,
+		OnlyHere: m.Lists.OnlyHere, OnlyThere: m.Lists.OnlyThere,
 	}
 	if l := m.Link; l != nil && l.State.Up {
 		p.RoundTripMS = float64(l.Latency.Microseconds()) / 1000

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -46,9 +47,9 @@ func newFleet(remote bool) func(*testing.T, *config.Rules) (*node, error) {
 				return nil, err
 			}
 		}
-		var all []ring.Member
+		var all []census.Member
 		for i := range f.members {
-			all = append(all, ring.Member{Name: fmt.Sprint(i), URL: fmt.Sprintf("http://%d", i)})
+			all = append(all, census.Member{Name: fmt.Sprint(i), URL: fmt.Sprintf("http://%d", i)})
 		}
 		for _, m := range f.members {
 			if err := m.Use(all); err != nil {
@@ -76,7 +77,7 @@ func (f *fleet) start(t *testing.T, rules *config.Rules) error {
 	m := &member{local: local}
 	m.Ring = ring.New(ring.Config{
 		Local: local, Fallback: alone, Node: self.Node, Interval: 2 * time.Second,
-		Dial: func(to ring.Member, onState func(peer.State)) (ring.Link, error) {
+		Dial: func(to census.Member, onState func(peer.State)) (ring.Link, error) {
 			var i int
 			_, _ = fmt.Sscanf(to.URL, "http://%d", &i)
 			return f.members[i].site.dial(peer.Config{Self: self, Silence: time.Minute, OnState: onState, Rules: local.Rules, Now: local.Now})
