@@ -127,6 +127,9 @@ var packages = map[string]floor{
 	"service/internal/transport/wirejson/jsonscan":  core,
 	"service/internal/transport/wirejson/leafjson":  core,
 	"service/internal/server/clock":                 core,
+	"service/internal/server/counts":                core,
+	"service/internal/server/memory":                core,
+	"service/internal/server/node":                  core,
 	"service/internal/server/handover":              core,
 	"service/internal/server/decidertest":           service,
 	"service/internal/server/decider":               core,
@@ -255,8 +258,17 @@ var sideways = map[string][]string{
 	"service/internal/config":       {"service/internal/bytesize", "service/internal/descriptor", "service/internal/inputfile", "service/internal/match", "service/internal/strictyaml"},
 	"service/internal/match":        {"service/internal/descriptor"},
 	"service/internal/server": {
-		"service/internal/allocator", "service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
-		"service/internal/server/handover", "service/internal/server/quota", "service/internal/server/rules", "service/internal/server/state", "service/internal/server/waiting",
+		"service/internal/allocator", "service/internal/config", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
+		"service/internal/server/handover", "service/internal/server/memory", "service/internal/server/node", "service/internal/server/quota", "service/internal/server/rules", "service/internal/server/state", "service/internal/server/waiting",
+	},
+	// The seam knows no implementation of it, and a node does not know where its counts are.
+	"service/internal/server/counts": {"service/internal/config", "service/internal/server/decider", "service/internal/server/rules"},
+	"service/internal/server/memory": {
+		"service/internal/bytesize", "service/internal/config", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/grant",
+		"service/internal/server/quota", "service/internal/server/rules", "service/internal/server/waiting",
+	},
+	"service/internal/server/node": {
+		"service/internal/config", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/lease", "service/internal/server/rules", "service/internal/server/waiting",
 	},
 	"service/internal/server/handover":              {"service/internal/config", "service/internal/server/grant", "service/internal/server/lease"},
 	"service/internal/transport/wirejson/jsonscan":  {"service/internal/server/decider"},
@@ -268,7 +280,7 @@ var sideways = map[string][]string{
 	"service/internal/transport/respapi/resptest":   {"service/internal/eventloop", "service/internal/transport/respapi", "service/internal/server/token"},
 	"service/internal/transport/rlqsapi":            {"service/internal/descriptor", "service/internal/server/token"},
 	"service/internal/server/grant":                 {"service/internal/server/clock", "service/internal/server/decider"},
-	"service/internal/server/rules":                 {"service/internal/config", "service/internal/descriptor", "service/internal/match", "service/internal/server/decider"},
+	"service/internal/server/rules":                 {"service/internal/config", "service/internal/descriptor", "service/internal/match", "service/internal/server/decider", "service/internal/server/waiting"},
 	"service/internal/server/quota":                 {"service/internal/config", "service/internal/server/clock", "service/internal/server/waiting"},
 	"service/internal/server/lease": {
 		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/rules", "service/internal/server/waiting",
@@ -344,6 +356,9 @@ var bannedHere = map[string][]string{
 	"weirotel/internal/decision":      {"google.golang.org/grpc"},
 	"weirotel/internal/instrument":    {"google.golang.org/grpc"},
 	"service/internal/server":         {"net"},
+	"service/internal/server/counts":  {"net"},
+	"service/internal/server/memory":  {"net"},
+	"service/internal/server/node":    {"net"},
 	"service/internal/server/decider": {"net"},
 	"service/internal/server/grant":   {"net"},
 	"service/internal/server/lease":   {"net"},

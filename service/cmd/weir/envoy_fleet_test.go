@@ -24,6 +24,7 @@ type edge struct {
 	t       *testing.T
 	client  *http.Client
 	envoys  []*envoy
+	user    string
 	start   time.Time
 	sending sync.WaitGroup
 	done    chan struct{}
@@ -36,10 +37,10 @@ type edge struct {
 	failed  int
 }
 
-// loadEnvoys begins to send requests to Envoys, until the test ends.
-func loadEnvoys(t *testing.T, envoys []*envoy, demands ...float64) *edge {
+// loadEnvoys begins to send requests of a user to Envoys, until the test ends.
+func loadEnvoys(t *testing.T, envoys []*envoy, user string, demands ...float64) *edge {
 	e := &edge{
-		t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: 5 * time.Second},
+		t: t, user: user, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: 5 * time.Second},
 		envoys: envoys, start: time.Now(), done: make(chan struct{}), demands: demands,
 		asked: make([][]float64, len(envoys)), passed: make([][]float64, len(envoys)),
 	}
@@ -85,7 +86,7 @@ func (e *edge) send(i int, requests <-chan struct{}) {
 		if err != nil {
 			panic(err)
 		}
-		r.Header.Set("user", "a")
+		r.Header.Set("user", e.user)
 		sent := time.Now()
 		resp, err := e.client.Do(r)
 		status := 0
@@ -227,7 +228,7 @@ func rlqsShare(rate float64) string {
 
 // Three real Envoys share a limit. In steady skewed demand they use all of it and no more, max-min
 // fair. Demand that jumps gets its new share. When the server is killed they go on by what they have,
-// and then by a safe share; when it is back, it learns.
+// and then by a safe share, and so on when it is back.
 func TestEnvoyFleet(t *testing.T) {
 	t.Parallel()
 	const (
@@ -246,7 +247,7 @@ func TestEnvoyFleet(t *testing.T) {
 	for range 3 {
 		envoys = append(envoys, startEnvoy(t, rlqsShare(limit/3), portOf(strings.TrimPrefix(upstream.URL, "http://")), port))
 	}
-	e := loadEnvoys(t, envoys, 20, 150, 150)
+	e := loadEnvoys(t, envoys, "a", 20, 150, 150)
 	took := e.until("the start", 14, 80, 80)
 	t.Logf("%.1f s after the first request, all have their shares", took)
 
@@ -284,7 +285,7 @@ func TestEnvoyFleet(t *testing.T) {
 	server = serve()
 	back := e.now()
 	e.until("the way back", 0.9*limit/3, 0.9*limit/3, 0.9*limit/3)
-	time.Sleep(ttl) // learns, and assigns shares
+	time.Sleep(ttl) // assigns shares
 	e.goesOn("back", back, e.now(), limit)
 	most, beyond := e.most(from, e.now(), 10, limit)
 	t.Logf("from the kill on, at most %d in 10 s, and %.0f beyond the limit in a row", most, beyond)

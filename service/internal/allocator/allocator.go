@@ -54,8 +54,10 @@
 //
 // # Restart
 //
-// A new Allocator does not know what leaves have. Until Config.Learn it assigns each leaf
-// what the leaf says it has, as Doorman does (github.com/youtube/doorman, doc/design.md).
+// Adopt tells a new Allocator what leaves have, as far as the one before it has left it. Until
+// Config.Learn there may be leaves that have more, or of which it does not know: it assigns each leaf
+// what the leaf says it has, as Doorman does (github.com/youtube/doorman, doc/design.md), and half of
+// what is free to a leaf that has nothing and cannot wait: see Report.Join.
 //
 // The package is pure: it takes each instant as an argument.
 package allocator
@@ -76,8 +78,7 @@ type Config struct {
 	// Silence is how long an assignment without another report stays valid while the leaf
 	// renews its Session. If zero, four times the TTL.
 	Silence time.Duration
-	// Learn is the instant until which leaves get what they say they have: the start and a
-	// TTL, unless no leaf can have an assignment.
+	// Learn is the instant until which leaves get what they say they have. It may change.
 	Learn time.Duration
 	// Reserve is for how long a part of the limit is kept for a leaf that is lost: its Session
 	// has ended, but not by End. If zero, none is. See Allocator.SetReserves.
@@ -104,6 +105,10 @@ type Report struct {
 	// Keep lets the leaf keep the rate that it has while its share differs from that by less
 	// than this part of it: in [0, 1). Leaves that lose tokens by a change need it.
 	Keep float64
+	// Join tells that the leaf cannot use the limit in another way before its next report, and does not know yet what it wants. If
+	// it has no assignment, it gets half of what is free or more, while there is enough for all. Before Config.Learn it gets half
+	// at most, and without Join nothing.
+	Join bool
 }
 
 // An Assignment bounds the use by a leaf until an instant.
@@ -132,13 +137,14 @@ type Allocator struct {
 	quantum float64 // all assigned rates are multiples of it
 	held    float64 // sum of Member.held
 	bursts  float64 // sum of Member.heldBurst
+	guessed float64 // the part of held that is a guess: see Adopt
 	wants   demands
 	reservation
 	contention
 	expiry heap.Heap[*Member] // all members
 }
 
-// New returns an Allocator. It keeps the Config, which must not change, and which
+// New returns an Allocator. It keeps the Config, of which only Learn may change, and which
 // Allocators can share. It panics if the Config is invalid.
 func New(cfg *Config) *Allocator {
 	a := new(Allocator)
@@ -175,8 +181,16 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	share := level.share(m)
 	free := max(a.limit.Rate-(a.held-m.held), 0)
 	rate, uses, confirmed := share, min(r.Has, m.held), math.Abs(r.Has-m.rate) < distinct/2
+	joins := r.Join && r.Has == 0 && m.held == 0
+	if joins && math.IsInf(level.level, 1) {
+		rate = max(share, free/2)
+	}
 	if now < a.cfg.Learn {
-		rate, uses = r.Has, min(r.Has, free)
+		if rate = min(rate, free/2); !joins {
+			rate = r.Has
+		}
+		free += a.guessed
+		uses = min(r.Has, free)
 		level.learnt(a.limit)
 	}
 	if math.Abs(rate-uses) < r.Keep*uses {
@@ -199,6 +213,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 // enter records the demand of a member.
 func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 	m.reported = now
+	a.setGuess(m, false)
 	d := demand{level: r.Wants / r.Weight, weight: r.Weight}
 	switch {
 	case m.in == nil:
@@ -250,6 +265,7 @@ func (a *Allocator) Members() int { return a.expiry.Len() }
 func (a *Allocator) drop(m *Member) {
 	a.setShort(m, false)
 	a.setLack(m, 0, 0)
+	a.setGuess(m, false)
 	if m.reserved {
 		a.unreserve(m)
 	} else {
@@ -260,7 +276,7 @@ func (a *Allocator) drop(m *Member) {
 	a.expiry.Remove(int(m.at))
 	m.in, m.rate, m.burst = nil, 0, 0
 	if a.expiry.Len() == 0 { // exactly, also after other quanta
-		a.held, a.bursts, a.lacks, a.kept, a.check = 0, 0, 0, Limit{}, math.MaxInt64
+		a.held, a.bursts, a.guessed, a.lacks, a.kept, a.check = 0, 0, 0, 0, Limit{}, math.MaxInt64
 	}
 }
 
@@ -278,6 +294,9 @@ func (a *Allocator) Wants() float64 { return a.wants.all().wants }
 
 func (a *Allocator) hold(m *Member, rate float64) {
 	a.held += rate - m.held
+	if m.guess {
+		a.guessed += rate - m.held
+	}
 	a.freed += max(m.held-rate, 0)
 	m.held = rate
 }

@@ -37,8 +37,8 @@ const distinct = 4e-6
 
 // A Member is a leaf in one Allocator. A new Member joins with its first report.
 type Member struct {
-	// Session, if not nil, extends the assignment. It must not change while the Member has
-	// one.
+	// Session, if not nil, extends the assignment. While the Member has one, it may change only to the Session of a leaf that
+	// has taken the assignment over.
 	Session *Session
 	// Owner is for the caller: the Allocator does not use it.
 	Owner any
@@ -55,6 +55,7 @@ type Member struct {
 	lack      float64       // how much of its share it lacks; 0 unless it is starved
 	at        int32         // its index in the heap
 	short     bool          // as Assignment.Short
+	guess     bool          // it was adopted, and may have another assignment than held: see Adopt
 	reserved  bool          // its session has ended, and a part of the limit is kept for it
 	demand                  // not counted while reserved is set
 }
@@ -67,6 +68,9 @@ func (m *Member) Rate() float64 { return m.rate }
 
 // Wants returns the rate that the member wants.
 func (m *Member) Wants() float64 { return m.wants() }
+
+// Reported returns the instant of the last report.
+func (m *Member) Reported() time.Duration { return m.reported }
 
 // Held returns the most that the member may be using.
 func (m *Member) Held() float64 { return m.held }

@@ -284,7 +284,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 			return status
 		},
 	}
-	if to, ok := d.decider.(server.Resetter); ok {
+	if to, ok := d.decider.(decider.Resetter); ok {
 		cfg.Reset = to.Reset
 	}
 	if d.shared != nil {

@@ -64,6 +64,7 @@ func (d *Daemon) load(path string) error {
 		}
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
+		d.server.First()
 		return d.save(false)
 	case errors.As(err, new(*fs.PathError)):
 		return fmt.Errorf("--state: %w", err)

@@ -31,7 +31,7 @@ func flagsOf(conditions ...bool) (flags uint64) {
 // appendExchange appends an exchange. It reports false if a report is too large.
 func appendExchange(b []byte, x *decider.LeafExchange, timeout time.Duration) (_ []byte, ok bool) {
 	b = appendText(appendSpan(b, timeout), x.Leaf)
-	b = binary.AppendUvarint(b, flagsOf(x.Leave, x.Single, x.Share))
+	b = binary.AppendUvarint(b, flagsOf(x.Leave, x.Single, x.Share, x.Unsure))
 	b = appendText(appendFloat(binary.AppendUvarint(b, uint64(max(x.Held, 0))), x.Keep), x.Tenant)
 	b = binary.AppendUvarint(b, uint64(len(x.Reports)))
 	for i := range x.Reports {
@@ -49,7 +49,7 @@ func appendExchange(b []byte, x *decider.LeafExchange, timeout time.Duration) (_
 func (d *decoder) exchange() *decider.LeafExchange {
 	x := &decider.LeafExchange{Exchange: leaf.Exchange{Leaf: string(d.bytes())}}
 	flags := d.uvarint()
-	x.Leave, x.Single, x.Share = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	x.Leave, x.Single, x.Share, x.Unsure = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
 	x.Held, x.Keep, x.Tenant = d.count(), d.float(), string(d.bytes())
 	n := d.count()
 	if n > len(d.b) { // each takes a byte or more

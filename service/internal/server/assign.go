@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -17,11 +18,11 @@ import (
 // decision takes. The error is ErrLeaves if the leaf is new and there are too many, or nil.
 func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
 	for i := 0; i < len(x.Reports) && !s.owned.ownsAll(); i++ {
-		if err := s.enter(ctx, x.Reports[i].Key); err != nil {
+		if err := s.Enter(ctx, x.Reports[i].Key); err != nil {
 			return err
 		}
 	}
-	rs, now, ttl := s.rules.Load(), s.clock.Now(), s.cfg.AssignmentTTL
+	rs, now, ttl := s.memory.Current(), s.clock.Now(), s.cfg.AssignmentTTL
 	if s.tier != nil {
 		ttl = s.tier.passedTTL(ttl)
 	}
@@ -45,9 +46,13 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 	if l.session.Share = x.Share; !x.Single {
 		ls.renew(l, now+ttl)
 	}
-	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
-	l.rules = rs.id
-	e := exchange{server: s, rules: rs, now: now, ttl: ttl, leaf: l, keep: x.Keep}
+	got.Known, got.Resync = l.keys.n, l.rules != rs.ID && l.keys.n > 0
+	l.rules = rs.ID
+	if !x.Unsure { // else it has had another name
+		l.restored = false
+		ls.heard(l)
+	}
+	e := exchange{server: s, rules: rs, now: now, ttl: ttl, leaf: l, keep: x.Keep, single: x.Single, unsure: x.Unsure}
 	got.Assignments = slices.Grow(got.Assignments, len(x.Reports))[:len(x.Reports)]
 	for i := 0; i < len(x.Reports); i += aheadReports {
 		end := min(i+aheadReports, len(x.Reports))
@@ -69,13 +74,13 @@ func (s *Server) sharers(l *leafSession) int {
 		n += l.tenant.leaves
 	}
 	if s.tier != nil {
-		return (n + 1) * s.tier.instances()
+		return (n + 1) * s.tier.memory.Instances()
 	}
 	return n
 }
 
 // leave charges what a leaf has used, and gives all its assignments back.
-func (s *Server) leave(rs *version, now time.Duration, x *decider.LeafExchange, got *decider.LeafAnswer) {
+func (s *Server) leave(rs *memory.Version, now time.Duration, x *decider.LeafExchange, got *decider.LeafAnswer) {
 	got.NextMS = longestInterval.Milliseconds()
 	l := s.leaves.byName[x.Leaf]
 	for i := range x.Reports {
@@ -94,27 +99,27 @@ func (s *Server) leave(rs *version, now time.Duration, x *decider.LeafExchange, 
 
 // charge charges the tokens that a leaf has used to the rules of a match, beyond what has been
 // charged for its assignment, which may be nil.
-func (s *Server) charge(rs *version, now time.Duration, m *rules.Match, r *leaf.Report, h *holding) {
+func (s *Server) charge(rs *memory.Version, now time.Duration, m *rules.Match, r *leaf.Report, h *holding) {
 	switch {
 	case r.Used < 0:
 		panic("server: negative use")
 	case r.Used == 0:
 		return
 	case len(m.List) == 0 && rs.Config.Unmatched == "deny":
-		s.unmatchedDenied.Add(uint64(r.Used))
+		s.DenyUnmatched(uint64(r.Used))
 	}
 	if s.tier != nil {
-		s.tier.spend(rs, m, r)
+		s.tier.spend(m, r)
 		return
 	}
 	for _, of := range m.Rated {
-		rule := rs.at(of)
-		if rule.candidate != nil {
+		rule := rs.At(of)
+		if rule.Candidate != nil {
 			bucket := rule.Bucket(r.Key)
-			rule.candidate.Settle(bucket, now, 0, r.Used)
+			rule.Candidate.Settle(bucket, now, 0, r.Used)
 		}
-		if n := h.uncovered(rule.state, now, r.Used); n > 0 {
-			rule.chargeLeaves(r.Key, now, n)
+		if n := h.uncovered(rule.State, now, r.Used); n > 0 {
+			rule.Charge(r.Key, now, n)
 		}
 	}
 }
@@ -122,11 +127,13 @@ func (s *Server) charge(rs *version, now time.Duration, m *rules.Match, r *leaf.
 // An exchange is an Exchange that is being answered.
 type exchange struct {
 	server *Server
-	rules  *version
+	rules  *memory.Version
 	now    time.Duration
 	ttl    time.Duration
 	leaf   *leafSession
 	keep   float64
+	single bool
+	unsure bool
 
 	fresh  int  // keys that the leaf had no assignment of
 	shrunk bool // an assignment is smaller than before
@@ -176,6 +183,9 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	*got = leaf.Assignment{Key: r.Key}
 	if h = ls.alive(h, e.now); h == nil {
 		e.fresh++
+		if e.unsure || r.Has == decider.AsAssigned {
+			h = ls.alive(ls.takeOver(e.leaf, print, r.Has, e.now), e.now)
+		}
 	}
 	m := e.match(h, r.Key)
 	s.charge(e.rules, e.now, m, r, h)
@@ -186,6 +196,9 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	case m.Dated(): // the rules say so: it does not count as refused
 		got.Error = errDated
 		ls.drop(h, e.now)
+		return
+	case h == nil && e.unsure && !e.blind(r.Key) && ls.mayTakeOver(e.leaf, print):
+		got.Learning = true
 		return
 	case h == nil && ls.fullFor(e.leaf, e.now):
 		ls.refuse(e.leaf.tenant != nil)
@@ -198,7 +211,9 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 		e.follow(h, m)
 	}
 	h.watched = false
-	e.assign(h, r, got)
+	if !e.continues(h, r, got) {
+		e.assign(h, r, got)
+	}
 	if got.Error != "" {
 		ls.refuse(e.leaf.tenant != nil)
 		if !h.first.Live() {
@@ -227,7 +242,11 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		if tier != nil && limited && !tier.limitPassed(e.rules, e.now, h, p.bucket) {
 			empty = true
 		}
-		a, err := p.bucket.Report(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: r.Has, Keep: e.keep})
+		has := r.Has
+		if has == decider.AsAssigned || e.unsure {
+			has = p.Held()
+		}
+		a, err := p.bucket.Report(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: has, Keep: e.keep, Join: e.single})
 		if err != nil {
 			*got = leaf.Assignment{Key: r.Key, Error: err.Error()}
 			return
@@ -245,7 +264,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 			e.short = true
 			watch(&p.Member)
 		}
-		e.shrunk = e.shrunk || a.Contended && a.Rate < was && a.Rate < r.Has*(1-shrunk)
+		e.shrunk = e.shrunk || a.Contended && a.Rate < was && a.Rate < has*(1-shrunk)
 		if first || a.Rate < got.Rate {
 			limit, leaves := p.bucket.told()
 			first, got.Rate, got.Burst, got.Unlimited = false, a.Rate, a.Burst, false
@@ -253,7 +272,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		}
 	}
 	got.Contended = contended
-	got.Learning = empty || !first && r.Has == 0 && (e.now < e.server.learns || e.server.owned.isNew(e.now, e.server, r.Key))
+	got.Learning = empty || !first && !e.single && r.Has == 0 && (e.now < e.server.leaves.cfg.Learn || e.server.owned.isNew(e.now, e.server, r.Key))
 	h.setContended(contended)
 }
 

@@ -66,26 +66,6 @@ func TestAssign(t *testing.T) {
 	})
 }
 
-// Leaves have what a process before this one assigned, also if it has left a snapshot.
-func TestAssignLearnsAfterARestore(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rules := one("all", quota(100, time.Second, ""))
-		d := newDesk(t, server.Config{}, rules)
-		time.Sleep(time.Hour)
-		next, _ := d.next(server.Config{Rules: d.Rules()}, d.snapshot())
-		if got := next.assign("old", leaf.Report{Key: "k", Wants: 100, Has: 70}); got.Rate != 70 || got.Learning {
-			t.Errorf("a leaf that has 70 gets %+v", got)
-		}
-		if got := next.assign("new", leaf.Report{Key: "k", Wants: 10}); !got.Learning || got.Rate != 0 {
-			t.Errorf("a new leaf gets %+v", got)
-		}
-		time.Sleep(server.DefaultAssignmentTTL)
-		if got := next.assign("new", leaf.Report{Key: "k", Wants: 10}); got.Learning || got.Rate == 0 {
-			t.Errorf("a time to live later, a new leaf gets %+v", got)
-		}
-	})
-}
-
 func TestAssignLearns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{AssignmentTTL: 10 * time.Second}, one("all", quota(100, time.Second, "")))
@@ -95,9 +75,9 @@ func TestAssignLearns(t *testing.T) {
 		if got := d.assign("old", leaf.Report{Key: "k", Wants: 100, Has: 70}); got.Learning || !near(got.Rate, 70) || got.Error != "" {
 			t.Errorf("a leaf with 70 gets %+v while the server learns", got)
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(reportEvery)
 		if got := d.assign("new", leaf.Report{Key: "k", Wants: 10}); got.Learning || got.Rate < 10 {
-			t.Errorf("after it has learnt: %+v", got)
+			t.Errorf("after all have reported: %+v", got)
 		}
 	})
 }

@@ -2,40 +2,58 @@ package server
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/server/memory"
 )
 
 // shareBuckets are the buckets of a rule that leaves share, by name.
 type shareBuckets struct {
-	n  atomic.Int64 // of byName
 	mu sync.RWMutex // guards byName
 	// byName changes only while leaves.mu is held.
 	byName map[string]*shareBucket
 }
 
 func (s *shareBuckets) get(name string) *shareBucket {
+	if s == nil {
+		return nil
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.byName[name]
 }
 
-// put keeps a bucket.
-func (s *shareBuckets) put(b *shareBucket) {
+// share has the node that decides charged for what leaves hold of a bucket.
+func (ls *leaves) share(b *shareBucket) {
+	s := ls.shared[b.in]
+	if s == nil {
+		s = &shareBuckets{byName: map[string]*shareBucket{}}
+		due := s.due
+		ls.shared[b.in] = s
+		b.in.Due.Store(&due)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byName == nil {
-		s.byName = map[string]*shareBucket{}
-	}
 	s.byName[b.name] = b
-	s.n.Store(int64(len(s.byName)))
 }
 
-func (s *shareBuckets) remove(b *shareBucket) {
+// unshare ends share.
+func (ls *leaves) unshare(b *shareBucket) {
+	s := ls.shared[b.in]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.byName, b.name)
-	s.n.Store(int64(len(s.byName)))
+	if delete(s.byName, b.name); len(s.byName) == 0 {
+		b.in.Due.Store(nil)
+		delete(ls.shared, b.in)
+	}
+}
+
+// due returns what leaves have held of a bucket since the last call.
+func (s *shareBuckets) due(name string, now time.Duration) int {
+	if b := s.get(name); b != nil {
+		return b.take(now)
+	}
+	return 0
 }
 
 // A beside charges what leaves hold of a limit to the bucket by which the node itself decides:
@@ -103,7 +121,7 @@ func (b *beside) take(now time.Duration) int {
 
 // uncovered returns how many of the tokens that a leaf has used are not charged for what leaves
 // hold of a rule; h may be nil.
-func (h *holding) uncovered(of *state, now time.Duration, used int) int {
+func (h *holding) uncovered(of *memory.State, now time.Duration, used int) int {
 	if h == nil {
 		return used
 	}
@@ -116,26 +134,4 @@ func (h *holding) uncovered(of *state, now time.Duration, used int) int {
 		}
 	}
 	return used
-}
-
-// chargeHeld charges what leaves hold of a bucket since the last charge.
-func (r *rule) chargeHeld(key, bucket string, at time.Duration) {
-	b := r.assigned.get(bucket)
-	if b == nil {
-		return
-	}
-	if n := b.take(at); n > 0 {
-		r.chargeLeaves(key, at, n)
-	}
-}
-
-// chargeLeaves charges tokens of leaves, within the debt that the rule allows.
-func (r *rule) chargeLeaves(key string, at time.Duration, n int) {
-	r.charging.Lock()
-	defer r.charging.Unlock()
-	bucket := r.Bucket(key)
-	room := r.maxDebt() + r.Limit() - r.buckets.Used(bucket)
-	if n = min(n, max(room, 0)); n > 0 {
-		r.buckets.Settle(bucket, at, 0, n)
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	snapshot "github.com/weir-go/weir/service/internal/server/state"
 )
 
@@ -28,42 +30,42 @@ type carried struct {
 // restore continues the counts and limits of rules, and no longer carries them. It
 // returns how many rules continue their counts, and why others do not. It returns an
 // error if the snapshot cannot be read.
-func (c *carried) restore(all []kept, byName map[string]*rule) (continued int, skipped []string, failed error) {
+func (c *carried) restore(all []memory.Kept, limits map[string]*lease.Limits) (continued int, skipped []string, failed error) {
 	skip := func(what, rule string, err any) {
 		skipped = append(skipped, fmt.Sprintf("the %s of rule %q: %v", what, rule, err))
 	}
-	byCounts := map[countsName]kept{}
+	byCounts := map[memory.Name]memory.Kept{}
 	for _, k := range all {
-		byCounts[k.countsName] = k
+		byCounts[k.Name] = k
 	}
 	c.counts = slices.DeleteFunc(c.counts, func(was snapshot.Counts) bool {
 		what := "counts"
 		if was.Candidate {
 			what = "candidate's counts"
 		}
-		here, ok := byCounts[countsName{was.Rule, was.Candidate}]
+		here, ok := byCounts[memory.Name{Rule: was.Rule, Candidate: was.Candidate}]
 		switch {
-		case !ok && byName[was.Rule] == nil:
+		case !ok && limits[was.Rule] == nil:
 			skip(what, was.Rule, "it is gone")
 			return false
-		case !ok || here.buckets.Kind() != was.Kind:
+		case !ok || here.Buckets.Kind() != was.Kind:
 			skip(what, was.Rule, "it counts in another way now")
 			return false
 		}
-		if err := here.buckets.Restore(c.from.Section(was.Data), c.from.Clock); err != nil {
+		if err := here.Buckets.Restore(c.from.Section(was.Data), c.from.Clock); err != nil {
 			skip(what, was.Rule, err)
 			if errors.As(err, new(*fs.PathError)) {
 				failed = err
 			}
 		} else if !was.Candidate {
 			if continued++; !c.fleet {
-				here.state.since = was.Since
+				here.State.Since = was.Since
 			}
 		}
 		return true
 	})
 	c.limits = slices.DeleteFunc(c.limits, func(was snapshot.Limits) bool {
-		if r := byName[was.Rule]; r != nil && r.limits.Restore(was.Found) {
+		if l := limits[was.Rule]; l != nil && l.Restore(was.Found) {
 			return true
 		}
 		skip("limits", was.Rule, "no rule has that name and an auto limit")
@@ -155,19 +157,8 @@ func (c *carried) move(src snapshot.Source) bool {
 }
 
 // reclaim continues what is carried of the rules that are new.
-func (s *Server) reclaim(next, old *version) {
-	if old == nil || len(s.carried.counts)+len(s.carried.limits) == 0 {
-		return
+func (s *Server) reclaim() {
+	if len(s.carried.counts)+len(s.carried.limits) > 0 {
+		s.carried.restore(s.memory.Current().Fresh(), s.leases.ByName())
 	}
-	had := map[*state]bool{}
-	for st := range old.states {
-		had[st] = true
-	}
-	var fresh []kept
-	for _, k := range next.kept() {
-		if !had[k.state] {
-			fresh = append(fresh, k)
-		}
-	}
-	s.carried.restore(fresh, next.byName())
 }

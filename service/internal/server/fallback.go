@@ -10,7 +10,10 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/memory"
+	"github.com/weir-go/weir/service/internal/server/node"
 )
 
 // fallbackMemory is the part of Config.Memory that a Fallback uses, as 1/fallbackMemory.
@@ -35,16 +38,18 @@ type Fallback struct {
 // as away says. It uses an eighth of cfg.Memory.
 func NewFallback(cfg Config, away config.Away) (*Fallback, error) {
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory) / fallbackMemory
-	cfg.Instances, cfg.alone, cfg.Fleet = 1, true, "" // no other node may settle its grants
+	cfg.Instances, cfg.Fleet = 1, "" // no other node may settle its grants
 	rules := cmp.Or(cfg.Rules, new(config.Rules))
 	shared, shareless := fallbackRules(rules, 1, away)
 	cfg.Rules = shared
-	s, err := New(cfg)
+	f := &Fallback{away: away}
+	var err error
+	f.server, err = compose(cfg, func(s *Server, of *node.Config) {
+		f.server, of.Counts = s, share{s.memory, f}
+	})
 	if err != nil {
 		return nil, err
 	}
-	f := &Fallback{server: s, away: away}
-	s.counter = share{memory{s}, f}
 	f.shareless.Store(&shareless)
 	return f, nil
 }
@@ -57,9 +62,9 @@ func (f *Fallback) Use(rules *config.Rules, nodes int) error {
 	s := f.server
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	was := s.shares.Swap(int64(nodes))
+	was := s.memory.SetInstances(nodes)
 	if err := s.reloadLocked(shared); err != nil {
-		s.shares.Store(was)
+		s.memory.SetInstances(was)
 		return err
 	}
 	f.shareless.Store(&shareless)
@@ -99,34 +104,36 @@ func fallbackRules(rules *config.Rules, nodes int, otherwise config.Away) (*conf
 
 // share counts by the node's share, or as the rules say.
 type share struct {
-	memory
-	*Fallback
+	*memory.Counts
+	f *Fallback
 }
 
-func (f share) take(_ context.Context, a ask) (whole bool, err error) {
-	c := choose(a.rs, a.Found, f.away)
-	return false, f.server.takeAlone(&a, &c, fallbackRetry)
+// Take takes by the node's share: see counts.Counts.
+func (s share) Take(_ context.Context, a counts.Ask) (whole bool, err error) {
+	c := choose(a.Found, s.f.away)
+	return false, s.f.server.takeAlone(&a, &c, fallbackRetry)
 }
 
-func (f share) await(ctx context.Context, a asked) asked {
-	c := choose(a.rs, a.Found, f.away)
-	f.server.awaitAlone(ctx, &a, &c, fallbackRetry)
-	return a
+// Await takes, or waits for, the node's share: see counts.Counts.
+func (s share) Await(ctx context.Context, a *counts.Asked, again func(*counts.Asked) bool) {
+	c := choose(a.Found, s.f.away)
+	s.f.server.awaitAlone(ctx, a, again, &c, fallbackRetry)
 }
 
-func (f share) takeAll(_ context.Context, asks []asked, all bool) {
+// TakeAll takes from all or none: see counts.Counts.
+func (s share) TakeAll(_ context.Context, asks []counts.Asked, all bool) {
 	ok, choices := true, make([]choice, len(asks))
 	for i := range asks {
 		a := &asks[i]
-		if !a.settled {
-			choices[i] = choose(a.rs, a.Found, f.away)
-			a.err = f.server.takeAlone(&a.ask, &choices[i], fallbackRetry)
+		if !a.Settled {
+			choices[i] = choose(a.Found, s.f.away)
+			a.Err = s.f.server.takeAlone(&a.Ask, &choices[i], fallbackRetry)
 		}
-		ok = ok && !a.refused()
+		ok = ok && !a.Refused()
 	}
 	for i := 0; all && !ok && i < len(asks); i++ {
-		if a := &asks[i]; !a.settled && !a.refused() {
-			f.server.undoAlone(&a.ask, &choices[i])
+		if a := &asks[i]; !a.Settled && !a.Refused() {
+			s.f.server.undoAlone(&a.Ask, &choices[i])
 		}
 	}
 }
@@ -180,7 +187,7 @@ func (f *Fallback) Settle(ctx context.Context, key, id string, n int) (decider.S
 // Acquire takes a lease: see decider.Decider.
 func (f *Fallback) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
 	shareless, step := *f.shareless.Load(), decider.Share
-	for _, r := range f.server.keys.Find(req.Key, f.server.rules.Load().Set).List {
+	for _, r := range f.server.Match(req.Key).List {
 		away := cmp.Or(r.Away, f.away)
 		if away != config.AwayShare && r.Concurrency != nil {
 			step = decider.ByRule

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -29,8 +29,8 @@ func (s *Server) Depart(slots *slot.Set) {
 		o.release(slots)
 	})
 	s.leases.Received(slots)
-	for st := range s.rules.Load().states {
-		st.queue.DismissMoved()
+	for st := range s.memory.Current().States {
+		st.Queue.DismissMoved()
 	}
 	s.leases.DismissMoved()
 	s.departLeaves(slots)
@@ -46,8 +46,8 @@ func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	var longest time.Duration
-	for st := range s.rules.Load().states {
-		longest = max(longest, st.limits.Longest())
+	for _, l := range s.leases.InForce {
+		longest = max(longest, l.Longest())
 	}
 	s.leases.Expect(slots, min(longest, rules.MaxSpan))
 	now := s.clock.Now()
@@ -99,30 +99,30 @@ var errNoFleet = errors.New("server: no state can be handed over without a Confi
 
 // exportCounts exports what keys have used.
 func (s *Server) exportCounts(slots *slot.Set, send func(chunk []byte) error) error {
-	for _, k := range s.rules.Load().kept() {
+	for _, k := range s.memory.Current().Kept() {
 		of := slots
-		if k.single != nil {
-			if !slots.Has(k.single.Route("")) {
+		if k.Single != nil {
+			if !slots.Has(k.Single.Route("")) {
 				continue
 			}
 			of = slot.All() // of the one key
 		}
-		c := handover.Counts{Rule: k.rule, Candidate: k.candidate, Kind: k.buckets.Kind()}
-		err := k.buckets.Extract(of, func(part []byte) error {
+		c := handover.Counts{Rule: k.Rule, Candidate: k.Candidate, Kind: k.Buckets.Kind()}
+		err := k.Buckets.Extract(of, func(part []byte) error {
 			c.Part = part
 			return send(s.chunks.Counts(&c))
 		})
 		if err != nil {
-			return fmt.Errorf("server: exporting the counts of rule %q: %w", k.rule, err)
+			return fmt.Errorf("server: exporting the counts of rule %q: %w", k.Rule, err)
 		}
 	}
-	return s.own.Extract(slots, func(part []byte) error { return send(s.chunks.Own(part)) })
+	return s.memory.Own().Extract(slots, func(part []byte) error { return send(s.chunks.Own(part)) })
 }
 
 // exportLeases exports limits that were found, and then leases.
 func (s *Server) exportLeases(slots *slot.Set, send func(chunk []byte) error) error {
 	s.reload.Lock()
-	rs, orphans := s.rules.Load(), maps.Clone(s.orphan)
+	gone := s.leases.Gone()
 	s.reload.Unlock()
 	out, places := handover.Leases{}, map[*lease.Limits]int{}
 	add := func(name string, l *lease.Limits) {
@@ -130,15 +130,15 @@ func (s *Server) exportLeases(slots *slot.Set, send func(chunk []byte) error) er
 		out.Rules = append(out.Rules, handover.Rule{Name: name, Per: l.Per})
 	}
 	var limits []handover.Limit
-	for _, r := range rs.rules {
-		for _, found := range r.limits.Found() {
+	for r, l := range s.leases.InForce {
+		for _, found := range l.Found() {
 			if slots.Has(r.Route(found.Bucket)) {
 				limits = append(limits, handover.Limit{Rule: r.Name, SavedLimit: found})
 			}
 		}
-		add(r.Name, r.limits)
+		add(r.Name, l)
 	}
-	for name, l := range orphans {
+	for name, l := range gone {
 		add(name, l)
 	}
 	if err := s.chunks.Limits(limits, send); err != nil {
@@ -182,7 +182,7 @@ func (s *Server) Import(chunk []byte) error {
 func (s *Server) importChunk(c *handover.Chunk) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	rs := s.rules.Load()
+	rs := s.memory.Current()
 	for _, p := range c.Grants {
 		s.grants.RestorePage(p)
 	}
@@ -190,25 +190,25 @@ func (s *Server) importChunk(c *handover.Chunk) error {
 	case c.Counts != nil:
 		return s.importCounts(rs, c.Counts)
 	case c.Own != nil:
-		return s.own.Absorb(c.Own)
+		return s.memory.Own().Absorb(c.Own)
 	case c.Leases != nil:
-		under := s.restoredRules(rs, func(place int) (string, config.Per) { return c.Leases.Rules[place].Name, c.Leases.Rules[place].Per })
+		under := s.restoredRules(func(place int) (string, config.Per) { return c.Leases.Rules[place].Name, c.Leases.Rules[place].Per })
 		s.leases.Absorb(c.Leases.Held, c.Leases.Token, under)
 	}
-	byName := rs.byName()
+	byName := s.leases.ByName()
 	for _, l := range c.Limits {
-		r := byName[l.Rule]
-		if r == nil || !r.limits.Restore([]lease.SavedLimit{l.SavedLimit}) {
+		here := byName[l.Rule]
+		if here == nil || !here.Restore([]lease.SavedLimit{l.SavedLimit}) {
 			return fmt.Errorf("the limits of rule %q: %w", l.Rule, ErrNoRule)
 		}
 	}
 	return nil
 }
 
-func (s *Server) importCounts(rs *version, c *handover.Counts) error {
-	for _, k := range rs.kept() {
-		if k.countsName == (countsName{c.Rule, c.Candidate}) && k.buckets.Kind() == c.Kind {
-			return k.buckets.Absorb(c.Part, k.debt)
+func (s *Server) importCounts(rs *memory.Version, c *handover.Counts) error {
+	for _, k := range rs.Kept() {
+		if k.Name == (memory.Name{Rule: c.Rule, Candidate: c.Candidate}) && k.Buckets.Kind() == c.Kind {
+			return k.Buckets.Absorb(c.Part, k.Debt)
 		}
 	}
 	return fmt.Errorf("the counts of rule %q: %w", c.Rule, ErrNoRule)

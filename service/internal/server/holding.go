@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -34,9 +35,9 @@ type part struct {
 // A shareBucket is a bucket of a rule that leaves share.
 type shareBucket struct {
 	allocator.Allocator
-	in    *state
+	in    *memory.State
 	name  string
-	rules uint64 // rules.id of its limit
+	rules uint64 // rules.ID of its limit
 	place int    // in leaves.buckets
 	beside
 	relay *relayed
@@ -116,7 +117,7 @@ func (e *exchange) follow(h *holding, m *rules.Match) {
 	h.parts = nil
 	for i := len(m.Rated) - 1; i >= 0; i-- {
 		if r := m.Rated[i]; r.Mode != config.Shadow {
-			h.addPart(&old, e.bucket(e.rules.at(r), h))
+			h.addPart(&old, e.bucket(e.rules.At(r), h))
 		}
 	}
 	if h.parts == nil {
@@ -145,23 +146,23 @@ func (h *holding) addPart(old **part, b *shareBucket) {
 
 // bucket returns the bucket of a key under a rule, which may be new, with the limit that the rule
 // has now.
-func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
+func (e *exchange) bucket(r memory.Rule, h *holding) *shareBucket {
 	ls, name := &e.server.leaves, r.Bucket(h.key)
-	b := r.assigned.get(name)
+	b := ls.shared[r.State].get(name)
 	if b == nil {
-		b = &shareBucket{in: r.state, name: strings.Clone(name), place: len(ls.buckets)}
+		b = &shareBucket{in: r.State, name: strings.Clone(name), place: len(ls.buckets)}
 		b.Init(e.server.sharing(h.key, e.now))
 		b.since = e.now
-		r.assigned.put(b)
+		ls.share(b)
 		ls.buckets = append(ls.buckets, b)
 	}
 	if h.key == name {
 		h.key = b.name // the same memory for all leaves
 	}
-	if b.rules != e.rules.id {
-		b.rules = e.rules.id
+	if b.rules != e.rules.ID {
+		b.rules = e.rules.ID
 		if e.server.tier == nil {
-			b.SetLimit(limitOf(e.server.shareOf(r.Quota)))
+			b.SetLimit(limitOf(memory.Divided(r.Quota, e.server.memory.Instances())))
 		}
 		b.SetReserves(reserves[r.Away])
 	}
@@ -184,7 +185,7 @@ func limitOf(q config.Quota) allocator.Limit {
 
 // removeBucket removes a bucket without assignments.
 func (ls *leaves) removeBucket(b *shareBucket) {
-	b.in.assigned.remove(b)
+	ls.unshare(b)
 	last := len(ls.buckets) - 1
 	ls.buckets[b.place] = ls.buckets[last]
 	ls.buckets[b.place].place = b.place

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/memory"
 )
 
 // To keep the rule of an answer keeps nothing else in memory: counts of a rule that is gone can be
@@ -31,8 +32,8 @@ func TestAnswersKeepNoCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var states []weak.Pointer[state]
-			for st := range s.rules.Load().states {
+			var states []weak.Pointer[memory.State]
+			for st := range s.memory.Current().States {
 				states = append(states, weak.Make(st))
 			}
 			if err := s.Reload(rules("second", time.Minute)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -27,18 +28,17 @@ func TestReturnToAWindowThatBeganMeanwhile(t *testing.T) {
 			_ = s.Decide(t.Context(), &decider.Request{Key: "a", N: 1}, &v)
 			req := decider.Request{Key: "a", N: 5}
 			v = decider.Verdict{At: before}
-			rs := s.rules.Load()
-			a := ask{Found: s.keys.Find("a", rs.Set), rs: rs, req: &req, v: &v}
-			if _, err := (memory{s}).take(t.Context(), a); err != nil {
+			a := counts.Ask{Found: s.keys.Find("a", s.Set()), Req: &req, V: &v}
+			if _, err := s.memory.Take(t.Context(), a); err != nil {
 				t.Fatal(err)
 			}
-			s.conclude(&a, false, true)
+			v.Grant.N = req.N
 			if settle {
 				if _, err := s.Settle(t.Context(), "a", string(s.AppendGrantID(nil, v.Grant, "a")), 0); err != nil {
 					t.Fatal(err)
 				}
 			} else {
-				memory{s}.giveBack(&a, v.Answers)
+				s.memory.Undo(&a)
 			}
 			if x, _ := s.Explain(t.Context(), "a"); x.Rules[0].Used != 1 {
 				t.Errorf("settle is %v: %d are used, want 1", settle, x.Rules[0].Used)

@@ -1,12 +1,14 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/memory"
 )
 
 // How long a leaf may be silent, in times to live.
@@ -43,10 +45,13 @@ type leaves struct {
 	ended     []*holding       // ended assignments, in an Allocator
 	left      []*leafSession   // with assignments to take back
 	sessions                   // that may be lost
-	buckets   []*shareBucket   // to sweep: but for unlimited
-	place     int              // of the next to sweep
-	swept     time.Duration    // when sweep was last called
-	cleaned   time.Duration    // when leaves without keys were last removed
+	learning
+	origins map[string][]*leafSession // by originOf, unless that is empty
+	shared  map[*memory.State]*shareBuckets
+	buckets []*shareBucket // to sweep: but for unlimited
+	place   int            // of the next to sweep
+	swept   time.Duration  // when sweep was last called
+	cleaned time.Duration  // when leaves without keys were last removed
 
 	relayed map[*shareBucket]struct{} // of which a Tier passes its assignment on
 
@@ -68,20 +73,23 @@ type leafSession struct {
 	session   allocator.Session
 	keys      holdings
 	watch     []*holding // that the leaf should report
-	rules     uint64     // rules.id of its last exchange
+	rules     uint64     // rules.ID of its last exchange
 	contended int        // number of keys with a contended limit
 
 	check time.Duration // when its session ends, if it has not been renewed since
 	at    int           // in sessions.ends; less than 0: it has not been renewed since its end
 	lost  []*holding    // to look at, since its session has ended
+
+	awaited  bool // in learning.awaited
+	restored bool // by Restore; it has not exchanged since
 }
 
-// init makes the leaves usable. Until the instant learn, the Server may not know all that
-// leaves have.
-func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
-	ls.byName, ls.most, ls.tenants = map[string]*leafSession{}, most, map[string]*leafTenant{}
+// init makes the leaves usable.
+func (ls *leaves) init(ttl time.Duration, most int) {
+	ls.byName, ls.most, ls.tenants, ls.origins = map[string]*leafSession{}, most, map[string]*leafTenant{}, map[string][]*leafSession{}
+	ls.shared = map[*memory.State]*shareBuckets{}
 	ls.relayed = map[*shareBucket]struct{}{}
-	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Learn: learn, Reserve: reserve * ttl, Looks: true, Watch: watch, Ended: ls.end}
+	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Reserve: reserve * ttl, Looks: true, Watch: watch, Ended: ls.end}
 	ls.sessions.init()
 	ls.unlimited = new(shareBucket)
 	ls.unlimited.Init(&ls.cfg)
@@ -121,6 +129,9 @@ func (ls *leaves) enter(name, tenant string) (*leafSession, error) {
 			ls.tenants[t.name] = t
 		}
 		l = &leafSession{name: strings.Clone(name), tenant: t, at: -1}
+		if at := originOf(l.name); at != "" {
+			ls.origins[at] = append(ls.origins[at], l)
+		}
 		if ls.byName[l.name] = l; t != nil {
 			t.leaves++
 		} else {
@@ -133,6 +144,12 @@ func (ls *leaves) enter(name, tenant string) (*leafSession, error) {
 // remove forgets the name of a leaf.
 func (ls *leaves) remove(l *leafSession) {
 	delete(ls.byName, l.name)
+	ls.heard(l)
+	if at := originOf(l.name); at != "" {
+		if ls.origins[at] = slices.DeleteFunc(ls.origins[at], func(m *leafSession) bool { return m == l }); len(ls.origins[at]) == 0 {
+			delete(ls.origins, at)
+		}
+	}
 	if t := l.tenant; t != nil {
 		t.leaves--
 		ls.forget(t)

@@ -166,29 +166,3 @@ func (o *ownership) hold(slots *slot.Set, now, d time.Duration) {
 	held, until := *slots, now+min(d, rules.MaxSpan)
 	o.holds = append(o.holds, hold{&held, until, make(chan struct{})})
 }
-
-// enter is called before a request for a key: see owned.await.
-func (s *Server) enter(ctx context.Context, key string) error {
-	if s.owned.ownsAll() {
-		return nil
-	}
-	return s.owned.await(ctx, s.RouteKey(key), s.clock.Now)
-}
-
-// enterRequest is enter for a request that may bring a quota.
-func (s *Server) enterRequest(ctx context.Context, req *decider.Request) error {
-	if s.owned.ownsAll() {
-		return nil
-	}
-	return s.owned.await(ctx, s.Route(req), s.clock.Now)
-}
-
-// enterAll is enter for many requests.
-func (s *Server) enterAll(ctx context.Context, reqs []decider.Request) error {
-	for i := 0; i < len(reqs) && !s.owned.ownsAll(); i++ {
-		if err := s.enterRequest(ctx, &reqs[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -16,9 +16,8 @@
 //
 // # Parts
 //
-// Package rules compiles and finds rules, quota counts tokens and
-// queues requests, lease holds concurrency limits, grant seals ids, and state is
-// the format of snapshots. A Server composes them.
+// Package node decides, memory counts tokens and queues requests, lease holds concurrency limits, rules compiles and finds
+// rules, grant seals ids, and state is the format of snapshots. A Server composes them.
 //
 // # Bounds
 //
@@ -31,20 +30,19 @@ package server
 import (
 	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/clock"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
 	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
-	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/memory"
+	"github.com/weir-go/weir/service/internal/server/node"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
@@ -103,9 +101,8 @@ type Config struct {
 	// Instances, if > 0, makes the limits of the Server shares: the limits of the rules
 	// divided by this number. See Shared.
 	Instances int
-	cluster   bool // the store is a Cluster
-	alone     bool // the shares belong to a Fallback
-	noDates   bool // calendar windows are refused: the nodes that share the limits cannot count in them
+	// check, if not nil, returns an error for rules that the nodes which share the limits cannot count.
+	check func(*rules.Set) error
 }
 
 // Validate returns an error that names the first invalid field.
@@ -130,51 +127,36 @@ func (c Config) Validate() error {
 // A Server is a decider.Decider that decides in this process. It is safe for
 // concurrent use.
 type Server struct {
-	cfg           Config
-	clock         *clock.Clock
-	learns        time.Duration // until when Exchange learns what leaves have; set before any other use
-	leaves        leaves
-	tier          *Tier // source of what the leaves share; nil without an upstream
-	rules         atomic.Pointer[version]
-	keys          *rules.Keys
-	refusedLeases leaseRefusals
-	room          *waiting.Room
-	grants        ledger
-	counter       counter // set before any other use
-	ladder        *ladder // counts decisions of others; nil if there are none
-	batches       batches
-	leases        *lease.Registry
-	own           *quota.Requested
+	*node.Node
+	cfg    Config
+	bounds counts.Bounds
+	clock  *clock.Clock
+	leaves leaves
+	tier   *Tier // source of what the leaves share; nil without an upstream
+	keys   *rules.Keys
+	room   *waiting.Room
+	grants memory.Ledger
+	memory *memory.Counts
+	leases *lease.Registry
 
 	owned    owned
 	chunks   *handover.Sender // nil without a fleet
 	imported imported
 
-	shares atomic.Int64 // Config.Instances, or what Shared has changed it to
-
-	unmatchedDenied, unmatchedAllowed atomic.Uint64
-	unmatchedOverOwn                  atomic.Uint64 // denied by a quota of their own
-
-	reload  sync.Mutex               // held while the rules change; guards what follows
-	orphan  map[string]*lease.Limits // of rules that are gone, by name, while leases are held under them
+	reload  sync.Mutex // held while the rules change; guards what follows
 	carried carried
 }
 
 var _ decider.Decider = (*Server)(nil)
 
-// A ledger seals the ids of grants: see package grant.
-type ledger interface {
-	AppendID(b []byte, g decider.Grant, key string) []byte
-	Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error)
-	Life(now time.Duration) time.Duration
-	State() grant.State
-	Pages() iter.Seq[grant.Page]
-	Restore(s grant.State, crashed bool)
-	RestorePage(p grant.Page)
-}
-
 // New returns a Server, or an error about the Config.
 func New(cfg Config) (*Server, error) {
+	return compose(cfg, func(*Server, *node.Config) {})
+}
+
+// compose returns a Server whose node counts in memory unless change, which is called before the rules are compiled, has
+// it count elsewhere.
+func compose(cfg Config, change func(*Server, *node.Config)) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -185,30 +167,29 @@ func New(cfg Config) (*Server, error) {
 		c = clock.New()
 	}
 	s := &Server{
-		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: rules.NewKeys(cmp.Or(cfg.Keys, DefaultKeys)),
+		cfg: cfg, bounds: counts.Bounds{MaxLimit: cfg.MaxLimit, MaxQueue: cfg.MaxQueue}, clock: c, room: room, keys: rules.NewKeys(cmp.Or(cfg.Keys, DefaultKeys)),
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
-		orphan: map[string]*lease.Limits{},
 	}
-	s.counter = memory{s}
-	s.shares.Store(int64(cfg.Instances))
-	s.leaves.init(cfg.AssignmentTTL, cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments), s.learns)
+	s.leaves.init(cfg.AssignmentTTL, cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments))
+	s.leaves.learn(c.Now())
+	in := memory.Config{
+		Bounds: s.bounds, Clock: c, Room: room,
+		Memory: cfg.Memory, OwnQuotas: cfg.OwnQuotas, Instances: cfg.Instances, Check: cfg.check,
+	}
+	of := node.Config{Bounds: in.Bounds, Clock: c, Keys: s.keys, Leases: s.leases}
+	s.join(&in, &of)
 	var err error
-	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
+	if s.memory, err = memory.New(in); err != nil {
 		return nil, err
 	}
-	s.join(c)
-	first := cfg.Rules
-	if first == nil {
-		first = new(config.Rules)
-	}
-	if err := s.Reload(first); err != nil {
+	of.Counts = s.memory
+	change(s, &of)
+	s.Node = node.New(of)
+	if err := s.Reload(cmp.Or(cfg.Rules, new(config.Rules))); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
-
-// Rules returns the rules in force. They must not be changed.
-func (s *Server) Rules() *config.Rules { return s.rules.Load().Config }
 
 // Reload replaces the rules. A rule with the same name keeps its counts, its queue
 // and its leases, unless its new quota is of another kind. A new rate does not
@@ -224,54 +205,14 @@ func (s *Server) Reload(cfg *config.Rules) error {
 	return s.reloadLocked(cfg)
 }
 
+func (s *Server) reloadLocked(cfg *config.Rules) error { return s.Node.Reload(cfg, s.reclaim) }
+
 // setInstances changes the number of nodes that share the limits.
 func (s *Server) setInstances(n int) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	if s.shares.Swap(int64(n)) != int64(n) {
+	if s.memory.SetInstances(n) != n {
 		_ = s.reloadLocked(s.Rules()) // no error: they are in force
-	}
-}
-
-func (s *Server) reloadLocked(cfg *config.Rules) error {
-	old := s.rules.Load()
-	next, err := s.compile(cfg, old)
-	if err != nil {
-		return err
-	}
-	s.reclaim(next, old)
-	if old == nil {
-		old = new(version)
-	}
-	s.replace(old, next)
-	return nil
-}
-
-// replace puts rules into force. Requests that wait are ahead of requests that arrive
-// under the next rules.
-func (s *Server) replace(old, next *version) {
-	rated := map[string][]*rule{}
-	moves := s.moves(old, next, rated)
-	s.publish(old, next)
-	s.keys.Invalidate()
-	for st := range old.states {
-		st.queue.Outdate(next.id)
-	}
-	perform(moves)
-	perform(s.moves(old, next, rated)) // requests that have begun to wait meanwhile
-	s.retire(old, next)
-}
-
-// retire ends what the new rules do not continue. Limits of rules that are gone are
-// kept while leases are held under them: if the rule comes back, these count.
-func (s *Server) retire(old, next *version) {
-	byName := next.byName()
-	for _, was := range old.rules {
-		s.orphan[was.Name] = was.limits
-	}
-	maps.DeleteFunc(s.orphan, func(name string, l *lease.Limits) bool { return byName[name] != nil || l.Held() == 0 })
-	for st := range next.states {
-		st.queue.ServeAll()
 	}
 }
 
@@ -285,14 +226,9 @@ func (s *Server) Close(now bool) {
 	if !now {
 		return
 	}
-	for st := range s.rules.Load().states {
-		st.queue.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry))
-	}
+	s.memory.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry))
 	s.leases.Dismiss(waiting.DrainRetry)
 }
-
-// Now returns the time since the node's epoch, in which verdicts have their instants.
-func (s *Server) Now() time.Duration { return s.clock.Now() }
 
 // Waiting returns how many requests wait, for tokens or for leases.
 func (s *Server) Waiting() int { return s.room.Len() }

@@ -14,6 +14,9 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
+	"github.com/weir-go/weir/service/internal/server/memory"
+	"github.com/weir-go/weir/service/internal/server/node"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -58,6 +61,7 @@ type Shared struct {
 	held   sharedLeases
 	nodes  nodes
 	grants grant.Shared
+	stored atomic.Pointer[storedSet] // nil if rules overlay each other
 
 	ladder
 	dropped   atomic.Uint64
@@ -77,16 +81,21 @@ func NewShared(cfg Config, store StoreConfig) (*Shared, error) {
 	store.Prefix, store.Away = cmp.Or(store.Prefix, DefaultPrefix), cmp.Or(store.Away, config.AwayShare)
 	store.Known = max(cmp.Or(store.Known, DefaultKnown), 0)
 	s := &Shared{cfg: store, held: newSharedLeases(), ladder: ladder{onDegraded: store.OnDegraded}}
-	cfg.Instances, cfg.cluster, cfg.noDates = max(store.Instances, 1), store.Link.Cluster, true
+	cfg = cfg.Sharing(store.Link.Cluster)
+	cfg.Instances = max(store.Instances, 1)
 	store.Link.Backlog, store.Link.OnPipeline = s.backlog, s.latency.Add
-	var err error
-	if s.Server, err = New(cfg); err != nil {
-		return nil, err
-	}
-	s.Server.counter, s.Server.ladder = stored{s}, &s.ladder
 	s.link = redislink.New(store.Link)
 	s.debts = make([]debts, s.link.Lanes())
 	s.dismissed, s.dismiss = context.WithCancel(context.Background())
+	var err error
+	s.Server, err = compose(cfg, func(server *Server, of *node.Config) {
+		s.Server, of.OnStep = server, s.ladder.note
+		of.Counts, of.Leases = stored{server.memory, s}, storedLeases{server.leases, s}
+	})
+	if err != nil {
+		s.link.Close()
+		return nil, err
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.heartbeat.Go(func() { s.keepCounted(ctx) })
@@ -95,7 +104,7 @@ func NewShared(cfg Config, store StoreConfig) (*Shared, error) {
 
 // Sharing returns a Config with which New refuses the rules that NewShared refuses.
 func (c Config) Sharing(cluster bool) Config {
-	c.Instances, c.cluster, c.noDates = 1, cluster, true
+	c.Instances, c.check = 1, func(set *rules.Set) error { return checkStored(set, cluster) }
 	return c
 }
 
@@ -130,7 +139,7 @@ type StoreStats struct {
 
 // StoreStats returns the state of the store, and counts.
 func (s *Shared) StoreStats() StoreStats {
-	st := StoreStats{Stats: s.link.Stats(), Instances: int(s.shares.Load()), Leases: s.held.count(), Dropped: s.dropped.Load(), Latency: s.latency.Load()}
+	st := StoreStats{Stats: s.link.Stats(), Instances: s.memory.Instances(), Leases: s.held.count(), Dropped: s.dropped.Load(), Latency: s.latency.Load()}
 	st.Timeout = cmp.Or(s.cfg.Link.Timeout, redislink.DefaultTimeout)
 	st.Decisions = s.ladder.load()
 	return st
@@ -147,19 +156,70 @@ type storedRule struct {
 // over to each other.
 const clockGrain = time.Second
 
-// storedRule returns how the store counts a rule with a rate; nil if the Server does not share
-// its limits.
-func (s *Server) storedRule(r *config.Rule, name string) (*storedRule, error) {
-	switch {
-	case s.cfg.noDates && r.Algorithm == config.Calendar:
-		return nil, fmt.Errorf("algorithm: calendar counts in one process: instances cannot share its windows through a store or an upstream")
-	case s.cfg.Instances == 0 || s.cfg.alone:
-		return nil, nil
-	case r.Concurrency != nil && r.Concurrency.Limit == config.Auto:
-		return nil, fmt.Errorf("concurrency.limit: auto finds the limit of one instance: with a store of shared limits, give a number")
-	case !r.Rated():
-		return nil, nil
+// checkStored returns an error for rules that a store cannot count.
+func checkStored(set *rules.Set, cluster bool) error {
+	for _, r := range set.Rules {
+		err := undated(r)
+		switch {
+		case err != nil:
+		case r.Concurrency != nil && r.Concurrency.Limit == config.Auto:
+			err = fmt.Errorf("concurrency.limit: auto finds the limit of one instance: with a store of shared limits, give a number")
+		case r.Rated():
+			_, err = newStoredRule(r, r.Name)
+		}
+		if err != nil {
+			return fmt.Errorf("server: rule %q: %w", r.Name, err)
+		}
 	}
+	if cluster {
+		return checkSlots(set)
+	}
+	return nil
+}
+
+// undated returns an error for a rule that nodes which share its limits cannot count in common.
+func undated(r *rules.Rule) error {
+	if r.Algorithm == config.Calendar {
+		return fmt.Errorf("algorithm: calendar counts in one process: instances cannot share its windows through a store or an upstream")
+	}
+	return nil
+}
+
+// storedSet has how the store counts the rules of a Set, by Rule.Index; nil for rules without a rate.
+type storedSet struct {
+	set   *rules.Set
+	rules []*storedRule
+}
+
+// Use takes rules that come into force soon: see counts.Counts.
+func (s stored) Use(next *rules.Set) (done func(), err error) {
+	if done, err = s.Counts.Use(next); err == nil && !next.Config.Merge {
+		all := &storedSet{set: next, rules: make([]*storedRule, len(next.Rules))}
+		for i, r := range next.Rules {
+			if r.Rated() {
+				all.rules[i], _ = newStoredRule(r, r.Name) // no error: they are checked
+			}
+		}
+		s.stored.Store(all)
+	}
+	return done, err
+}
+
+// storedRule returns how the store counts a rule with a rate.
+func (s *Shared) storedRule(set *rules.Set, r *rules.Rule) *storedRule {
+	if all := s.stored.Load(); all != nil && all.set == set {
+		return all.rules[r.Index]
+	}
+	name := r.Name
+	if set.Config.Merge {
+		name = memory.WindowName(r.Rate.Period)
+	}
+	st, _ := newStoredRule(r, name) // windows of all periods can be stored
+	return st
+}
+
+// newStoredRule returns how the store counts a rule with a rate, by a name.
+func newStoredRule(r *rules.Rule, name string) (*storedRule, error) {
 	st := &storedRule{name: storedName(name) + kindSuffix(r.Algorithm)}
 	var err error
 	if st.quota, err = storedQuota(r.Quota); err != nil {

@@ -11,8 +11,11 @@ import (
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 var bucketScript = redislink.NewScript(redisscript.Buckets)
@@ -29,7 +32,7 @@ type bucketAsk struct {
 // An asking is a request at the store. It has a bucket for each of the match's rules with a rate,
 // in order, or one for the quota that the request brings.
 type asking struct {
-	*asked
+	*counts.Asked
 	buckets []bucketAsk
 	lane    *redislink.Lane
 	call    *redislink.Call
@@ -43,8 +46,8 @@ type asking struct {
 // prepare returns the asking of a request. It has no buckets if the store need not be asked.
 // Of each bucket, ahead returns for how long before they are refilled tokens may be taken; nil
 // for not at all.
-func (s *Shared) prepare(of *asked, ahead func(*rule) time.Duration) (*asking, error) {
-	a, req := &asking{asked: of}, of.req
+func (s *Shared) prepare(of *counts.Asked, ahead func(*rules.Rule) time.Duration) (*asking, error) {
+	a, req := &asking{Asked: of}, of.Req
 	if req.Quota != nil {
 		err := s.prepareOwnAsk(a)
 		if len(a.buckets) > 0 {
@@ -52,9 +55,9 @@ func (s *Shared) prepare(of *asked, ahead func(*rule) time.Duration) (*asking, e
 		}
 		return a, err
 	}
-	asked := s.ownLimit(req)
-	for _, r := range a.rs.list(a.Rated) {
-		st, shadow := r.stored, r.Mode == config.Shadow
+	asked := s.bounds.Limit(req)
+	for _, r := range a.Rated {
+		st, shadow := s.storedRule(a.Set, r), r.Mode == config.Shadow
 		b := bucketAsk{
 			key: s.storedKey(r.Bucket(req.Key), st.name), quota: st.quota,
 			take:  redisscript.Take{N: req.N, Least: req.N, Most: st.most, Soft: shadow, Settled: req.WantID},
@@ -67,12 +70,10 @@ func (s *Shared) prepare(of *asked, ahead func(*rule) time.Duration) (*asking, e
 			b.take.Ahead = ahead(r)
 		}
 		if !shadow {
-			b.debt = &debtTerms{rule: r.Quota, most: st.most, instances: s.instances()}
+			b.debt = &debtTerms{rule: r.Quota, most: st.most, instances: s.memory.Instances()}
 		}
 		a.buckets = append(a.buckets, b)
-		if r.candidate != nil && req.N > 0 {
-			r.tryCandidate(r.Bucket(req.Key), s.clock.Now(), req.N, req.WantID)
-		}
+		s.memory.Try(a.Set, r, req)
 	}
 	if len(a.buckets) > 0 {
 		a.lane = s.link.Lane(a.buckets[0].key)
@@ -82,14 +83,14 @@ func (s *Shared) prepare(of *asked, ahead func(*rule) time.Duration) (*asking, e
 
 // prepareOwnAsk prepares the bucket of the quota that a request brings.
 func (s *Shared) prepareOwnAsk(a *asking) error {
-	req := a.req
-	if st := a.rs.overrides[req.Quota.Unit]; st != nil {
+	req := a.Req
+	if a.Set.InWindow(req.Quota) {
 		return s.prepareOverride(a)
 	}
 	if req.Quota.Empty() {
 		return nil
 	}
-	own, err := compileOwn(req.Quota)
+	own, err := memory.CompileOwn(req.Quota)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (s *Shared) prepareOwnAsk(a *asking) error {
 	name := "own:" + strconv.FormatInt(int64(own.Interval), 36) + ":" + strconv.Itoa(own.Limit)
 	a.buckets = []bucketAsk{{
 		key: s.storedKey(req.Key, `\`+name), quota: q, take: redisscript.Take{N: req.N, Least: req.N, Most: clockGrain},
-		debt: &debtTerms{rule: ownRate(own), most: clockGrain, instances: s.instances()},
+		debt: &debtTerms{rule: ownRate(own), most: clockGrain, instances: s.memory.Instances()},
 	}}
 	return nil
 }
@@ -112,18 +113,18 @@ func ownRate(own quota.Own) config.Quota {
 
 // prepareOverride prepares the window in which the limit of a descriptor counts.
 func (s *Shared) prepareOverride(a *asking) error {
-	req, m := a.req, a.Match
+	req, m := a.Req, a.Match
 	q, err := redisscript.NewWindow(redisscript.ClockWindow, req.Quota.Count, req.Quota.Unit)
 	if err != nil {
 		return decider.ErrQuota
 	}
 	key := s.storedKey(req.Key, `\unit:`+req.Quota.Unit.String())
 	if len(m.Rated) > 0 && m.Rated[0].Rate.Period == req.Quota.Unit && m.Rated[0].Alone(req.Key) {
-		key = s.storedKey(m.Rated[0].Bucket(req.Key), a.rs.at(m.Rated[0]).stored.name)
+		key = s.storedKey(m.Rated[0].Bucket(req.Key), s.storedRule(a.Set, m.Rated[0]).name)
 	}
 	a.buckets = []bucketAsk{{
 		key: key, quota: q, take: redisscript.Take{N: req.N, Least: req.N}, clock: true,
-		debt: &debtTerms{rule: config.Quota{Rate: config.Rate{Count: req.Quota.Count, Period: req.Quota.Unit}, Algorithm: config.FixedWindow}, instances: s.instances()},
+		debt: &debtTerms{rule: config.Quota{Rate: config.Rate{Count: req.Quota.Count, Period: req.Quota.Unit}, Algorithm: config.FixedWindow}, instances: s.memory.Instances()},
 	}}
 	return nil
 }
@@ -271,7 +272,7 @@ func (a *asking) bucket(i int) (int, *bucketAsk) {
 func (a *asking) decision(i int) weir.Decision {
 	at, b := a.bucket(i)
 	d := a.reply.Decision(at, &b.quota, &b.take)
-	if a.req.N == 0 && !b.clock {
+	if a.Req.N == 0 && !b.clock {
 		if d.OK = d.Remaining > 0; !d.OK {
 			d.RetryAfter = a.reply.Until(at, &b.quota, &redisscript.Take{N: 1, Least: 1})
 		}

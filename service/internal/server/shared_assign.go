@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 var leavesScript = redislink.NewScript(redisscript.Leaves)
@@ -64,7 +65,7 @@ func (k *storeShare) due(ttl time.Duration) time.Duration {
 // the leaf keeps its assignments.
 func (a *StoreAssigner) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.Answer, error) {
 	s, now := a.shared, a.shared.clock.Now()
-	rs := s.rules.Load()
+	rs := s.Set()
 	asks := make([]*shareAsk, 0, len(x.Reports))
 	for i := range x.Reports {
 		r := &x.Reports[i]
@@ -103,7 +104,7 @@ func (a *StoreAssigner) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.An
 }
 
 // answer returns the assignments of the store's replies.
-func (a *StoreAssigner) answer(rs *version, now time.Duration, asks []*shareAsk) leaf.Answer {
+func (a *StoreAssigner) answer(rs *rules.Set, now time.Duration, asks []*shareAsk) leaf.Answer {
 	got := leaf.Answer{TTLMS: a.ttl.Milliseconds(), Assignments: make([]leaf.Assignment, len(asks))}
 	for i, ask := range asks {
 		got.Assignments[i] = leaf.Assignment{Key: ask.key}
@@ -136,11 +137,11 @@ type sharePart struct {
 }
 
 // ask returns what a report asks the store for.
-func (a *StoreAssigner) ask(rs *version, name string, r *leaf.Report, leaves bool) *shareAsk {
+func (a *StoreAssigner) ask(rs *rules.Set, name string, r *leaf.Report, leaves bool) *shareAsk {
 	s := a.shared
-	m := s.keys.Find(r.Key, rs.Set).Match
+	m := s.keys.Find(r.Key, rs).Match
 	ask := &shareAsk{key: r.Key, leaves: leaves, known: len(m.List) > 0}
-	for _, rule := range rs.list(m.Rated) {
+	for _, rule := range m.Rated {
 		limit := limitOf(rule.Quota)
 		if rule.Mode == config.Shadow || limit.Rate == 0 {
 			ask.parts = appendFixed(ask.parts, rule)
@@ -150,7 +151,7 @@ func (a *StoreAssigner) ask(rs *version, name string, r *leaf.Report, leaves boo
 		if rule.Per == config.PerRule { // several keys of the leaf share the limit
 			report.Leaf += "." + strconv.FormatUint(siphash.Key{}.String(r.Key), 36)
 		}
-		key := s.storedKey(rule.Bucket(r.Key), rule.stored.name+":leaves")
+		key := s.storedKey(rule.Bucket(r.Key), s.storedRule(rs, rule).name+":leaves")
 		ask.parts = append(ask.parts, sharePart{limit: leaf.Limit(limit), lane: s.link.Lane(key), call: &redislink.Call{
 			Script: leavesScript, Keys: []string{key}, Args: report.Args(),
 			Look: (&redisscript.LeafReport{Leave: true}).Args,
@@ -161,7 +162,7 @@ func (a *StoreAssigner) ask(rs *version, name string, r *leaf.Report, leaves boo
 
 // appendFixed appends a part that the store need not be asked about: nothing passes. A rule in
 // shadow mode has none.
-func appendFixed(parts []sharePart, r *rule) []sharePart {
+func appendFixed(parts []sharePart, r *rules.Rule) []sharePart {
 	if r.Mode == config.Shadow {
 		return parts
 	}

@@ -2,8 +2,12 @@ package server
 
 import (
 	"cmp"
+	"context"
+	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
@@ -12,7 +16,7 @@ import (
 type choice struct {
 	step      decider.Step
 	local     rules.Found // the rules by whose shares the node decides
-	deny      *rule       // a rule that denies then; nil if there is none
+	deny      *rules.Rule // a rule that denies then; nil if there is none
 	otherwise config.Away // how a quota without a rule is decided
 }
 
@@ -21,12 +25,12 @@ func (s *Shared) choose(a *asking) choice {
 	if a.lane.Known(s.cfg.Known) {
 		return choice{step: decider.Known, local: a.Found}
 	}
-	return choose(a.rs, a.Found, s.cfg.Away)
+	return choose(a.Found, s.cfg.Away)
 }
 
 // choose chooses how a request for a key is decided by this node alone. Rules that do not say
 // decide as otherwise does.
-func choose(rs *version, k rules.Found, otherwise config.Away) choice {
+func choose(k rules.Found, otherwise config.Away) choice {
 	c := choice{step: decider.Share, local: k, otherwise: otherwise}
 	var shares []*rules.Rule
 	for _, r := range k.Rated {
@@ -36,7 +40,7 @@ func choose(rs *version, k rules.Found, otherwise config.Away) choice {
 			shares = append(shares, r)
 			continue
 		case away == config.AwayDeny && r.Mode != config.Shadow && c.deny == nil:
-			c.deny = rs.at(r)
+			c.deny = r
 		}
 		c.step = decider.ByRule
 	}
@@ -60,18 +64,63 @@ func (s *Shared) takeAway(some []*asking, all bool) {
 	ok, choices := true, make([]choice, len(some))
 	for i, a := range some {
 		choices[i] = s.choose(a)
-		a.v.At = s.clock.Now()
-		a.err = s.takeAlone(&a.ask, &choices[i], a.lane.RetryAfter())
-		if a.refused() {
+		a.V.At = s.clock.Now()
+		a.Err = s.takeAlone(&a.Ask, &choices[i], a.lane.RetryAfter())
+		if a.Refused() {
 			ok = false
 		} else {
 			s.owe(a)
 		}
 	}
 	for i, a := range some {
-		if all && !ok && !a.refused() {
+		if all && !ok && !a.Refused() {
 			s.forgive(a)
-			s.undoAlone(&a.ask, &choices[i])
+			s.undoAlone(&a.Ask, &choices[i])
 		}
 	}
+}
+
+// takeAlone takes by this node alone, as was chosen. A denial by the rules has the retry advice.
+func (s *Server) takeAlone(a *counts.Ask, c *choice, retry time.Duration) error {
+	if a.V.Step = c.step; c.byRule(a.Req) {
+		switch {
+		case c.deny != nil:
+			a.Answer(weir.Decision{RetryAfter: retry}, c.deny.Ref)
+			a.V.Reason = weir.Closed
+		case len(a.Rated) == 0 && c.otherwise == config.AwayDeny:
+			a.Answer(weir.Decision{RetryAfter: retry}, counts.OwnRule)
+			a.V.Reason = weir.Closed
+		default:
+			a.Answer(weir.Decision{OK: true}, counts.OwnRule)
+		}
+		return nil
+	}
+	local := s.localAsk(a, c)
+	_, err := s.memory.Take(context.Background(), local)
+	return err
+}
+
+// awaitAlone is takeAlone for a request that may wait. If the rules decide, it does not.
+func (s *Server) awaitAlone(ctx context.Context, a *counts.Asked, again func(*counts.Asked) bool, c *choice, retry time.Duration) {
+	if c.step == decider.ByRule {
+		a.Err = s.takeAlone(&a.Ask, c, retry)
+		return
+	}
+	s.memory.Await(ctx, a, again)
+	a.V.Step = c.step
+}
+
+// undoAlone returns what takeAlone has granted.
+func (s *Server) undoAlone(a *counts.Ask, c *choice) {
+	if !c.byRule(a.Req) {
+		local := s.localAsk(a, c)
+		s.memory.Undo(&local)
+	}
+}
+
+// localAsk returns the ask for the node's share of the rules that have one.
+func (s *Server) localAsk(a *counts.Ask, c *choice) counts.Ask {
+	local := *a
+	local.Found, local.Req = c.local, s.memory.ShareOfRequest(a.Req)
+	return local
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/memory"
 )
 
 // debtTerms say how a bucket is charged when the store is back.
@@ -78,7 +79,7 @@ func (s *Shared) oweBucket(b *bucketAsk, n int, until time.Duration) {
 		return
 	}
 	if d == nil {
-		share := divided(b.debt.rule, b.debt.instances)
+		share := memory.Divided(b.debt.rule, b.debt.instances)
 		d = &debt{ask: *b, share: gcra.Per(share.Rate.Count, share.Rate.Period, share.Limit())}
 		ds.all[b.key] = d
 	}

@@ -5,45 +5,50 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/memory"
 )
 
 // stored counts in the store. While that does not answer, the node is alone.
-type stored struct{ *Shared }
-
-func (s stored) take(ctx context.Context, a ask) (whole bool, err error) {
-	one := []asked{{ask: a}}
-	s.takeAll(ctx, one, false)
-	return false, one[0].err
+type stored struct {
+	*memory.Counts // of the node's share
+	*Shared
 }
 
-// takeAll sends all requests at once, so that they go together in a pipeline. With all set, they
+func (s stored) Take(ctx context.Context, a counts.Ask) (whole bool, err error) {
+	one := []counts.Asked{{Ask: a}}
+	s.TakeAll(ctx, one, false)
+	return false, one[0].Err
+}
+
+// TakeAll sends all requests at once, so that they go together in a pipeline. With all set, they
 // are one call.
-func (s stored) takeAll(ctx context.Context, asks []asked, all bool) {
+func (s stored) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 	ok := true
 	var some []*asking
 	for i := range asks {
 		a := &asks[i]
-		if a.settled {
-			ok = ok && !a.refused()
+		if a.Settled {
+			ok = ok && !a.Refused()
 			continue
 		}
 		there, err := s.prepare(a, nil)
 		switch {
 		case err != nil:
-			fail(asks, err)
+			counts.Fail(asks, err)
 			return
 		case len(there.buckets) > 0:
 			some = append(some, there)
 		default: // the store need not be asked
-			a.err = memory{s.Server}.takeWith(&a.ask, nil)
-			ok = ok && !a.refused()
+			a.Whole, a.Err = s.Counts.Take(ctx, a.Ask)
+			ok = ok && !a.Refused()
 		}
 	}
 	switch {
 	case all && !ok: // the node denies
 		for _, a := range some {
-			a.settled = true
+			a.Settled = true
 		}
 	case all && len(some) > 0:
 		s.takeTogether(ctx, asks, some)
@@ -55,17 +60,17 @@ func (s stored) takeAll(ctx context.Context, asks []asked, all bool) {
 // takeEach asks for each request on its own.
 func (s *Shared) takeEach(ctx context.Context, some []*asking) {
 	for i, a := range some {
-		a.err = s.begin(ctx, some[i:i+1])
+		a.Err = s.begin(ctx, some[i:i+1])
 	}
 	for i, a := range some {
-		if a.err == nil {
-			a.err = s.finish(ctx, some[i:i+1])
+		if a.Err == nil {
+			a.Err = s.finish(ctx, some[i:i+1])
 		}
 		switch {
-		case a.err == nil:
+		case a.Err == nil:
 			s.answered(a)
 		case ctx.Err() != nil:
-			a.err = ctx.Err()
+			a.Err = ctx.Err()
 		default:
 			s.takeAway(some[i:i+1], false)
 		}
@@ -73,18 +78,18 @@ func (s *Shared) takeEach(ctx context.Context, some []*asking) {
 }
 
 // takeTogether asks for requests in one call, all or nothing.
-func (s *Shared) takeTogether(ctx context.Context, asks []asked, some []*asking) {
+func (s *Shared) takeTogether(ctx context.Context, asks []counts.Asked, some []*asking) {
 	switch err := s.ask(ctx, some...); {
 	case err == errSlots:
-		fail(asks, err)
+		counts.Fail(asks, err)
 	case err != nil && ctx.Err() != nil:
-		fail(asks, ctx.Err())
+		counts.Fail(asks, ctx.Err())
 	case err != nil:
 		s.takeAway(some, true)
 	default:
 		s.heedLooks(some)
 		for _, a := range some {
-			a.untaken = !a.reply.Granted
+			a.Untaken = !a.reply.Granted
 			s.answered(a)
 		}
 	}
@@ -93,19 +98,21 @@ func (s *Shared) takeTogether(ctx context.Context, asks []asked, some []*asking)
 // answered appends the answers of the store's reply.
 func (s *Shared) answered(a *asking) {
 	s.steps[decider.Exact].Add(1)
-	v := a.v
-	if v.At = s.clock.Now(); a.req.Quota != nil {
-		a.answer(a.decision(0), ownRule)
+	v := a.V
+	if v.At = s.clock.Now(); a.Req.Quota != nil {
+		a.Answer(a.decision(0), counts.OwnRule)
 		return
 	}
 	v.Grant.At = time.Unix(0, int64(a.reply.Time)).Sub(s.clock.Time(0)) // by the store's clock
-	for i, r := range a.rs.list(a.Rated) {
+	shadows := 0
+	for i, r := range a.Rated {
 		d := a.decision(i)
-		s.learn(r, a.req.Key, v.At, d.Remaining)
+		s.memory.Learn(a.Set, r, a.Req.Key, v.At, d.Remaining)
 		if d.OK && !a.reply.Granted && !a.returned { // as if it had given, as in a Verdict of one node
-			d.Remaining = max(d.Remaining-a.req.N, 0)
+			d.Remaining = max(d.Remaining-a.Req.N, 0)
 		}
-		if a.answer(d, r.Ref); !d.OK && r.Mode != config.Shadow {
+		a.Answer(d, r.Ref)
+		if a.Give(r, 0, &shadows); !d.OK && r.Mode != config.Shadow {
 			return
 		}
 	}
@@ -120,7 +127,7 @@ func (s *Shared) heedLooks(all []*asking) {
 	denied := false
 	for _, a := range all {
 		for i := range a.buckets {
-			denied = denied || a.req.N == 0 && !a.buckets[i].take.Soft && !a.decision(i).OK
+			denied = denied || a.Req.N == 0 && !a.buckets[i].take.Soft && !a.decision(i).OK
 		}
 	}
 	if !denied {

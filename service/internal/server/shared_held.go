@@ -35,7 +35,7 @@ func (h *sharedLeases) addLocked(l *sharedLease, until time.Time, most int) bool
 	h.held[l.id] = l
 	for i := range l.asks {
 		h.units[l.asks[i].key] += l.n
-		l.asks[i].rule.limits.Hold(l.n)
+		l.asks[i].counts.Hold(l.n)
 	}
 	return true
 }
@@ -86,7 +86,7 @@ func (h *sharedLeases) dropLocked(id string) {
 	delete(h.held, id)
 	for i := range l.asks {
 		key := l.asks[i].key
-		l.asks[i].rule.limits.Hold(-l.n)
+		l.asks[i].counts.Hold(-l.n)
 		if h.units[key] -= l.n; h.units[key] <= 0 {
 			delete(h.units, key)
 		}

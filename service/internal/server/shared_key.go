@@ -30,10 +30,7 @@ func (s *Shared) storedKey(bucket, name string) string {
 func storedName(name string) string { return strings.ReplaceAll(name, "}", `\`) }
 
 // checkSlots reports rules whose buckets for one key are in different slots of a Cluster.
-func (s *Server) checkSlots(set *rules.Set) error {
-	if !s.cfg.cluster {
-		return nil
-	}
+func checkSlots(set *rules.Set) error {
 	for _, what := range []struct {
 		name string
 		has  func(*config.Rule) bool

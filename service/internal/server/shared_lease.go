@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
@@ -23,9 +24,10 @@ var leaseScript = redislink.NewScript(redisscript.Leases)
 
 // A leaseAsk is a bucket of leases under one rule.
 type leaseAsk struct {
-	rule  *rule
-	key   string // in the store
-	limit int    // units, or redisscript.NoLimit in shadow mode
+	rule   *rules.Rule
+	counts *lease.Limits
+	key    string // in the store
+	limit  int    // units, or redisscript.NoLimit in shadow mode
 }
 
 // A sharedLease is a lease, or a request for one. The store has it. The node remembers the leases
@@ -50,18 +52,18 @@ type sharedLease struct {
 const maxLeaseUnits = 1000
 
 // leaseAsk returns the bucket of leases of a key under a rule.
-func (s *Shared) leaseAsk(r *rule, key string) leaseAsk {
-	a := leaseAsk{rule: r, key: s.storedKey(r.Bucket(key), storedName(r.Name)+":leases"), limit: int(r.Concurrency.Limit)}
+func (s *Shared) leaseAsk(m *rules.Match, r *rules.Rule, key string) leaseAsk {
+	a := leaseAsk{rule: r, counts: s.leases.CountsOf(m.Set, r), key: s.storedKey(r.Bucket(key), storedName(r.Name)+":leases"), limit: int(r.Concurrency.Limit)}
 	if r.Mode == config.Shadow {
 		a.limit = redisscript.NoLimit
 	}
 	return a
 }
 
-func (s *Shared) leaseAsks(rs *version, m *rules.Match, key string) (asks []leaseAsk) {
+func (s *Shared) leaseAsks(m *rules.Match, key string) (asks []leaseAsk) {
 	for _, r := range m.List {
 		if r.Concurrency != nil {
-			asks = append(asks, s.leaseAsk(rs.at(r), key))
+			asks = append(asks, s.leaseAsk(m, r, key))
 		}
 	}
 	return asks
@@ -107,30 +109,29 @@ func (s *Shared) endLease(l *sharedLease) {
 	s.link.Lane(l.asks[0].key).Send(c)
 }
 
-// Acquire takes a lease: see decider.Decider. Requests that wait ask again from time to time. The
-// store grants leases in the order of their arrival there.
-func (s *Shared) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
-	if req.N < 1 {
-		panic("server: a lease of less than one unit")
-	}
-	rs := s.rules.Load()
-	k := s.keys.Find(req.Key, rs.Set)
-	l, err := s.acquire(ctx, &req, rs, k.Match)
-	s.refusedLeases.count(k, err)
-	return l, err
+// storedLeases are leases in the store.
+type storedLeases struct {
+	*lease.Registry // of the limits that count them
+	*Shared
 }
 
-// acquire takes a lease of a key with its rules.
-func (s *Shared) acquire(ctx context.Context, req *decider.LeaseRequest, rs *version, m *rules.Match) (decider.Lease, error) {
-	terms, ok := leaseTerms(m.List)
+// Acquire takes a lease: see node.Leases. Requests that wait ask again from time to time. The
+// store grants leases in the order of their arrival there.
+func (s storedLeases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
+	l, err := s.acquire(ctx, m, &req)
+	return l, none, err
+}
+
+func (s *Shared) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
+	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
 	l := &sharedLease{key: strings.Clone(req.Key), id: newLeaseID(), n: req.N, asked: req.TTL}
-	l.under(m, terms, s.leaseAsks(rs, m, req.Key))
+	l.under(m, terms, s.leaseAsks(m, req.Key))
 	for i := range l.asks {
 		if a := &l.asks[i]; a.limit >= 0 && req.N > min(a.limit, maxLeaseUnits) {
-			a.rule.limits.Refused(weir.OverLimit)
+			a.counts.Refused(weir.OverLimit)
 			return decider.Lease{}, weir.Reject(weir.OverLimit, weir.Never)
 		}
 	}
@@ -190,7 +191,7 @@ func (s *Shared) tryLease(ctx context.Context, l *sharedLease) (granted decider.
 
 func (l *sharedLease) count() {
 	for i := range l.asks {
-		l.asks[i].rule.limits.Granted()
+		l.asks[i].counts.Granted()
 	}
 }
 
@@ -230,7 +231,7 @@ func parseLeaseID(text string) (id string, n int, token uint64, ok bool) {
 }
 
 // known returns the lease with an id; here reports whether this node remembers it.
-func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) {
+func (s *Shared) known(m *rules.Match, key, text string) (l *sharedLease, here bool, err error) {
 	id, n, token, ok := parseLeaseID(text)
 	if !ok {
 		return nil, false, decider.ErrNoLease
@@ -238,26 +239,24 @@ func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) 
 	if l := s.held.find(key, id, time.Now()); l != nil && l.n == n {
 		return l, true, nil
 	}
-	rs := s.rules.Load()
-	m := s.keys.Find(key, rs.Set).Match
-	terms, ok := leaseTerms(m.List)
+	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return nil, false, decider.ErrNoLease
 	}
-	return &sharedLease{key: key, asks: s.leaseAsks(rs, m, key), id: id, n: n, token: token, ttl: terms.TTL}, false, nil
+	return &sharedLease{key: key, asks: s.leaseAsks(m, key), id: id, n: n, token: token, ttl: terms.TTL}, false, nil
 }
 
-// Renew extends a lease: see decider.Decider. The store is told now of a lease that was granted
+// Renew extends a lease: see node.Leases. The store is told now of a lease that was granted
 // or renewed while it was away. A lease that the store has forgotten is lost. While the store is
 // away, leases of rules that deny without it are not renewed: they would last longer than there.
-func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
-	l, here, err := s.known(key, id)
+func (s storedLeases) Renew(ctx context.Context, m *rules.Match, key, id string, ttl time.Duration) (decider.Lease, error) {
+	l, here, err := s.known(m, key, id)
 	if err != nil {
 		return decider.Lease{}, err
 	}
 	next := *l
 	if ttl > 0 {
-		terms, _ := leaseTerms(s.keys.Find(key, s.rules.Load().Set).List)
+		terms, _ := lease.TermsOf(m.List)
 		next.ttl = min(ttl, max(terms.MaxTTL, l.ttl))
 	}
 	op := redisscript.KeepLease
@@ -281,7 +280,7 @@ func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (
 		s.held.extend(l, began.Add(next.ttl), err != nil)
 	}
 	for i := range l.asks {
-		l.asks[i].rule.limits.Renewed()
+		l.asks[i].counts.Renewed()
 	}
 	renewed := next.view(reply.Held)
 	if err != nil {
@@ -290,9 +289,9 @@ func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (
 	return renewed, nil
 }
 
-// Return ends a lease: see decider.Decider.
-func (s *Shared) Return(ctx context.Context, key, id string, _ weir.Outcome) error {
-	l, here, err := s.known(key, id)
+// Return ends a lease: see node.Leases.
+func (s storedLeases) Return(ctx context.Context, m *rules.Match, key, id string, _ weir.Outcome) error {
+	l, here, err := s.known(m, key, id)
 	if err != nil {
 		return err
 	}
@@ -308,7 +307,7 @@ func (s *Shared) Return(ctx context.Context, key, id string, _ weir.Outcome) err
 		return decider.ErrNoLease
 	}
 	for i := range l.asks {
-		l.asks[i].rule.limits.Returned()
+		l.asks[i].counts.Returned()
 	}
 	return nil
 }

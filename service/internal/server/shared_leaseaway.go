@@ -25,7 +25,7 @@ func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, err error) {
 		if away != config.AwayShare {
 			step = decider.ByRule
 		}
-		if a.limit < 0 || away == config.AwayAllow || away == config.AwayShare && int(used[i]) <= a.limit/s.instances() {
+		if a.limit < 0 || away == config.AwayAllow || away == config.AwayShare && int(used[i]) <= a.limit/s.memory.Instances() {
 			continue
 		}
 		s.steps[step].Add(1)

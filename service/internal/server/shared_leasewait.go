@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
@@ -49,7 +50,7 @@ func (l *sharedLease) queueSize() int {
 func (l *sharedLease) refuse(why weir.Reason, retry time.Duration) error {
 	for i := range l.asks {
 		if l.asks[i].limit >= 0 {
-			l.asks[i].rule.limits.Refused(why)
+			l.asks[i].counts.Refused(why)
 			break
 		}
 	}
@@ -111,18 +112,18 @@ func (l *sharedLease) longest() time.Duration {
 // follow has a request that waits follow a reload: it waits under the rules in force, from its arrival on, and gives up
 // its places under others. The error is decider.ErrNoLeasing.
 func (s *Shared) follow(l *sharedLease) (changed bool, err error) {
-	rs := s.rules.Load()
-	if rs.Set == l.rules {
+	set := s.Set()
+	if set == l.rules {
 		return false, nil
 	}
-	m := s.keys.RulesOf(l.key, rs.Set)
-	terms, ok := leaseTerms(m.List)
+	m := s.keys.RulesOf(l.key, set)
+	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return true, decider.ErrNoLeasing
 	}
 	was := *l
 	s.held.leave(was.asks)
-	l.under(m, terms, s.leaseAsks(rs, m, l.key))
+	l.under(m, terms, s.leaseAsks(m, l.key))
 	s.held.enter(l.asks)
 	l.queue.most = l.queueSize()
 	was.asks = slices.DeleteFunc(was.asks, func(a leaseAsk) bool {

@@ -7,27 +7,28 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/redisscript"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // AppendGrantID appends the id of a grant, which every node can settle: see decider.Decider.
-func (s *Shared) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
-	return s.grants.AppendID(b, g, s.clock.Time(g.At), key)
+func (s stored) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
+	return s.Shared.grants.AppendID(b, g, s.clock.Time(g.At), key)
 }
 
-// redeem first marks the grant as settled in the store, so that no other node settles it too; if
+// Redeem first marks the grant as settled in the store, so that no other node settles it too; if
 // the store goes away before the cost is settled, the grant keeps its cost.
-func (s stored) redeem(ctx context.Context, rs *version, m *rules.Match, key, id string, n int) (decider.Settled, error) {
-	var sums [1 << maxShadows]uint64
-	g, gave, at, err := s.grants.Read(id, key, rs.sums(m, sums[:0]), time.Now())
+func (s stored) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (decider.Settled, error) {
+	var sums [counts.MaxSums]uint64
+	g, gave, at, err := s.Shared.grants.Read(id, key, counts.Sums(m, func(r *rules.Rule) uint64 { return counts.Mark(r, 0) }, sums[:0]), time.Now())
 	if err != nil {
 		return decider.Settled{}, err
 	}
 	if first, err := s.markSettled(ctx, key, id); err != nil || !first {
 		return decider.Settled{}, cmp.Or(err, decider.ErrNoGrant)
 	}
-	return rs.settle(m, g, gave, n, func(r *rule) (int, error) { return s.settleOne(ctx, r, key, g, at, n) })
+	return counts.Settle(m, g, gave, n, func(r *rules.Rule) (int, error) { return s.settleOne(ctx, m.Set, r, key, g, at, n) })
 }
 
 // markSettled notes in the store that a grant is settled, and reports whether it was not.
@@ -48,17 +49,18 @@ func (s *Shared) askFor(ctx context.Context, b bucketAsk) (*asking, error) {
 }
 
 // settleOne settles under one rule, and returns what the grant has cost there.
-func (s *Shared) settleOne(ctx context.Context, r *rule, key string, g decider.Grant, at time.Time, n int) (int, error) {
-	take := redisscript.Take{N: n - g.N, Most: r.stored.most}
+func (s *Shared) settleOne(ctx context.Context, set *rules.Set, r *rules.Rule, key string, g decider.Grant, at time.Time, n int) (int, error) {
+	stored := s.storedRule(set, r)
+	take := redisscript.Take{N: n - g.N, Most: stored.most}
 	switch {
 	case n == g.N:
 		return n, nil
 	case n < g.N:
 		take.Taken, take.Remain = time.Duration(at.UnixNano()), n
 	default:
-		take.Debt = r.maxDebt()
+		take.Debt = counts.MaxDebt(r)
 	}
-	a, err := s.askFor(ctx, bucketAsk{key: s.storedKey(r.Bucket(key), r.stored.name), quota: r.stored.quota, take: take})
+	a, err := s.askFor(ctx, bucketAsk{key: s.storedKey(r.Bucket(key), stored.name), quota: stored.quota, take: take})
 	if err != nil {
 		return g.N, err
 	}

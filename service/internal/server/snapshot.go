@@ -6,22 +6,20 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"maps"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/lease"
-	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	snapshot "github.com/weir-go/weir/service/internal/server/state"
 )
 
 // Snapshot writes what must outlive the process, for Restore in the next one: the
-// tokens that keys have used, leases, the limits that auto has found, and the
+// tokens that keys have used, leases, what leaves have, the limits that auto has found, and the
 // secrets of ids. Counters, the keys of Top and waiting requests are left out. What
 // Restore could not use is carried along for a day. Requests that are decided during the
 // call may or may not be included. Snapshot takes less than a MiB of memory for any number
-// of keys, and 8 bytes for each lease. Nothing is locked while w is written to.
+// of keys, and 8 bytes for each lease and for each key of one leaf. Nothing is locked while w is written to.
 //
 // ended says that the Server grants nothing after the call. If it does not, or if the
 // Server still recovers from a crash, the next process recovers: see Restore.
@@ -31,7 +29,7 @@ import (
 func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	wall := wallTime()
 	s.reload.Lock()
-	rs, orphans := s.rules.Load(), maps.Clone(s.orphan)
+	rs, gone := s.memory.Current(), s.leases.Gone()
 	s.carried.expire(wall)
 	carried := s.carried.clone()
 	s.reload.Unlock()
@@ -41,13 +39,13 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 		places[l] = len(all.Rules)
 		all.Rules = append(all.Rules, snapshot.Rule{Name: name, Per: l.Per, Longest: l.Longest()})
 	}
-	for _, r := range rs.rules {
-		if found := r.limits.Found(); len(found) > 0 {
+	for r, l := range s.leases.InForce {
+		if found := l.Found(); len(found) > 0 {
 			all.Limits = append(all.Limits, snapshot.Limits{Rule: r.Name, Found: found})
 		}
-		add(r.Name, r.limits)
+		add(r.Name, l)
 	}
-	for name, l := range orphans {
+	for name, l := range gone {
 		add(name, l)
 	}
 	out, err := snapshot.NewWriter(w, ended && !s.leases.Recovering())
@@ -59,14 +57,17 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	if all.LeasesAt, err = out.Leases(leases); err != nil {
 		return err
 	}
-	for _, k := range rs.kept() {
-		counts := snapshot.Counts{Rule: k.rule, Candidate: k.candidate, Since: k.state.since, Kind: k.buckets.Kind()}
-		if counts.Data, err = out.Section(k.buckets.Snapshot); err != nil {
-			return fmt.Errorf("server: rule %q: %w", k.rule, err)
+	if all.LeafKeysAt, err = out.LeafKeys(s.leaves.saved()); err != nil {
+		return err
+	}
+	for _, k := range rs.Kept() {
+		counts := snapshot.Counts{Rule: k.Rule, Candidate: k.Candidate, Since: k.State.Since, Kind: k.Buckets.Kind()}
+		if counts.Data, err = out.Section(k.Buckets.Snapshot); err != nil {
+			return fmt.Errorf("server: rule %q: %w", k.Rule, err)
 		}
 		all.Counts = append(all.Counts, counts)
 	}
-	if all.Own, err = out.Section(s.own.Snapshot); err != nil {
+	if all.Own, err = out.Section(s.memory.Own().Snapshot); err != nil {
 		return fmt.Errorf("server: quotas of requests: %w", err)
 	}
 	for _, counts := range carried.counts {
@@ -84,52 +85,6 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 
 // wallTime returns the time since 1970 as the clock of the computer has it.
 func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
-
-// A countsName is how Restore finds buckets: those of a rule, or of its candidate.
-type countsName struct {
-	rule      string
-	candidate bool
-}
-
-// kept are buckets that a snapshot includes.
-type kept struct {
-	countsName
-	state   *state
-	buckets quota.Buckets
-	single  *rule // if it has one bucket
-	debt    int   // tokens that a bucket may owe after a handover
-}
-
-// kept returns all buckets.
-func (rs *version) kept() (all []kept) {
-	if rs.overlays != nil {
-		for i, st := range rs.overlays.states {
-			period := rs.Periods[i]
-			all = append(all, kept{countsName: countsName{windowName(period), false}, state: st, buckets: st.buckets})
-		}
-	}
-	for unit, st := range rs.overrides {
-		all = append(all, kept{countsName: countsName{overrideName(unit), false}, state: st, buckets: st.buckets})
-	}
-	for _, r := range rs.rules {
-		k := kept{countsName: countsName{r.Name, false}, state: r.state, buckets: r.buckets, debt: r.maxDebt()}
-		if r.Per == config.PerRule {
-			k.single = r
-		}
-		if r.buckets != nil {
-			all = append(all, k)
-		}
-		if r.candidate != nil {
-			k.candidate, k.buckets = true, r.candidate
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
-// windowName returns the name for the windows of overlays. It is not ASCII, unlike
-// the names of rules.
-func windowName(period time.Duration) string { return "«windows of " + period.String() + "»" }
 
 // SaveFile writes a Snapshot to a file that only its owner can read, in place of
 // the file there. If it fails, that stays unchanged. There must be one call at a
@@ -164,6 +119,8 @@ type Restored struct {
 // live of its leases has passed, and all leases in the Snapshot are held as long. A lease
 // that is not in it is adopted when its holder renews it.
 //
+// Leaves have what they had, for as long as they may use it. After a crash, some may have more: see leaves.learning.
+//
 // Restore reads src twice, in parts: it checks all of it before it changes anything. If the
 // error is snapshot.ErrInvalid, nothing has changed; after another one, such as that of a
 // disk, the Server must not be used. Restore must be called before any other use of the
@@ -182,19 +139,17 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	defer s.reload.Unlock()
 	passed := max(wallTime()-from.Wall, 0)
 	s.clock.Resume(from.Clock + min(passed, max(rules.MaxSpan-from.Clock, 0)))
-	s.learns = s.clock.Now() + s.cfg.AssignmentTTL
-	s.leaves.cfg.Learn = s.learns
 	done = Restored{Crashed: !from.Ended}
-	rs := s.rules.Load()
-	for st := range rs.states {
-		st.since = s.since()
+	rs := s.memory.Current()
+	for st := range rs.States {
+		st.Since = s.memory.Since()
 	}
 	s.carried = carried{from: from, counts: from.Counts, limits: from.Limits, fleet: s.cfg.Fleet != ""}
-	if done.Rules, done.Skipped, err = s.carried.restore(rs.kept(), rs.byName()); err != nil {
+	if done.Rules, done.Skipped, err = s.carried.restore(rs.Kept(), s.leases.ByName()); err != nil {
 		return done, err
 	}
 	if from.Own.Size > 0 {
-		if err := s.own.Restore(from.Section(from.Own)); errors.As(err, new(*fs.PathError)) {
+		if err := s.memory.Own().Restore(from.Section(from.Own)); errors.As(err, new(*fs.PathError)) {
 			return done, err
 		} else if err != nil {
 			done.Skipped = append(done.Skipped, fmt.Sprintf("the counts of quotas that requests brought: %v", err))
@@ -203,11 +158,14 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	s.carried.leave(from.Wall)
 	s.carried.expire(wallTime())
 	s.keys.Invalidate()
+	if err := s.restoreLeaves(rs, from); err != nil {
+		return done, err
+	}
 	if done.Crashed {
 		s.recoverLeases(from.Rules)
 	}
 	s.leases.Restore(&from.Leases)
-	under := s.restoredRules(rs, func(place int) (string, config.Per) { return from.Rules[place].Name, from.Rules[place].Per })
+	under := s.restoredRules(func(place int) (string, config.Per) { return from.Rules[place].Name, from.Rules[place].Per })
 	for some, err := range from.Held() {
 		if err != nil {
 			return done, err
@@ -244,15 +202,15 @@ func (s *Server) recoverLeases(had []snapshot.Rule) {
 		longest[r.Name] = r.Longest
 	}
 	s.leases.Recover(longest)
-	for st := range s.rules.Load().states {
-		st.limits.Recover()
+	for _, l := range s.leases.InForce {
+		l.Recover()
 	}
 }
 
 // Recovers returns the longest time until a rule grants leases, after a crash.
 func (s *Server) Recovers() (longest time.Duration) {
-	for st := range s.rules.Load().states {
-		longest = max(longest, st.limits.Recovers())
+	for _, l := range s.leases.InForce {
+		longest = max(longest, l.Recovers())
 	}
 	return longest
 }
@@ -260,20 +218,15 @@ func (s *Server) Recovers() (longest time.Duration) {
 // restoredRules returns a function that returns the present limits of a rule of a
 // Snapshot, by its place there. A rule that is gone has limits while leases are held under
 // them, as after Reload.
-func (s *Server) restoredRules(rs *version, was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
-	byName := rs.byName()
+func (s *Server) restoredRules(was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
+	byName := s.Set().ByName()
 	return func(place int, key string) lease.Under {
 		name, per := was(place)
 		if r := byName[name]; r != nil {
-			return lease.Under{Limits: r.limits, Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow}
-		}
-		l := s.orphan[name]
-		if l == nil {
-			l = s.leases.NewLimits(name, per, nil)
-			s.orphan[name] = l
+			return lease.Under{Limits: s.leases.Named(name, per), Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow}
 		}
 		gone := rules.Rule{Rule: config.Rule{Per: per}}
-		return lease.Under{Limits: l, Bucket: gone.Bucket(key)}
+		return lease.Under{Limits: s.leases.Named(name, per), Bucket: gone.Bucket(key)}
 	}
 }
 

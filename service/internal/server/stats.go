@@ -1,48 +1,28 @@
 package server
 
 import (
-	"cmp"
-	"context"
-	"slices"
 	"time"
 
-	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/lease"
-	"github.com/weir-go/weir/service/internal/server/rules"
-	"github.com/weir-go/weir/service/internal/server/waiting"
+	"github.com/weir-go/weir/service/internal/server/node"
 )
 
 // RuleStats is the state of a rule, and the outcomes of requests since the rule
 // was loaded.
 type RuleStats struct {
-	Rule *rules.Rule
+	node.RuleStats
 
-	Allowed   uint64
-	Denied    map[weir.Reason]uint64
-	Cancelled uint64 // requests that left the queue or ran out of time
-	Shadowed  uint64 // requests that would have been denied but for the mode
-	// TrialAllowed and TrialDenied count what the candidate would have decided. It
-	// also settles requests that it denied, so it seems too generous where many costs
-	// are returned.
-	TrialAllowed, TrialDenied uint64
-
-	Waiting   int           // requests, now
-	Waits     waiting.Times // of requests that waited and were allowed
-	Memory    int           // bytes for counts, with the candidate's; shared ones belong to the first rule that has them
-	MemoryMax int           // the bound on Memory
-	Forgotten uint64        // counts that were dropped because memory was full
+	Memory    int    // bytes for counts, with the candidate's; shared ones belong to the first rule that has them
+	MemoryMax int    // the bound on Memory
+	Forgotten uint64 // counts that were dropped because memory was full
 
 	Leases lease.Stats
 }
 
 // Stats is the state of a Server.
 type Stats struct {
+	node.Stats
 	Rules []RuleStats
-	// UnmatchedAllowed and UnmatchedDenied are the requests that no rule matched, but for
-	// UnmatchedOverOwn, which a quota of their own denied.
-	UnmatchedAllowed, UnmatchedDenied uint64
-	UnmatchedOverOwn                  uint64
 	// OwnMemory is the memory for the quotas that requests bring, OwnMemoryMax the bound
 	// on it, and OwnForgotten the number of counts that were dropped because it was full.
 	OwnMemory, OwnMemoryMax int
@@ -53,8 +33,6 @@ type Stats struct {
 	Waiting                 int           // requests, of all rules
 	WaitingRefused          uint64        // because Config.MaxWaiting requests wait
 	GrantLife               time.Duration // how long grants can be settled: decider.GrantLife, or less under too many
-	Reloads                 uint64        // rules put into force, the first included
-	Loaded                  time.Time     // when the present rules were
 }
 
 // LeafStats is the state of the leaves that have assignments, and the counts of what they
@@ -72,72 +50,17 @@ type LeafStats struct {
 
 // Stats returns the state, and the counts.
 func (s *Server) Stats() Stats {
-	rs := s.rules.Load()
-	st := Stats{
-		Reloads: rs.id, Loaded: rs.loaded, GrantLife: s.grants.Life(s.clock.Now()),
-		UnmatchedDenied: s.unmatchedDenied.Load(), UnmatchedAllowed: s.unmatchedAllowed.Load(),
-	}
-	st.UnmatchedOverOwn = s.unmatchedOverOwn.Load()
-	st.OwnMemory, st.OwnMemoryMax, st.OwnForgotten = s.own.Memory()
-	for _, o := range rs.overrides {
-		bytes, most, dropped := o.buckets.Memory()
-		st.OwnMemory, st.OwnMemoryMax, st.OwnForgotten = st.OwnMemory+bytes, st.OwnMemoryMax+most, st.OwnForgotten+dropped
-	}
+	rs := s.memory.Current()
+	st := Stats{Stats: s.Node.Stats(), GrantLife: s.grants.Life(s.clock.Now()), Leaves: s.leaves.stats()}
 	st.Leases, st.LeasesRefused = s.leases.Count()
-	st.Leaves = s.leaves.stats()
 	st.Waiting, st.WaitingRefused = s.room.Len(), s.room.Refused()
-	seen := map[*state]bool{}
-	for _, known := range rs.Known() {
-		r := rs.at(known)
-		one := r.stats()
-		if r.buckets != nil && !seen[r.state] {
-			one.Memory, one.MemoryMax, one.Forgotten = r.buckets.Memory()
-			seen[r.state] = true
-		}
-		if r.candidate != nil {
-			bytes, most, _ := r.candidate.Memory()
-			one.Memory, one.MemoryMax = one.Memory+bytes, one.MemoryMax+most
-		}
-		st.Rules = append(st.Rules, one)
+	known := rs.Known()
+	of, own := rs.Stats(known)
+	st.OwnMemory, st.OwnMemoryMax, st.OwnForgotten = own.Bytes, own.Most, own.Forgotten
+	for i, r := range known {
+		st.Rules = append(st.Rules, RuleStats{
+			RuleStats: node.StatsOf(r), Memory: of[i].Bytes, MemoryMax: of[i].Most, Forgotten: of[i].Forgotten, Leases: s.leases.Stats(rs.Set, r),
+		})
 	}
 	return st
-}
-
-func (r *rule) stats() RuleStats {
-	c := r.counts
-	return RuleStats{
-		Rule: r.Rule, Allowed: c.allowed.sum(), Denied: c.denied.Load(), Cancelled: c.queue.Cancelled.Load(),
-		Shadowed: c.shadowed.Load(), TrialDenied: c.candidateDenied.Load(), TrialAllowed: c.candidateGrant.Load(),
-		Waiting: int(c.queue.Waiting.Load()), Waits: c.queue.Times.Load(), Leases: r.limits.Stats(),
-	}
-}
-
-// Top returns the keys with the most requests: see decider.Decider. The error is
-// nil.
-func (s *Server) Top(ctx context.Context, n int) ([]decider.Seen, error) {
-	var all []decider.Seen
-	refused := s.refusedLeases.counts()
-	for e := range s.keys.All {
-		if err := ctx.Err(); err != nil { // after a reload, seen matches each key against each regex
-			return nil, err
-		}
-		k := s.seen(e)
-		k.LeasesRefused = refused[e.Key()]
-		all = append(all, k)
-	}
-	slices.SortFunc(all, func(a, b decider.Seen) int {
-		return cmp.Or(cmp.Compare(b.Requests(), a.Requests()), cmp.Compare(a.Key, b.Key))
-	})
-	return all[:min(max(n, 0), len(all))], nil
-}
-
-func (s *Server) seen(e *rules.Known) decider.Seen {
-	k := decider.Seen{Key: e.Key()}
-	k.Allowed, k.Denied = e.Requests()
-	rs := s.rules.Load()
-	for _, r := range e.Rules(rs.Set) {
-		k.Rules = append(k.Rules, r.Ref)
-		k.Waiting += rs.at(r).queue.Len(r.Bucket(k.Key))
-	}
-	return k
 }

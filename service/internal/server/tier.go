@@ -12,6 +12,8 @@ import (
 	"github.com/weir-go/weir/internal/leafset"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/node"
+	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
 // Defaults of TierConfig.
@@ -104,13 +106,16 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 	tier.Timeout, tier.Away = cmp.Or(tier.Timeout, DefaultTierTimeout), cmp.Or(tier.Away, config.AwayShare)
 	tier.Leaves, tier.AssignFrom = max(tier.Leaves, 1), cmp.Or(tier.AssignFrom, DefaultAssignFrom)
 	t := &Tier{cfg: tier, held: newTierLeases(), ladder: ladder{onDegraded: tier.OnDegraded}, link: tierLink{onAway: tier.OnAway}, made: make(chan struct{})}
-	cfg.Instances, cfg.alone, cfg.noDates = tier.Leaves, true, true
+	cfg.Instances, cfg.check = tier.Leaves, checkUndated
 	var err error
-	if t.Server, err = New(cfg); err != nil {
+	t.Server, err = compose(cfg, func(s *Server, of *node.Config) {
+		t.Server, s.tier, of.OnStep = s, t, t.ladder.note
+		of.Counts, of.Leases = assigned{s.memory, t}, assignedLeases{s.leases, t}
+	})
+	if err != nil {
 		return nil, err
 	}
-	t.leaves.least, t.Server.tier = tier.Leaves, t
-	t.Server.counter, t.Server.ladder = assigned{t}, &t.ladder
+	t.leaves.least = tier.Leaves
 	t.leaf, err = leafset.New(leafset.Config{
 		Config:   leaf.Config{Name: tier.Name, MaxKeys: tier.MaxKeys, MaxWaiters: max(t.room.Max(), 1), Idle: tier.Idle, Share: tier.Away == config.AwayShare},
 		Upstream: tierExchange{t},
@@ -121,6 +126,16 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 	t.dismissed, t.dismiss = context.WithCancel(context.Background())
 	close(t.made)
 	return t, nil
+}
+
+// checkUndated returns an error for rules that the upstream cannot share out.
+func checkUndated(set *rules.Set) error {
+	for _, r := range set.Rules {
+		if err := undated(r); err != nil {
+			return fmt.Errorf("server: rule %q: %w", r.Name, err)
+		}
+	}
+	return nil
 }
 
 // Close rejects requests that would have to wait: see Server.Close.
@@ -164,7 +179,7 @@ func (t *Tier) TierStats() TierStats {
 	l := t.leaf.Stats()
 	asks, late := t.link.counts()
 	return TierStats{
-		Away: t.link.away(), Reason: t.link.why(), Leaves: t.instances(), Keys: l.Keys, Assigned: l.Assigned, Leases: t.held.count(),
+		Away: t.link.away(), Reason: t.link.why(), Leaves: t.memory.Instances(), Keys: l.Keys, Assigned: l.Assigned, Leases: t.held.count(),
 		Decisions: t.ladder.load(), Asks: asks, Late: late, Exchanges: l.Exchanges, Failures: l.Failures, Over: l.Over, Dropped: t.dropped.Load(),
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/usage"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -16,82 +18,86 @@ const tierRetry = time.Second
 
 // A tierRequest is a request to a Tier.
 type tierRequest struct {
-	*asked
+	*counts.Asked
 	way   tierWay
 	terms *tierTerms // nil if no rule with a rate counts
 	alone *choice    // how the node has decided alone; nil if it has not
 }
 
 // resolve finds out what decides about a request.
-func (t *Tier) resolve(a *ask) (tierWay, *tierTerms) {
+func (t *Tier) resolve(a *counts.Ask) (tierWay, *tierTerms) {
 	switch {
-	case a.req.Quota != nil:
+	case a.Req.Quota != nil:
 		return byUpstream, nil
 	case len(a.Rated) == 0:
 		return byNode, nil
 	}
-	terms := t.terms(a.rs, a.Match)
-	if asked := t.ownLimit(a.req); terms.way == byLeaf && asked > 0 && a.Limits(asked) {
+	terms := t.terms(a.Match)
+	if asked := t.bounds.Limit(a.Req); terms.way == byLeaf && asked > 0 && a.Limits(asked) {
 		return byUpstream, terms
 	}
 	return terms.way, terms
 }
 
 // assigned counts by assignments, and asks the upstream about the rest.
-type assigned struct{ *Tier }
+type assigned struct {
+	*memory.Counts // of what the node decides by itself
+	*Tier
+}
 
-func (t assigned) take(ctx context.Context, a ask) (whole bool, err error) {
+// Take takes at once: see counts.Counts.
+func (t assigned) Take(ctx context.Context, a counts.Ask) (whole bool, err error) {
 	way, terms := t.resolve(&a)
 	if done, whole, err := t.takeHere(&a, way, terms); done {
 		return whole, err
 	}
-	return t.takeThere(ctx, tierRequest{asked: &asked{ask: a}, way: way, terms: terms})
+	return t.takeThere(ctx, tierRequest{Asked: &counts.Asked{Ask: a}, way: way, terms: terms})
 }
 
 // takeThere asks the upstream.
 func (t *Tier) takeThere(ctx context.Context, r tierRequest) (whole bool, err error) {
-	err = t.ask(ctx, func(ctx context.Context) error { return t.cfg.Upstream.Decide(ctx, r.req, r.v) })
+	err = t.ask(ctx, func(ctx context.Context) error { return t.cfg.Upstream.Decide(ctx, r.Req, r.V) })
 	switch err {
 	case nil:
 		t.asked(&r)
 	case errUpstream:
 		t.takeAway(&r)
-		err = r.err
+		err = r.Err
 	}
-	return r.whole, err
+	return r.Whole, err
 }
 
-// takeAll takes what the node can decide, and asks the upstream about the rest together.
-func (t assigned) takeAll(ctx context.Context, asks []asked, all bool) {
+// TakeAll takes what the node can decide, and asks the upstream about the rest together.
+func (t assigned) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 	reqs, there, ok := make([]tierRequest, len(asks)), []*tierRequest(nil), true
 	for i := range asks {
 		a := &asks[i]
-		if a.settled {
-			ok = ok && a.v.OK
+		if a.Settled {
+			ok = ok && a.V.OK
 			continue
 		}
 		r, done := &reqs[i], false
-		r.asked = a
-		r.way, r.terms = t.resolve(&a.ask)
-		if done, a.whole, a.err = t.takeHere(&a.ask, r.way, r.terms); !done {
+		r.Asked = a
+		r.way, r.terms = t.resolve(&a.Ask)
+		if done, a.Whole, a.Err = t.takeHere(&a.Ask, r.way, r.terms); !done {
 			there = append(there, r)
 			continue
 		}
-		ok = ok && !a.refused()
+		ok = ok && !a.Refused()
 	}
 	switch {
 	case all && !ok:
 		for _, r := range there {
-			r.settled = true
+			r.Settled = true
 		}
 	case len(there) > 0:
 		t.askAll(ctx, there, all)
 	}
 	for i := range asks {
-		ok = ok && !asks[i].refused()
+		ok = ok && !asks[i].Refused()
 	}
 	for i := 0; all && !ok && i < len(reqs); i++ {
-		if r := &reqs[i]; r.asked != nil {
+		if r := &reqs[i]; r.Asked != nil {
 			t.takeBack(r)
 		}
 	}
@@ -101,7 +107,7 @@ func (t assigned) takeAll(ctx context.Context, asks []asked, all bool) {
 func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
 	reqs, got := make([]decider.Request, len(there)), make([]decider.Verdict, len(there))
 	for i, r := range there {
-		reqs[i] = *r.req
+		reqs[i] = *r.Req
 	}
 	err := t.ask(ctx, func(ctx context.Context) (err error) {
 		_, err = t.cfg.Upstream.Batch(ctx, reqs, all, got)
@@ -110,25 +116,26 @@ func (t *Tier) askAll(ctx context.Context, there []*tierRequest, all bool) {
 	for i, r := range there {
 		switch err {
 		case nil:
-			*r.v = got[i]
+			*r.V = got[i]
 			t.asked(r)
 		case errUpstream:
 			t.takeAway(r)
 		default:
-			r.err = err
+			r.Err = err
 		}
 	}
 }
 
 // takeHere takes the tokens of a request unless the upstream has to be asked.
-func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) (done, whole bool, err error) {
+func (t *Tier) takeHere(a *counts.Ask, way tierWay, terms *tierTerms) (done, whole bool, err error) {
 	switch way {
 	case byNode:
-		return true, false, memory{t.Server}.takeWith(a, nil)
+		whole, err = t.memory.Take(context.Background(), *a)
+		return true, whole, err
 	case byUpstream:
 		return false, false, nil
 	}
-	d, step := t.leaf.Take(terms.key(a.req.Key), a.req.N, terms.policy)
+	d, step := t.leaf.Take(terms.key(a.Req.Key), a.Req.N, terms.policy)
 	if step == leaf.Ask || t.crowded(terms, step) {
 		return false, false, nil
 	}
@@ -136,29 +143,34 @@ func (t *Tier) takeHere(a *ask, way tierWay, terms *tierTerms) (done, whole bool
 	return true, true, nil
 }
 
-// look asks the upstream. If that does not answer, the node tells its share.
-func (t assigned) look(ctx context.Context, rs *version, m *rules.Match, key string, states []decider.RuleState) (*decider.Explanation, error) {
+// Look asks the upstream. If that does not answer, the node tells its share: see counts.Counts.
+func (t assigned) Look(ctx context.Context, m *rules.Match, key string, states []decider.RuleState) (*decider.Explanation, error) {
 	var there decider.Explanation
 	err := t.ask(ctx, func(ctx context.Context) (err error) {
 		there, err = t.cfg.Upstream.Explain(ctx, key)
 		return err
 	})
 	if err == errUpstream {
-		return memory{t.Server}.look(ctx, rs, m, key, states)
+		return t.Counts.Look(ctx, m, key, states)
 	}
 	return &there, err
+}
+
+// Reset returns decider.ErrResetUpstream: the upstream has the buckets.
+func (t assigned) Reset(context.Context, *rules.Match, string) ([]decider.Reset, error) {
+	return nil, decider.ErrResetUpstream
 }
 
 // takeBack returns what a request was given here.
 func (t *Tier) takeBack(r *tierRequest) {
 	switch {
-	case r.settled || r.refused():
+	case r.Settled || r.Refused():
 	case r.alone != nil:
-		t.undoAlone(&r.ask, r.alone)
+		t.undoAlone(&r.Ask, r.alone)
 	case r.way == byNode:
-		memory{t.Server}.undo(&r.ask)
-	case r.way == byLeaf && r.req.N > 0:
-		t.leaf.Settle(r.terms.key(r.req.Key), t.onLeaf(r.v.Grant.At), r.req.N, 0)
+		t.memory.Undo(&r.Ask)
+	case r.way == byLeaf && r.Req.N > 0:
+		t.leaf.Settle(r.terms.key(r.Req.Key), t.onLeaf(r.V.Grant.At), r.Req.N, 0)
 	}
 }
 
@@ -179,40 +191,40 @@ func (t *Tier) stepOf(step leaf.Step) decider.Step {
 }
 
 // decided makes the verdict by the leaf's decision. The rule with the smallest rate tells it.
-func (t *Tier) decided(a *ask, terms *tierTerms, d weir.Decision, step leaf.Step) {
-	v := a.v
+func (t *Tier) decided(a *counts.Ask, terms *tierTerms, d weir.Decision, step leaf.Step) {
+	v := a.V
 	v.Rule, v.Step = a.First(), t.stepOf(step)
 	for _, rule := range a.Rated {
 		one := d
 		one.Remaining = min(d.Remaining, rule.Limit())
-		one.OK = d.OK || rule != terms.rule.Rule
-		if a.answer(one, rule.Ref); !one.OK {
+		one.OK = d.OK || rule != terms.rule
+		if a.Answer(one, rule.Ref); !one.OK {
 			break
 		}
 	}
 	switch {
 	case d.OK:
-		v.OK, v.Grant = true, t.grantOf(a.req.N, terms)
+		v.OK, v.Grant = true, t.grantOf(a.Req.N, terms)
 	case v.Step == decider.ByRule:
 		v.Deny(weir.Closed, d.RetryAfter)
 	default:
-		v.Deny(reasonOf(d), d.RetryAfter)
+		v.Deny(counts.ReasonOf(d), d.RetryAfter)
 	}
 }
 
 // asked completes the verdict of the upstream.
 func (t *Tier) asked(r *tierRequest) {
-	v := r.v
-	if r.whole = true; v.OK && r.req.WantID && v.Grant.N > 0 && v.Grant.ID == "" {
-		v.Grant.ID = string(t.cfg.Upstream.AppendGrantID(nil, v.Grant, r.req.Key))
+	v := r.V
+	if r.Whole = true; v.OK && r.Req.WantID && v.Grant.N > 0 && v.Grant.ID == "" {
+		v.Grant.ID = string(t.cfg.Upstream.AppendGrantID(nil, v.Grant, r.Req.Key))
 	}
 }
 
 // takeAway takes by the node alone: by its share of the limits, or as the rules say.
 func (t *Tier) takeAway(r *tierRequest) {
-	c := choose(r.rs, r.Found, t.cfg.Away)
-	*r.v = decider.Verdict{At: t.clock.Now(), Answers: r.v.Answers[:0]}
-	r.err, r.alone = t.takeAlone(&r.ask, &c, tierRetry), &c
+	c := choose(r.Found, t.cfg.Away)
+	*r.V = decider.Verdict{At: t.clock.Now(), Answers: r.V.Answers[:0]}
+	r.Err, r.alone = t.takeAlone(&r.Ask, &c, tierRetry), &c
 }
 
 // leafMark is added to Grant.Rules of grants by assignments.
@@ -224,5 +236,5 @@ func (t *Tier) grantOf(n int, terms *tierTerms) decider.Grant {
 		return decider.Grant{}
 	}
 	at := t.leaf.Now().Truncate(usage.Grain) // so that the id, which rounds, tells it exactly
-	return decider.Grant{N: n, At: (at + t.leafAhead()).Round(usage.Grain), Rules: terms.rule.mark() + leafMark}
+	return decider.Grant{N: n, At: (at + t.leafAhead()).Round(usage.Grain), Rules: counts.Mark(terms.rule, t.memory.Since()) + leafMark}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -38,8 +39,9 @@ type tierLease struct {
 
 // A leasePart is a lease under one rule.
 type leasePart struct {
-	rule *rule
-	name string
+	rule   *rules.Rule
+	counts *lease.Limits
+	name   string
 }
 
 func (p *leasePart) bucket() leaseBucket { return leaseBucket{p.rule.Name, p.name} }
@@ -48,11 +50,11 @@ func newTierLeases() tierLeases {
 	return tierLeases{held: map[string]*tierLease{}, units: map[leaseBucket]int{}}
 }
 
-func newTierLease(rs *version, m *rules.Match, key string, n int) *tierLease {
+func (t *Tier) newLease(m *rules.Match, key string, n int) *tierLease {
 	l := &tierLease{key: strings.Clone(key), n: n}
 	for _, r := range m.List {
 		if r.Concurrency != nil {
-			l.parts = append(l.parts, leasePart{rs.at(r), r.Bucket(l.key)})
+			l.parts = append(l.parts, leasePart{r, t.leases.CountsOf(m.Set, r), r.Bucket(l.key)})
 		}
 	}
 	return l
@@ -77,7 +79,7 @@ func (h *tierLeases) addLocked(l *tierLease, most int) bool {
 	h.held[l.id] = l
 	for i := range l.parts {
 		h.units[l.parts[i].bucket()] += l.n
-		l.parts[i].rule.limits.Hold(l.n)
+		l.parts[i].counts.Hold(l.n)
 	}
 	return true
 }
@@ -149,7 +151,7 @@ func (h *tierLeases) dropLocked(id string) {
 	delete(h.held, id)
 	for i := range l.parts {
 		b := l.parts[i].bucket()
-		l.parts[i].rule.limits.Hold(-l.n)
+		l.parts[i].counts.Hold(-l.n)
 		if h.units[b] -= l.n; h.units[b] <= 0 {
 			delete(h.units, b)
 		}
@@ -166,34 +168,34 @@ func (h *tierLeases) expireLocked(now time.Time) {
 
 func (l *tierLease) rules() (list []*rules.Rule) {
 	for i := range l.parts {
-		list = append(list, l.parts[i].rule.Rule)
+		list = append(list, l.parts[i].rule)
 	}
 	return list
 }
 
 func (l *tierLease) count() {
 	for i := range l.parts {
-		l.parts[i].rule.limits.Granted()
+		l.parts[i].counts.Granted()
 	}
 }
 
 func (l *tierLease) renewed() {
 	for i := range l.parts {
-		l.parts[i].rule.limits.Renewed()
+		l.parts[i].counts.Renewed()
 	}
 }
 
 func (l *tierLease) returned() {
 	for i := range l.parts {
-		l.parts[i].rule.limits.Returned()
+		l.parts[i].counts.Returned()
 	}
 }
 
 // refused counts a refusal under the first rule that can refuse.
 func (l *tierLease) refused(why weir.Reason) {
 	for i := range l.parts {
-		if r := l.parts[i].rule; r.Mode != config.Shadow {
-			r.limits.Refused(why)
+		if p := &l.parts[i]; p.rule.Mode != config.Shadow {
+			p.counts.Refused(why)
 			return
 		}
 	}

@@ -8,31 +8,31 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// Acquire takes a lease: see decider.Decider. The upstream grants it. While that does not
-// answer, the node grants leases by its share of the limits, or as the rules say; the next
-// renewal tells the upstream. Rules with a limit that is auto have no share.
-func (t *Tier) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
-	if req.N < 1 {
-		panic("server: a lease of less than one unit")
-	}
-	rs := t.rules.Load()
-	k := t.keys.Find(req.Key, rs.Set)
-	l, err := t.acquire(ctx, &req, rs, k.Match)
-	t.refusedLeases.count(k, err)
-	return l, err
+// assignedLeases are leases of the upstream, and of the node while that does not answer.
+type assignedLeases struct {
+	*lease.Registry // of the limits that count them
+	*Tier
 }
 
-// acquire takes a lease of a key with its rules.
-func (t *Tier) acquire(ctx context.Context, req *decider.LeaseRequest, rs *version, m *rules.Match) (decider.Lease, error) {
-	terms, ok := leaseTerms(m.List)
+// Acquire takes a lease: see node.Leases. The upstream grants it. While that does not
+// answer, the node grants leases by its share of the limits, or as the rules say; the next
+// renewal tells the upstream. Rules with a limit that is auto have no share.
+func (t assignedLeases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
+	l, err := t.acquire(ctx, m, &req)
+	return l, none, err
+}
+
+func (t *Tier) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
+	terms, ok := lease.TermsOf(m.List)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
-	l := newTierLease(rs, m, req.Key, req.N)
+	l := t.newLease(m, req.Key, req.N)
 	var got decider.Lease
 	ask, asked := t.ask, *req
 	if asked.Wait = req.Wait && !t.room.Closed(); asked.Wait {
@@ -92,11 +92,11 @@ func (t *Tier) leaseAway(l *tierLease) (decider.Lease, error) {
 		switch {
 		case p.rule.Mode == config.Shadow || away == config.AwayAllow:
 		case away == config.AwayDeny, limit == int(config.Auto):
-			p.rule.limits.Refused(weir.Closed)
+			p.counts.Refused(weir.Closed)
 			t.steps[decider.ByRule].Add(1)
 			return decider.Lease{Step: decider.ByRule}, weir.Reject(weir.Closed, tierRetry)
-		case used[i] > limit/t.instances():
-			p.rule.limits.Refused(weir.OverLimit)
+		case used[i] > limit/t.memory.Instances():
+			p.counts.Refused(weir.OverLimit)
 			t.steps[step].Add(1)
 			return decider.Lease{Step: step}, weir.Reject(weir.OverLimit, 0)
 		}
@@ -110,11 +110,11 @@ func (t *Tier) leaseAway(l *tierLease) (decider.Lease, error) {
 	return l.view(used, step), nil
 }
 
-// Renew extends a lease: see decider.Decider. The upstream is asked for a lease that it does not
+// Renew extends a lease: see node.Leases. The upstream is asked for a lease that it does not
 // know, because the node has granted it or renewed it alone; while the upstream has no
 // room, the node extends it. While the upstream does not answer, leases of rules that deny then
 // are not renewed.
-func (t *Tier) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
+func (t assignedLeases) Renew(ctx context.Context, _ *rules.Match, key, id string, ttl time.Duration) (decider.Lease, error) {
 	l := t.held.find(key, id, time.Now())
 	if l != nil && t.held.upstreamOf(l) == "" {
 		return t.renewAgain(ctx, l, ttl)
@@ -176,7 +176,7 @@ func (t *Tier) extend(l *tierLease, ttl time.Duration, away bool) (decider.Lease
 	if ttl <= 0 {
 		ttl = l.ttl
 	}
-	if terms, ok := leaseTerms(l.rules()); ok {
+	if terms, ok := lease.TermsOf(l.rules()); ok {
 		ttl = min(ttl, max(terms.MaxTTL, l.ttl))
 	}
 	t.held.renew(l, "", ttl, true)
@@ -187,9 +187,9 @@ func (t *Tier) extend(l *tierLease, ttl time.Duration, away bool) (decider.Lease
 	return got, nil
 }
 
-// Return ends a lease: see decider.Decider. If the upstream does not answer, the lease ends there
+// Return ends a lease: see node.Leases. If the upstream does not answer, the lease ends there
 // with its time to live.
-func (t *Tier) Return(ctx context.Context, key, id string, o weir.Outcome) error {
+func (t assignedLeases) Return(ctx context.Context, _ *rules.Match, key, id string, o weir.Outcome) error {
 	l := t.held.find(key, id, time.Now())
 	there, alone := id, false
 	if l != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/allocator"
+	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -24,9 +25,9 @@ var passesAll = allocator.Limit{Rate: 1e12, Burst: 1e12}
 
 // limitPassed sets the limit of a bucket before a leaf reports. It reports false if the Tier has
 // nothing to pass on.
-func (t *Tier) limitPassed(rs *version, now time.Duration, h *holding, b *shareBucket) bool {
-	terms := t.terms(rs, h.match)
-	if terms.rule == nil || b.in != terms.rule.state {
+func (t *Tier) limitPassed(rs *memory.Version, now time.Duration, h *holding, b *shareBucket) bool {
+	terms := t.terms(h.match)
+	if terms.rule == nil || b.in != rs.At(terms.rule).State {
 		b.SetLimit(passesAll)
 		return true
 	}
@@ -110,9 +111,9 @@ func (t *Tier) passedTTL(most time.Duration) time.Duration {
 }
 
 // spend counts what leaves have used.
-func (t *Tier) spend(rs *version, m *rules.Match, r *leaf.Report) {
+func (t *Tier) spend(m *rules.Match, r *leaf.Report) {
 	if len(m.Rated) > 0 && r.Used > 0 {
-		if terms := t.terms(rs, m); terms.way == byLeaf {
+		if terms := t.terms(m); terms.way == byLeaf {
 			t.leaf.Spend(terms.key(r.Key), r.Used)
 		}
 	}

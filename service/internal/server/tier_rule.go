@@ -22,7 +22,7 @@ const (
 // tierTerms say how a Tier decides about the keys of a match. They do not change.
 type tierTerms struct {
 	way    tierWay
-	rule   *rule        // with the smallest rate, of the rules that can deny; nil if there is none
+	rule   *rules.Rule  // with the smallest rate, of the rules that can deny; nil if there is none
 	policy *leaf.Policy // with byLeaf
 	// single is set if all keys have one bucket. Then one of them stands for all: the
 	// upstream assigns the rate of a bucket once.
@@ -46,16 +46,16 @@ func (m *tierTerms) key(key string) string {
 }
 
 // terms returns the terms of a match.
-func (t *Tier) terms(rs *version, m *rules.Match) *tierTerms {
+func (t *Tier) terms(m *rules.Match) *tierTerms {
 	got := m.Memo.Load()
 	if got == nil {
-		m.Memo.CompareAndSwap(nil, t.newTerms(rs, m))
+		m.Memo.CompareAndSwap(nil, t.newTerms(m))
 		got = m.Memo.Load()
 	}
 	return got.(*tierTerms)
 }
 
-func (t *Tier) newTerms(rs *version, m *rules.Match) *tierTerms {
+func (t *Tier) newTerms(m *rules.Match) *tierTerms {
 	terms := new(tierTerms)
 	limiting, none := 0, false
 	var least leaf.Limit
@@ -66,7 +66,7 @@ func (t *Tier) newTerms(rs *version, m *rules.Match) *tierTerms {
 		}
 		limit := limitOf(r.Quota)
 		if limiting++; limiting == 1 || limit.Rate < least.Rate {
-			terms.rule, least.Rate = rs.at(r), limit.Rate
+			terms.rule, least.Rate = r, limit.Rate
 		}
 		if limiting == 1 || limit.Burst < least.Burst {
 			least.Burst = limit.Burst
@@ -89,7 +89,7 @@ func (t *Tier) newTerms(rs *version, m *rules.Match) *tierTerms {
 	terms.way = byLeaf
 	terms.single = limiting == 1 && terms.rule.Per == config.PerRule
 	terms.policy = &leaf.Policy{
-		First: leafFirst[terms.rule.Unassigned], Away: leafAway[away], Limit: least, Leaves: t.instances(),
+		First: leafFirst[terms.rule.Unassigned], Away: leafAway[away], Limit: least, Leaves: t.memory.Instances(),
 	}
 	return terms
 }

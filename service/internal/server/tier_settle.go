@@ -5,31 +5,33 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/usage"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/rules"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // AppendGrantID appends the id of a grant: see decider.Decider. Grants of the upstream have theirs.
-func (t *Tier) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
+func (t assigned) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 	if g.ID != "" {
 		return append(b, g.ID...)
 	}
-	return t.Server.AppendGrantID(b, g, key)
+	return t.Counts.AppendGrantID(b, g, key)
 }
 
-// redeem settles a grant by an assignment there, the others where they were given.
-func (t assigned) redeem(ctx context.Context, rs *version, m *rules.Match, key, id string, n int) (done decider.Settled, err error) {
+// Redeem settles a grant by an assignment there, the others where they were given.
+func (t assigned) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (done decider.Settled, err error) {
 	if len(m.Rated) > 0 {
-		if terms := t.terms(rs, m); terms.way == byLeaf {
-			g, _, err := t.grants.Redeem(id, key, []uint64{terms.rule.mark() + leafMark}, t.clock.Now())
+		if terms := t.terms(m); terms.way == byLeaf {
+			g, _, err := t.grants.Redeem(id, key, []uint64{counts.Mark(terms.rule, t.memory.Since()) + leafMark}, t.clock.Now())
 			if err == nil {
-				charged := t.leaf.Settle(terms.key(key), t.onLeaf(g.At), g.N, min(n, g.N+terms.rule.maxDebt()))
+				charged := t.leaf.Settle(terms.key(key), t.onLeaf(g.At), g.N, min(n, g.N+counts.MaxDebt(terms.rule)))
 				return decider.Settled{Was: g.N, Charged: charged}, nil
 			}
 		}
 	}
-	if done, err = (memory{t.Server}).redeem(ctx, rs, m, key, id, n); err == nil {
-		return done, nil
+	if done, err = t.Counts.Redeem(ctx, m, key, id, n); err == nil || err == waiting.ErrMoved {
+		return done, err
 	}
 	err = t.ask(ctx, func(ctx context.Context) (err error) {
 		done, err = t.cfg.Upstream.Settle(ctx, key, id, n)

@@ -7,26 +7,26 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// await has requests wait for the tokens of an assignment in order of arrival at the node, for the
+// Await has requests wait for the tokens of an assignment in order of arrival at the node, for the
 // others at the upstream.
 //
 // A rule's queue bounds the time, as if all requests had this cost and the whole rate.
-func (t assigned) await(ctx context.Context, a asked) asked {
-	r := tierRequest{asked: &a}
-	r.way, r.terms = t.resolve(&a.ask)
+func (t assigned) Await(ctx context.Context, a *counts.Asked, again func(*counts.Asked) bool) {
+	r := tierRequest{Asked: a}
+	r.way, r.terms = t.resolve(&a.Ask)
 	if r.way == byNode {
-		a.whole, a.err = t.take(ctx, a.ask)
-		return a
+		a.Whole, a.Err = t.Take(ctx, a.Ask)
+		return
 	}
-	w := tierWait{tier: t.Tier, r: &r, began: time.Now()}
+	w := tierWait{tier: t.Tier, r: &r, began: time.Now(), again: again}
 	if r.way != byLeaf || !w.wait(ctx) {
 		w.waitThere(ctx)
 	}
-	return a
 }
 
 // A tierWait is a request that waits: for tokens of an assignment, or at the upstream.
@@ -37,12 +37,13 @@ type tierWait struct {
 	stop   context.CancelFunc
 	queued bool // it has a place in the queue
 	full   bool // too many requests wait at the node
+	again  func(*counts.Asked) bool
 }
 
 // patience returns how long the request may wait, and why not longer; the deadline of its context
 // may end the wait earlier.
 func (w *tierWait) patience() (time.Duration, weir.Reason) {
-	t, req := w.tier, w.r.req
+	t, req := w.tier, w.r.Req
 	longest, why := time.Duration(weir.Never), weir.OverRate
 	for _, rule := range w.r.Rated {
 		if rule.Mode == config.Shadow {
@@ -51,12 +52,8 @@ func (w *tierWait) patience() (time.Duration, weir.Reason) {
 		if rule.MaxWait > 0 && rule.MaxWait < longest {
 			longest, why = rule.MaxWait, weir.OverRate
 		}
-		size := config.QueueSize(rule.Queue)
-		if req.OwnQueue && t.Server.cfg.MaxQueue > 0 {
-			size = min(req.Queue, t.Server.cfg.MaxQueue)
-		}
 		perToken := float64(rule.Rate.Period) / float64(rule.Rate.Count)
-		if queue := float64(size) * float64(req.N) * perToken; queue < float64(longest) {
+		if queue := float64(t.bounds.Queue(req, rule)) * float64(req.N) * perToken; queue < float64(longest) {
 			longest, why = time.Duration(queue), weir.QueueFull
 		}
 	}
@@ -69,13 +66,13 @@ func (w *tierWait) patience() (time.Duration, weir.Reason) {
 // wait waits. It reports whether the leaf has decided: if it has not, the upstream has to be
 // asked.
 func (w *tierWait) wait(ctx context.Context) (decided bool) {
-	t, r, v := w.tier, w.r, w.r.v
+	t, r, v := w.tier, w.r, w.r.V
 	longest, why := w.patience()
 	limited, stop := context.WithCancel(ctx)
 	w.stop = stop
 	defer stop()
 	defer context.AfterFunc(t.dismissed, stop)()
-	d, step, err := t.leaf.WaitWith(limited, r.terms.key(r.req.Key), r.req.N, longest, r.terms.policy, w.enter)
+	d, step, err := t.leaf.WaitWith(limited, r.terms.key(r.Req.Key), r.Req.N, longest, r.terms.policy, w.enter)
 	waited := w.leave()
 	*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0], Waited: waited}
 	rejection, rejected := err.(*weir.Rejection)
@@ -84,15 +81,15 @@ func (w *tierWait) wait(ctx context.Context) (decided bool) {
 		return false
 	case err == nil:
 		if w.queued {
-			r.terms.rule.counts.queue.Times.Add(waited)
+			r.terms.rule.Tally.Waits.Times.Add(waited)
 		}
-		t.decided(&r.ask, r.terms, weir.Decision{OK: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}, step)
+		t.decided(&r.Ask, r.terms, weir.Decision{OK: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}, step)
 		v.Waited = waited
 	case ctx.Err() != nil:
 		if w.queued {
-			r.terms.rule.counts.queue.Cancelled.Add(1)
+			r.terms.rule.Tally.Waits.Cancelled.Add(1)
 		}
-		r.err = ctx.Err()
+		r.Err = ctx.Err()
 	case w.full:
 		t.refuseWait(r, weir.QueueFull, 0, step)
 	case !rejected: // the node is closing
@@ -102,18 +99,18 @@ func (w *tierWait) wait(ctx context.Context) (decided bool) {
 	case rejection.Reason == weir.OverRate && step != leaf.ByRule:
 		t.refuseWait(r, why, rejection.RetryAfter, step)
 	case rejection.Reason == weir.OverRate:
-		t.decided(&r.ask, r.terms, weir.Decision{RetryAfter: rejection.RetryAfter}, step)
+		t.decided(&r.Ask, r.terms, weir.Decision{RetryAfter: rejection.RetryAfter}, step)
 	default:
 		t.refuseWait(r, rejection.Reason, rejection.RetryAfter, step)
 	}
-	r.whole = true
+	r.Whole = true
 	return true
 }
 
 // waitThere waits at the upstream.
 func (w *tierWait) waitThere(ctx context.Context) {
-	t, r, v := w.tier, w.r, w.r.v
-	req := *r.req
+	t, r, v := w.tier, w.r, w.r.V
+	req := *r.Req
 	req.OnWait = w.enter
 	err := t.askWaiting(ctx, func(ctx context.Context) error {
 		ctx, w.stop = context.WithCancel(ctx)
@@ -139,9 +136,9 @@ func (w *tierWait) waitThere(ctx context.Context) {
 		}
 		t.refuseWait(r, why, 0, leaf.Ask)
 	case err == errUpstream:
-		t.waitAway(ctx, r)
+		t.waitAway(ctx, r, w.again)
 	default:
-		r.err = err
+		r.Err = err
 	}
 }
 
@@ -152,9 +149,9 @@ func (w *tierWait) enter() {
 		return
 	}
 	w.queued = true
-	w.r.terms.rule.counts.queue.Waiting.Add(1)
-	if w.r.req.OnWait != nil {
-		w.r.req.OnWait()
+	w.r.terms.rule.Tally.Waits.Waiting.Add(1)
+	if w.r.Req.OnWait != nil {
+		w.r.Req.OnWait()
 	}
 }
 
@@ -164,26 +161,26 @@ func (w *tierWait) leave() time.Duration {
 		return 0
 	}
 	w.tier.room.Leave()
-	w.r.terms.rule.counts.queue.Waiting.Add(-1)
+	w.r.terms.rule.Tally.Waits.Waiting.Add(-1)
 	return time.Since(w.began)
 }
 
 // refuseWait makes the verdict of a request that may not wait.
 func (t *Tier) refuseWait(r *tierRequest, why weir.Reason, retry time.Duration, step leaf.Step) {
-	v := r.v
+	v := r.V
 	if why == weir.Closed {
 		retry = waiting.DrainRetry
 	}
-	if v.Rule, r.whole = r.First(), true; step != leaf.Ask {
+	if v.Rule, r.Whole = r.First(), true; step != leaf.Ask {
 		v.Step = t.stepOf(step)
 	}
-	r.answer(weir.Decision{RetryAfter: retry}, r.terms.rule.Ref)
+	r.Answer(weir.Decision{RetryAfter: retry}, r.terms.rule.Ref)
 	v.Deny(why, retry)
 }
 
 // waitAway waits for the node's share, or decides as the rules say.
-func (t *Tier) waitAway(ctx context.Context, r *tierRequest) {
-	c := choose(r.rs, r.Found, t.cfg.Away)
-	*r.v = decider.Verdict{At: t.clock.Now(), Answers: r.v.Answers[:0]}
-	t.awaitAlone(ctx, r.asked, &c, tierRetry)
+func (t *Tier) waitAway(ctx context.Context, r *tierRequest, again func(*counts.Asked) bool) {
+	c := choose(r.Found, t.cfg.Away)
+	*r.V = decider.Verdict{At: t.clock.Now(), Answers: r.V.Answers[:0]}
+	t.awaitAlone(ctx, r.Asked, again, &c, tierRetry)
 }

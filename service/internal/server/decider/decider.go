@@ -103,6 +103,11 @@ var (
 // ErrResetUpstream is the error of a reset at a node that decides by assignments.
 var ErrResetUpstream = errors.New("the limits of this key belong to the upstream: reset it there")
 
+// A Resetter can return all tokens of a key. The result has an element for each rule with a rate that counts for it.
+type Resetter interface {
+	Reset(ctx context.Context, key string) ([]Reset, error)
+}
+
 // A Reset tells what was returned to the bucket of a key under a rule.
 type Reset struct {
 	Rule     string `json:"rule"`

@@ -1,6 +1,10 @@
 package decider
 
-import "github.com/weir-go/weir/internal/leaf"
+import (
+	"math"
+
+	"github.com/weir-go/weir/internal/leaf"
+)
 
 // A LeafExchange is an Exchange of a leaf with its upstream. Deciders that each have some
 // of the keys get the same, each with the reports about its keys.
@@ -15,7 +19,14 @@ type LeafExchange struct {
 	// otherwise. Answer.Leaves counts the leaves of a tenant for that tenant alone. A tenant may have as
 	// many leaves, and as many assignments, as are free: at most half of them.
 	Tenant string
+	// Unsure tells that the leaf goes on with assignments of which it does not know how large they are: of another node,
+	// or of a process before this one. Report.Has has the rate that it has used of them. An Assignment with Learning asks it
+	// to go on with what it has until its next report, which has AsAssigned.
+	Unsure bool
 }
+
+// AsAssigned is the Report.Has of a leaf that does not know what it has: as much as it was assigned.
+const AsAssigned = math.MaxFloat64
 
 // A LeafAnswer is the answer to a LeafExchange.
 type LeafAnswer struct {

@@ -23,14 +23,14 @@ type rig struct {
 
 func newRig(limit, most int) *rig {
 	r := &rig{Registry: NewRegistry(clock.New(), waiting.NewRoom(10), most), terms: config.Concurrency{Limit: config.Limit(limit)}}
-	r.limits = r.NewLimits("jobs", "", &r.terms)
+	r.limits = r.newLimits("jobs", "", &r.terms)
 	return r
 }
 
 func (r *rig) acquire(t *testing.T, key string, ttl time.Duration) decider.Lease {
 	t.Helper()
 	terms := rules.LeaseTerms{TTL: config.DefaultTTL, MaxTTL: 10 * config.DefaultTTL}
-	l, err := r.Acquire(context.Background(), &decider.LeaseRequest{Key: key, N: 1, TTL: ttl}, NewPlan(0, terms, []Under{{Limits: r.limits, Bucket: key}}), new(Wait))
+	l, err := r.Registry.acquire(context.Background(), &decider.LeaseRequest{Key: key, N: 1, TTL: ttl}, newPlan(0, terms, []Under{{Limits: r.limits, Bucket: key}}), new(Wait))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,11 @@ func TestEachExpiresAtItsTime(t *testing.T) {
 			switch i % 3 {
 			case 1:
 				ttl = time.Duration(i*104729%many+1) * time.Millisecond
-				if _, err := r.Renew(key, l.ID, ttl); err != nil {
+				if _, err := r.renew(key, l.ID, ttl); err != nil {
 					t.Fatal(err)
 				}
 			case 2:
-				if err := r.Return(key, l.ID, 0); err != nil {
+				if err := r.giveBack(key, l.ID, 0); err != nil {
 					t.Fatal(err)
 				}
 				continue
@@ -103,7 +103,7 @@ func TestEachExpiresAtItsTime(t *testing.T) {
 			synctest.Wait()
 			now := time.Since(start)
 			for i, end := range ends {
-				held := r.limits.State(fmt.Sprint(i), 0, &r.terms).Inflight == 1
+				held := r.limits.state(fmt.Sprint(i), 0, &r.terms).Inflight == 1
 				if want := end > now; held != want {
 					t.Fatalf("%v: lease %d until %v: held is %v", now, i, end, held)
 				}
@@ -118,7 +118,7 @@ func TestExpiredBeforeTheTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(1, 10)
 		l := r.acquire(t, "a", time.Minute)
-		if _, err := r.Renew("a", l.ID, time.Second); err != nil { // which is sooner
+		if _, err := r.renew("a", l.ID, time.Second); err != nil { // which is sooner
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -129,10 +129,10 @@ func TestExpiredBeforeTheTimer(t *testing.T) {
 		l = r.acquire(t, "a", time.Second)
 		r.timer.Stop()
 		time.Sleep(time.Second)
-		if _, err := r.Renew("a", l.ID, 0); err != decider.ErrNoLease {
+		if _, err := r.renew("a", l.ID, 0); err != decider.ErrNoLease {
 			t.Errorf("renewed: %v", err)
 		}
-		if err := r.Return("a", l.ID, 0); err != decider.ErrNoLease {
+		if err := r.giveBack("a", l.ID, 0); err != decider.ErrNoLease {
 			t.Errorf("returned: %v", err)
 		}
 		r.expire()

@@ -69,8 +69,8 @@ type bucket struct {
 	idle    *list.Element // nil if it is in use
 }
 
-// NewLimits returns the limits of a rule. If terms is nil, it grants no leases.
-func (g *Registry) NewLimits(rule string, per config.Per, terms *config.Concurrency) *Limits {
+// newLimits returns the limits of a rule. If terms is nil, it grants no leases.
+func (g *Registry) newLimits(rule string, per config.Per, terms *config.Concurrency) *Limits {
 	l := &Limits{
 		Per: per, name: rule, registry: g, order: g.orders.Add(1), terms: terms,
 		buckets: map[string]*bucket{},
@@ -259,8 +259,8 @@ func (l *Limits) Stats() Stats {
 	return st
 }
 
-// State returns the state of a bucket in a slot under the terms c; nil if that is nil.
-func (l *Limits) State(name string, slot uint16, c *config.Concurrency) *decider.LeaseState {
+// state returns the state of a bucket in a slot under the terms c; nil if that is nil.
+func (l *Limits) state(name string, slot uint16, c *config.Concurrency) *decider.LeaseState {
 	if c == nil {
 		return nil
 	}

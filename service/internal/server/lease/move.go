@@ -10,16 +10,16 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A Change puts other rules into force.
-type Change struct {
-	Rules   uint64                          // the version of the rules
-	Terms   map[*Limits]*config.Concurrency // of the old and the new rules; nil if a rule grants no leases
-	Plan    func(key string) Plan           // returns the rules of a key
-	Publish func()                          // lets requests find the rules
+// A change puts other rules into force.
+type change struct {
+	rules   uint64                          // the ID of the rules
+	terms   map[*Limits]*config.Concurrency // of the old and the new rules; nil if a rule grants no leases
+	plan    func(key string) Plan           // returns the rules of a key
+	publish func()                          // lets requests find the rules
 }
 
-// Waiting returns the keys of the requests that wait.
-func (g *Registry) Waiting() (keys []string) {
+// waiting returns the keys of the requests that wait.
+func (g *Registry) waiting() (keys []string) {
 	q := &g.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -29,40 +29,40 @@ func (g *Registry) Waiting() (keys []string) {
 	return keys
 }
 
-// Change puts rules into force. A request that waits keeps the units of the rules up to the
+// change puts rules into force. A request that waits keeps the units of the rules up to the
 // first one of its plan that it has no units of. There it waits, before all requests that
 // first waited after it.
 //
 // No other request gets units meanwhile: a waiter needs the mutex of the queue for it, and a
 // newcomer finds that its plan is outdated, or that requests wait.
-func (g *Registry) Change(c *Change) {
+func (g *Registry) change(c *change) {
 	for _, h := range g.queue.change(c) {
 		h.release(weir.Ignored, 0)
 	}
 }
 
 // change returns the units that the requests no longer hold.
-func (q *queue) change(c *Change) (dropped []holding) {
+func (q *queue) change(c *change) (dropped []holding) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for l, terms := range c.Terms {
-		l.update(c.Rules, terms)
+	for l, terms := range c.terms {
+		l.update(c.rules, terms)
 	}
 	all := slices.SortedFunc(maps.Keys(q.waiters), func(a, b *waiter) int { return cmp.Compare(a.arrival, b.arrival) })
 	for _, w := range all {
-		w.plan = c.Plan(w.Key)
+		w.plan = c.plan(w.Key)
 		h := holding{SavedLease: SavedLease{N: w.N}}
 		if w.parts, h.parts = w.plan.keep(w.parts); len(h.parts) > 0 {
 			dropped = append(dropped, h)
 		}
 		q.follow(w)
 	}
-	q.rules = c.Rules
-	c.Publish()
+	q.rules = c.rules
+	c.publish()
 	return dropped
 }
 
-// published waits for the end of a Change.
+// published waits for the end of a change.
 func (q *queue) published() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,13 +16,13 @@ func TestAskUnderReplacedRules(t *testing.T) {
 		terms := &config.Concurrency{Limit: 1}
 		room := waiting.NewRoom(10)
 		g := NewRegistry(clock.New(), room, 10)
-		l := g.NewLimits("jobs", "", terms)
+		l := g.newLimits("jobs", "", terms)
 		under := []Under{{Limits: l, Bucket: "a"}}
 		wait := func(rules uint64) error {
 			b := l.enterLocked("a")
 			return g.queue.wait(t.Context(), b, &holding{SavedLease: SavedLease{Key: "a", N: 1}}, &Plan{rules: rules, under: under}, new(Wait))
 		}
-		g.Change(&Change{Rules: 1, Terms: map[*Limits]*config.Concurrency{l: terms}, Publish: func() {}})
+		g.change(&change{rules: 1, terms: map[*Limits]*config.Concurrency{l: terms}, publish: func() {}})
 		h := holding{SavedLease: SavedLease{Key: "a", N: 1}}
 		if _, err := h.ask(&under[0], true, 0); err != waiting.ErrMoved {
 			t.Errorf("a request that arrives: %v", err)

@@ -149,9 +149,9 @@ func (g *Registry) unknown(key, text string, under []Under) (id ID, n int, ok bo
 	return id, n, ok
 }
 
-// Adopt renews a lease that the last process granted and did not save. The error is
+// adopt renews a lease that the last process granted and did not save. The error is
 // decider.ErrNoLease if it may have expired.
-func (g *Registry) Adopt(key, text string, ttl time.Duration, terms rules.LeaseTerms, under []Under) (decider.Lease, error) {
+func (g *Registry) adopt(key, text string, ttl time.Duration, terms rules.LeaseTerms, under []Under) (decider.Lease, error) {
 	id, n, ok := g.unknown(key, text, under)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLease
@@ -203,9 +203,9 @@ func (l *Limits) adopt(h *holding, u *Under) bool {
 	return true
 }
 
-// Ended reports whether a lease that is returned is one that the last process granted
+// ended reports whether a lease that is returned is one that the last process granted
 // and did not save. Nothing of it is held.
-func (g *Registry) Ended(key, text string, under []Under) bool {
+func (g *Registry) ended(key, text string, under []Under) bool {
 	_, _, ok := g.unknown(key, text, under)
 	return ok
 }

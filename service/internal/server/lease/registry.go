@@ -29,6 +29,8 @@ type Registry struct {
 	recovery *recovery     // after a crash, else nil; constant after Restore
 	route    func(key string) uint16
 	expected atomic.Pointer[[]expectation]
+	rules    atomic.Pointer[inForce]
+	gone     map[string]*Limits // by name, of rules that are gone, while leases are held under them
 
 	mu    sync.Mutex // guards what follows
 	held  map[ID]*holding
@@ -48,7 +50,7 @@ const expireAtOnce = 256
 // NewRegistry returns a Registry of at most max leases.
 func NewRegistry(c *clock.Clock, room *waiting.Room, max int) *Registry {
 	return &Registry{
-		clock: c, max: max, queue: queue{clock: c, room: room, waiters: map[*waiter]struct{}{}}, secret: siphash.New(), held: map[ID]*holding{}, token: firstToken(),
+		clock: c, max: max, gone: map[string]*Limits{}, queue: queue{clock: c, room: room, waiters: map[*waiter]struct{}{}}, secret: siphash.New(), held: map[ID]*holding{}, token: firstToken(),
 		due: heap.New(func(a, b *holding) bool { return a.Until < b.Until }).Track(func(h *holding, at int) { h.heapIndex = at }),
 	}
 }
@@ -82,10 +84,9 @@ type part struct {
 	shadow bool
 }
 
-// Acquire grants a lease under all rules of a plan or under none. The error is
-// waiting.ErrMoved if the rules have changed meanwhile: then the caller must ask again,
-// with a new plan and the same Wait. See decider.Decider.
-func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, plan Plan, again *Wait) (decider.Lease, error) {
+// acquire grants a lease under all rules of a plan or under none. The error is waiting.ErrMoved if the rules have
+// changed meanwhile.
+func (g *Registry) acquire(ctx context.Context, req *decider.LeaseRequest, plan Plan, again *Wait) (decider.Lease, error) {
 	// On the stack: a refusal by the first rule allocates nothing.
 	asked := holding{SavedLease: SavedLease{Key: req.Key, N: req.N}, slot: g.slotOf(req.Key)}
 	switch err := g.collect(ctx, &asked, req.Wait, &plan, again); err {
@@ -241,8 +242,8 @@ func (h *holding) view(ttl time.Duration) decider.Lease {
 	return v
 }
 
-// Renew extends a lease: see decider.Decider.
-func (g *Registry) Renew(key, id string, ttl time.Duration) (decider.Lease, error) {
+// renew extends a lease.
+func (g *Registry) renew(key, id string, ttl time.Duration) (decider.Lease, error) {
 	g.mu.Lock()
 	now := g.clock.Now()
 	h := g.findLocked(key, id, now)
@@ -263,8 +264,8 @@ func (g *Registry) Renew(key, id string, ttl time.Duration) (decider.Lease, erro
 	return h.view(ttl), nil
 }
 
-// Return ends a lease: see decider.Decider.
-func (g *Registry) Return(key, id string, o weir.Outcome) error {
+// giveBack ends a lease.
+func (g *Registry) giveBack(key, id string, o weir.Outcome) error {
 	g.mu.Lock()
 	now := g.clock.Now()
 	h := g.findLocked(key, id, now)

@@ -18,18 +18,18 @@ import (
 )
 
 // A Plan is the rules under which a lease is granted, in the order in which it gets their
-// units. NewPlan makes it.
+// units. newPlan makes it.
 type Plan struct {
 	rules uint64 // their version
 	terms rules.LeaseTerms
 	under []Under
 }
 
-// NewPlan returns the Plan for a version of the rules. It sorts under, and keeps it.
+// newPlan returns the Plan for a version of the rules. It sorts under, and keeps it.
 //
 // All requests ask in the same order, so that no two wait for each other. The shadow rules,
 // for which no request waits, come last.
-func NewPlan(rules uint64, terms rules.LeaseTerms, under []Under) Plan {
+func newPlan(rules uint64, terms rules.LeaseTerms, under []Under) Plan {
 	slices.SortFunc(under, func(a, b Under) int {
 		switch {
 		case a.Shadow == b.Shadow:

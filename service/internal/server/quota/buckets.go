@@ -40,7 +40,7 @@ type Buckets interface {
 	// Reset makes the bucket of a key full, and returns how many tokens were missing, debts
 	// included.
 	Reset(key string) (used int)
-	// SetQuota changes the rate. Its Algorithm must be SameKind as before.
+	// SetQuota changes the rate. Its kind must be as before: see rules.SameKind.
 	SetQuota(q config.Quota)
 	// SetMemory changes the bound on the memory, and returns the bound that it could set,
 	// in bytes.
@@ -93,11 +93,6 @@ func New(c *clock.Clock, q config.Quota, per config.Per, memory int) (Buckets, e
 // SharedWindows returns windows of one length. Every call passes its limit.
 func SharedWindows(c *clock.Clock, a config.Algorithm, period time.Duration, memory int) (Buckets, error) {
 	return newWindows(c, keyedtable.Window{Period: period, Sliding: a == config.Sliding}, string(a), memory)
-}
-
-// SameKind reports whether the counts of one quota can be kept under the other.
-func SameKind(a, b config.Quota) bool {
-	return a.Algorithm == b.Algorithm || !a.Algorithm.Windows() && !b.Algorithm.Windows()
 }
 
 // bucketOf returns a quota as one of a token bucket.

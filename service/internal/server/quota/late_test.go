@@ -16,7 +16,7 @@ type rig struct {
 	Buckets
 	*Queue
 	clock *clock.Clock
-	stats Stats
+	stats waiting.Stats
 }
 
 func newRig(t *testing.T, q config.Quota, per config.Per) *rig {

@@ -38,13 +38,6 @@ func (q *Queue) Init(c *clock.Clock, room *waiting.Room, buckets Buckets) {
 	q.due = heap.New(func(a, b *line) bool { return a.turn < b.turn }).Track(func(l *line, at int) { l.at = at })
 }
 
-// Stats are the counts of the requests that waited under one rule.
-type Stats struct {
-	Waiting   atomic.Int64
-	Cancelled atomic.Uint64 // the caller left, or its time ran out
-	Times     waiting.Histogram
-}
-
 // A Request asks for tokens of a bucket.
 type Request struct {
 	Slot     uint16 // of the key
@@ -53,7 +46,7 @@ type Request struct {
 	OwnLimit int  // if > 0, it replaces the limit of the rule
 	Limit    int  // what the methods of Buckets take: OwnLimit, or that of shared windows
 	Settled  bool // as in Buckets
-	Stats    *Stats
+	Stats    *waiting.Stats
 
 	// For Wait:
 	MaxQueue int           // requests that may wait in the line

@@ -258,12 +258,12 @@ func (e *Known) Count(ok, fresh bool) {
 // Key returns the text of the key.
 func (e *Known) Key() string { return e.key }
 
-// Rules returns the rules of a Set that count for the key.
-func (e *Known) Rules(set *Set) []*Rule {
+// Match returns the rules of a Set that count for the key.
+func (e *Known) Match(set *Set) *Match {
 	if e.match.Set != set {
-		return set.Find(e.key).List
+		return set.Find(e.key)
 	}
-	return e.match.List
+	return e.match
 }
 
 // Requests returns the requests since the key is remembered.

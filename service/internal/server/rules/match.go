@@ -24,6 +24,12 @@ func (m *Match) AllowsOwn() bool {
 	return true
 }
 
+// InWindow reports whether a quota of a request, a limit of a descriptor, counts in a window of the clock. Otherwise it is a
+// token bucket.
+func (s *Set) InWindow(q *decider.Quota) bool {
+	return s.Config.Overrides == config.FixedWindow && slices.Contains(config.RateUnits[1:], q.Unit)
+}
+
 // ShadowsOwn reports whether all rules that allow quotas of requests deny nothing.
 func (m *Match) ShadowsOwn() bool {
 	own := 0

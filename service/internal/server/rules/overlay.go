@@ -20,6 +20,7 @@ const MaxEffective = 1000
 type effective struct {
 	mu    sync.Mutex                 // guards known
 	known map[string]*effectiveMatch // by places
+	rest  *Tally                     // of all that are not remembered
 }
 
 type effectiveMatch struct {
@@ -27,8 +28,9 @@ type effectiveMatch struct {
 	*Match
 }
 
-// keepEffective remembers the effective rules of the Set before, with their numbers.
+// keepEffective remembers the effective rules of the Set before, with their numbers and tallies.
 func (s *Set) keepEffective(before *Set) {
+	s.effective.rest = before.effective.rest
 	place := map[string]int{}
 	for i := range s.Config.Rules {
 		place[s.Config.Rules[i].Name] = i
@@ -41,7 +43,7 @@ func (s *Set) keepEffective(before *Set) {
 			}
 		}
 		if slices.Sort(places); len(places) == len(was.places) {
-			s.effective.known[listKey(places)] = &effectiveMatch{places, newMatch(s, s.overlay(places, was.List[0].Number))}
+			s.effective.known[listKey(places)] = &effectiveMatch{places, newMatch(s, s.overlay(places, was.List[0].Number, was.List[0].Tally))}
 		}
 	}
 }
@@ -54,8 +56,12 @@ func (s *Set) findEffective(places []int) *Match {
 	if known, ok := e.known[listKey(places)]; ok {
 		return known.Match
 	}
-	m := newMatch(s, s.overlay(places, s.freeNumber()))
-	if m.List[0].Number < MaxEffective {
+	number, tally := s.freeNumber(), e.rest
+	if number < MaxEffective {
+		tally = new(Tally)
+	}
+	m := newMatch(s, s.overlay(places, number, tally))
+	if number < MaxEffective {
 		e.known[listKey(places)] = &effectiveMatch{places, m}
 	}
 	return m
@@ -79,10 +85,10 @@ func (s *Set) freeNumber() int {
 
 // overlay returns the effective rule of the keys that match exactly these rules, given by their
 // places (see config.Rules.Merged). Its window length is one of Periods.
-func (s *Set) overlay(places []int, number int) *Rule {
+func (s *Set) overlay(places []int, number int, tally *Tally) *Rule {
 	r := newRule(s.Config.Merged(places))
 	r.Index, _ = slices.BinarySearch(s.Periods, r.Rate.Period)
-	r.Number = number
+	r.Number, r.Tally = number, tally
 	return r
 }
 
@@ -108,7 +114,7 @@ func (s *Set) Known() (all []*Rule) {
 		all = append(all, known.List...)
 	}
 	if len(all) >= MaxEffective {
-		rest := s.overlay([]int{0}, MaxEffective)
+		rest := s.overlay([]int{0}, MaxEffective, s.effective.rest)
 		rest.Rule = config.Rule{Name: restName, Glob: "*", Quota: rest.Quota, Queue: rest.Queue}
 		rest.Ref = refOf(&rest.Rule)
 		all = append(all, rest)

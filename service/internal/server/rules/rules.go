@@ -18,15 +18,15 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A Rule is a compiled config.Rule. It is immutable.
+// A Rule is a compiled config.Rule. It is immutable, but for its Tally.
 type Rule struct {
 	config.Rule
 	// Index is the place of its state: its place in Set.Rules or, of an effective rule (see
 	// Set.Effective), that of its window length in Set.Periods.
 	Index int
-	// Number is the place of the counts of its requests: Index or, of an effective rule, a number
-	// up to MaxEffective.
+	// Number is Index or, of an effective rule, a number up to MaxEffective.
 	Number int
+	Tally  *Tally
 	// NameHash is the FNV-1a hash of the name, the same in every process.
 	NameHash uint64
 	// Ref is the rule in answers.
@@ -141,6 +141,8 @@ func (m *Match) First() *decider.RuleRef {
 // A Set is the compiled rules of one file. It is immutable.
 type Set struct {
 	Config *config.Rules
+	ID     uint64 // increases with each Compile
+	Loaded time.Time
 	// Rules are in the order of the file. Rules that are off are left out.
 	Rules []*Rule
 	// Periods are the window lengths of an overlay set, in ascending order: see
@@ -159,10 +161,14 @@ type Set struct {
 // maxPeriods bounds the window lengths of an overlay set: each has a table.
 const maxPeriods = 1000
 
-// Compile compiles rules, which must be complete and must not change afterwards. Effective rules
-// of the Set before, which may be nil, keep their numbers if all their parts are still there.
+// Compile compiles rules, which must be complete and must not change afterwards. Rules that continue those
+// of the Set before, which may be nil, keep their Tally; effective rules keep it with their numbers, if all their parts are
+// still there.
 func Compile(cfg *config.Rules, before *Set) (*Set, error) {
-	s := &Set{Config: cfg}
+	s, was := &Set{Config: cfg, ID: 1, Loaded: time.Now()}, before.ByName()
+	if before != nil {
+		s.ID = before.ID + 1
+	}
 	s.none = newMatch(s)
 	var patterns []match.Pattern
 	for _, c := range cfg.Rules {
@@ -174,7 +180,10 @@ func Compile(cfg *config.Rules, before *Set) (*Set, error) {
 			patterns = append(patterns, Pattern(&c))
 		}
 		r := newRule(c)
-		r.Index, r.Number = len(s.Rules), len(s.Rules)
+		r.Index, r.Number, r.Tally = len(s.Rules), len(s.Rules), new(Tally)
+		if old := was[r.Name]; r.Continues(old) {
+			r.Tally = old.Tally
+		}
 		if r.slot = slot.Of(r.Name); s.All() {
 			r.slot = slot.Of("")
 		}
@@ -193,8 +202,8 @@ func Compile(cfg *config.Rules, before *Set) (*Set, error) {
 		if err := s.checkOverlay(); err != nil {
 			return nil, err
 		}
-		s.effective.known = map[string]*effectiveMatch{}
-		if before != nil {
+		s.effective.known, s.effective.rest = map[string]*effectiveMatch{}, new(Tally)
+		if before != nil && before.Config.Merge {
 			s.keepEffective(before)
 		}
 		return s, nil

@@ -76,8 +76,24 @@ type Snapshot struct {
 	Grants      grant.State
 	PagesAt     Section
 	Own         Section // the buckets of quotas that requests brought; empty in older snapshots
+	LeafKeysAt    Section // what leaves have; the zero Section in older snapshots
 
 	Ended bool // set by Open: the node has ended after this snapshot
+}
+
+// LeafKeys are some of the keys of which a leaf has an assignment.
+type LeafKeys struct {
+	Name, Tenant string
+	Share        bool
+	Until        time.Duration // the end of the leaf's session; 0 if it has none
+	Keys         []LeafKey
+}
+
+// A LeafKey is a key with the most that a leaf might be using of it.
+type LeafKey struct {
+	Key                string
+	At                 time.Duration // of the last report
+	Wants, Rate, Burst float64
 }
 
 // A Writer writes a snapshot.
@@ -111,6 +127,9 @@ func (w *Writer) Leases(all iter.Seq[[]lease.SavedLease]) (Section, error) { ret
 
 // Pages writes pages of settled grants.
 func (w *Writer) Pages(all iter.Seq[grant.Page]) (Section, error) { return encode(w, all) }
+
+// LeafKeys writes what leaves have.
+func (w *Writer) LeafKeys(all iter.Seq[LeafKeys]) (Section, error) { return encode(w, all) }
 
 // encode writes a section of values.
 func encode[T any](w *Writer, all iter.Seq[T]) (Section, error) {
@@ -234,6 +253,11 @@ func open(src Source) (*Reader, error) {
 			return nil, errors.Join(errContent, err)
 		}
 	}
+	for l, err := range r.LeafKeys() {
+		if err != nil || !l.valid() {
+			return nil, errors.Join(errContent, err)
+		}
+	}
 	return r, nil
 }
 
@@ -295,8 +319,10 @@ func Index(src Source) (*Reader, error) {
 // within reports whether all sections are between two places.
 func (s *Snapshot) within(from, to int64) bool {
 	all := []Section{s.LeasesAt, s.PagesAt}
-	if s.Own != (Section{}) {
-		all = append(all, s.Own)
+	for _, added := range []Section{s.Own, s.LeafKeysAt} {
+		if added != (Section{}) {
+			all = append(all, added)
+		}
 	}
 	for i := range s.Counts {
 		all = append(all, s.Counts[i].Data)
@@ -317,6 +343,11 @@ func (r *Reader) Held() iter.Seq2[[]lease.SavedLease, error] {
 // Pages reads the pages of settled grants.
 func (r *Reader) Pages() iter.Seq2[grant.Page, error] {
 	return decode[grant.Page](r.Section(r.PagesAt))
+}
+
+// LeafKeys reads what leaves have, some keys at a time.
+func (r *Reader) LeafKeys() iter.Seq2[LeafKeys, error] {
+	return decode[LeafKeys](r.Section(r.LeafKeysAt))
 }
 
 // decode reads the values of a section.
@@ -359,6 +390,12 @@ func (s *Snapshot) validLeases(all []lease.SavedLease) bool {
 		unknown := slices.ContainsFunc(l.Under, func(place int) bool { return place < 0 || place >= len(s.Rules) })
 		return unknown || l.Terms.TTL <= 0 || l.Terms.TTL > l.Terms.MaxTTL || l.Token > math.MaxInt64 ||
 			!validTimes([]time.Duration{l.Until}, maxInstant) || !validTimes([]time.Duration{l.Terms.MaxTTL}, rules.MaxSpan) || !validNumbers([]int{l.N - 1})
+	})
+}
+
+func (l *LeafKeys) valid() bool {
+	return l.Name != "" && validTimes([]time.Duration{l.Until}, maxInstant) && !slices.ContainsFunc(l.Keys, func(k LeafKey) bool {
+		return !validTimes([]time.Duration{k.At}, maxInstant) || !(min(k.Wants, k.Rate, k.Burst) >= 0) || math.IsInf(max(k.Wants, k.Rate, k.Burst), 1)
 	})
 }
 

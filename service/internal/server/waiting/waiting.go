@@ -116,6 +116,13 @@ func (h *Histogram) Load() (t Times) {
 	return t
 }
 
+// Stats are the counts of the requests that wait, or have waited, under one rule. They are safe for concurrent use.
+type Stats struct {
+	Waiting   atomic.Int64
+	Cancelled atomic.Uint64 // the caller left, or its time ran out
+	Times     Histogram
+}
+
 // Refusals counts refusals by reason. It is safe for concurrent use.
 type Refusals [int(weir.Recovering) + 1]atomic.Uint64
 

@@ -35,7 +35,8 @@ func (a *API) answer(ctx context.Context, session *token.Session, l *proxy, repo
 		return nil, errUnknown
 	}
 	now := time.Now()
-	x := newExchange(l, len(reports.GetBucketQuotaUsages()))
+	x, first := newExchange(l, len(reports.GetBucketQuotaUsages())), newExchange(l, 0)
+	first.asked.Unsure = true
 	for _, usage := range reports.GetBucketQuotaUsages() {
 		a.stats.reports.Add(1)
 		key, err := a.key(session, l, usage.GetBucketId())
@@ -50,9 +51,13 @@ func (a *API) answer(ctx context.Context, session *token.Session, l *proxy, repo
 		}
 		b.id = usage.GetBucketId()
 		b.report(now, usage)
-		x.add(b, leaf.Report{Key: key, Used: int(min(usage.GetNumRequestsAllowed(), math.MaxInt32)), Wants: b.wants, Has: b.uses})
+		to := x
+		if b.unsure && b.uses != decider.AsAssigned {
+			to = first
+		}
+		to.add(b, leaf.Report{Key: key, Used: int(min(usage.GetNumRequestsAllowed(), math.MaxInt32)), Wants: b.wants, Has: b.uses})
 	}
-	return a.exchange(ctx, now, x, false), nil
+	return append(a.exchange(ctx, now, x, false), a.exchange(ctx, now, first, false)...), nil
 }
 
 // key returns the key of a bucket, of which the session may report.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A bucket has the use of a key by a proxy. Its stream alone uses what is not guarded.
@@ -22,7 +23,7 @@ type bucket struct {
 	measured time.Time // when wants was measured
 	wants    float64   // requests a second
 
-	continued bool // the first report is the last one, and the proxy had an assignment before
+	unsure bool // the proxy may go on with an assignment that has come by another stream
 
 	strategy *envoytype.RateLimitStrategy // of the last assignment; nil if there is none
 	sent     time.Time                    // when it was sent
@@ -48,12 +49,10 @@ const (
 func (b *bucket) report(now time.Time, usage *rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage) {
 	allowed := usage.GetNumRequestsAllowed()
 	elapsed := now.Sub(b.measured)
-	b.continued = false
-	if b.reported.IsZero() {
-		elapsed = usage.GetTimeElapsed().AsDuration()
-		if elapsed > 0 { // an assignment of a process that was before this one
-			b.has = float64(allowed) / elapsed.Seconds()
-			b.continued = allowed > 0
+	first := b.reported.IsZero()
+	if first {
+		if elapsed = usage.GetTimeElapsed().AsDuration(); elapsed > 0 && (allowed > 0 || usage.GetNumRequestsDenied() == 0) {
+			b.unsure, b.uses = true, float64(allowed)/elapsed.Seconds()
 		}
 		elapsed = max(elapsed, leastMeasured)
 	}
@@ -62,7 +61,10 @@ func (b *bucket) report(now time.Time, usage *rlqs.RateLimitQuotaUsageReports_Bu
 		b.measure(float64(b.requests) / elapsed.Seconds())
 		b.requests, b.measured = 0, now
 	}
-	if now.Sub(b.sent) >= acknowledged {
+	switch {
+	case b.unsure && !first:
+		b.uses = decider.AsAssigned
+	case !b.unsure && now.Sub(b.sent) >= acknowledged:
 		b.uses = b.has
 	}
 }
@@ -72,7 +74,7 @@ func (b *bucket) report(now time.Time, usage *rlqs.RateLimitQuotaUsageReports_Bu
 func (b *bucket) measure(rate float64) { b.wants = max(rate, (b.wants+rate)/2) }
 
 // forget forgets an assignment that has ended.
-func (b *bucket) forget() { b.strategy, b.has, b.uses = nil, 0, 0 }
+func (b *bucket) forget() { b.strategy, b.has, b.uses, b.unsure = nil, 0, 0, false }
 
 // assign takes an assignment at an instant, and reports whether it differs from the last one.
 func (b *bucket) assign(now time.Time, got *leaf.Assignment) bool {
@@ -83,7 +85,7 @@ func (b *bucket) assign(now time.Time, got *leaf.Assignment) bool {
 	}
 	b.strategy = strategyOf(got, burst, b.strategy.GetTokenBucket())
 	b.sent, b.has, b.burst = now, got.Rate, burst
-	b.uses = max(b.uses, b.has)
+	b.uses, b.unsure = max(b.uses, b.has), false
 	return true
 }
 
@@ -96,9 +98,9 @@ const (
 
 // burstOf returns how much the token bucket of an assignment holds, and starts with. Each change of
 // an assignment gives a proxy a full bucket, so it is a small one if the proxy wants more than its share:
-// while shares change because there are other proxies, and after a start of the server.
+// while shares change because there are other proxies, and after an assignment that is not known.
 func (b *bucket) burstOf(got *leaf.Assignment) float64 {
-	if b.continued && b.wants*(1-keepShare) > got.Rate || got.Leaves > 1 && b.wants > drains*got.Rate {
+	if b.unsure && b.wants*(1-keepShare) > got.Rate || got.Leaves > 1 && b.wants > drains*got.Rate {
 		return min(got.Burst, max(got.Rate*drainedFor.Seconds(), 4))
 	}
 	return got.Burst

@@ -54,7 +54,7 @@ func (a *API) enter(ctx context.Context, tenant string) *proxy {
 		}
 	}
 	a.leaves++
-	l := &proxy{host: h, name: address + "#" + strconv.FormatUint(a.leaves, 10), tenant: tenant, taken: true, buckets: map[string]*bucket{}}
+	l := &proxy{host: h, name: address + "#" + a.id + "-" + strconv.FormatUint(a.leaves, 10), tenant: tenant, taken: true, buckets: map[string]*bucket{}}
 	h.leaves = append(h.leaves, l)
 	return l
 }
@@ -90,11 +90,11 @@ func (a *API) bucket(l *proxy, key string, now time.Time) *bucket {
 }
 
 // live returns the bucket of a key that the proxy has reported since an instant, and of which it
-// has something; else nil.
+// has something that is known; else nil.
 func (a *API) live(l *proxy, key string, now, since time.Time) *bucket {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if b := l.buckets[key]; b != nil && !now.After(b.until) && !b.reported.Before(since) {
+	if b := l.buckets[key]; b != nil && !b.unsure && !now.After(b.until) && !b.reported.Before(since) {
 		return b
 	}
 	return nil

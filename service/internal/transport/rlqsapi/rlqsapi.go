@@ -12,9 +12,16 @@
 // # What Envoy leaves open
 //
 // RLQS names no proxy and acknowledges nothing. A proxy that connects again from the same
-// address takes over what its ended stream had; a report acknowledges the answer before it.
+// address takes over what its ended stream had, also at a server that has been started
+// since, or at another member of a fleet; a report acknowledges the answer before it.
 // A proxy starts each new token bucket with all its tokens, so a changed assignment can add
 // its burst once. Times in Envoy's answers are whole seconds.
+//
+// # The first report of a stream
+//
+// A proxy reports what it has used of an assignment, but not the assignment. So the first report of a bucket that was used
+// before the stream began is not answered, as long as the proxy may have an assignment that its time to live has not ended: it goes
+// on with that until its next report. By then the server has heard all proxies.
 //
 // # Assignments without a report
 //
@@ -28,6 +35,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,6 +83,7 @@ type API struct {
 	mu      sync.Mutex       // guards what follows
 	hosts   map[string]*host // by address
 	leaves  uint64           // that there were
+	id      string           // in the names of leaves: no other API has given these names
 	buckets int              // of all hosts
 	cleaned time.Time        // when clean last went through the buckets
 
@@ -83,7 +93,7 @@ type API struct {
 // New returns an API.
 func New(d decider.Decider, cfg Config) *API {
 	cfg.MaxKey, cfg.MaxBuckets = cmp.Or(cfg.MaxKey, DefaultMaxKey), cmp.Or(cfg.MaxBuckets, DefaultMaxBuckets)
-	a := &API{cfg: cfg, decider: d, closed: make(chan struct{}), hosts: map[string]*host{}}
+	a := &API{cfg: cfg, decider: d, closed: make(chan struct{}), hosts: map[string]*host{}, id: strconv.FormatUint(rand.Uint64(), 36)}
 	a.close = sync.OnceFunc(func() { close(a.closed) })
 	return a
 }

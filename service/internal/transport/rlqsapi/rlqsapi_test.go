@@ -246,18 +246,25 @@ func TestAProxyThatConnectsAgainKeepsItsAssignment(t *testing.T) {
 	})
 }
 
+// A proxy that has used an assignment of another process goes on with it until its next report.
 func TestAfterAStart(t *testing.T) {
 	run(t, rlqsapi.Config{}, shop(1000, 1000), func(r *rig) {
 		old := r.proxy()
-		if got := old.report("shop", "x", 4000, 1000, 10*time.Second); len(got) != 1 ||
-			got[0].GetQuotaAssignmentAction().GetRateLimitStrategy().GetTokenBucket().GetTokensPerFill().GetValue() != 400 {
-			t.Errorf("a proxy that has used 400 a second gets %v", got)
-		} else if tokens := got[0].GetQuotaAssignmentAction().GetRateLimitStrategy().GetTokenBucket().GetMaxTokens(); tokens != 40 {
-			t.Errorf("it starts again with %d tokens: want those that come in 100 ms", tokens)
+		if got := old.report("shop", "x", 4000, 6000, 5*time.Second); got != nil {
+			t.Errorf("a proxy that has used 800 a second gets %v", got)
 		}
 		fresh := r.proxy()
-		if got := fresh.rate("shop", "x", 1, 0); got != -1 {
-			t.Errorf("a new proxy gets %v", got)
+		if got := fresh.rate("shop", "x", 0, 1000); got != 100 {
+			t.Errorf("a new proxy gets %v: want half of what is free", got)
+		}
+		time.Sleep(5 * time.Second)
+		got := old.report("shop", "x", 4000, 6000, 5*time.Second)
+		b := got[0].GetQuotaAssignmentAction().GetRateLimitStrategy().GetTokenBucket()
+		if n := b.GetTokensPerFill().GetValue(); n != 500 {
+			t.Errorf("then it gets %d: want half", n)
+		}
+		if tokens := b.GetMaxTokens(); tokens != 50 {
+			t.Errorf("it starts again with %d tokens: want those that come in 100 ms", tokens)
 		}
 		fresh.end()
 	})

@@ -1,4 +1,4 @@
-package server
+package memory
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// share returns the memory for the counts of each rule, and of each candidate, without
+// shareOfMemory returns the memory for the counts of each rule, and of each candidate, without
 // its own memory: an equal part of what the others leave, but at least
 // quota.MinMemory.
-func (s *Server) share(set *rules.Set) (int, error) {
-	own, tables := 0, s.ownTables()
+func (m *Counts) shareOfMemory(set *rules.Set) (int, error) {
+	own, tables := 0, m.ownTables()
 	if set.Config.Overrides == config.FixedWindow {
 		tables++
 	}
@@ -24,25 +24,25 @@ func (s *Server) share(set *rules.Set) (int, error) {
 			tables += n
 		}
 	}
-	left := s.cfg.Memory - own
+	left := m.cfg.Memory - own
 	if left < tables*quota.MinMemory && own > 0 {
 		return 0, fmt.Errorf("server: the memory of rules is %v together, and %d other rules and candidates need %v each: must be at most the memory of the server, which is %v",
-			bytesize.Size(own), tables, bytesize.Size(quota.MinMemory), bytesize.Size(s.cfg.Memory))
+			bytesize.Size(own), tables, bytesize.Size(quota.MinMemory), bytesize.Size(m.cfg.Memory))
 	}
 	return max(left/max(tables, 1), quota.MinMemory), nil
 }
 
 // ownTables returns how many tables have a share for the quotas that requests bring.
-func (s *Server) ownTables() int {
-	if s.cfg.OwnQuotas {
+func (m *Counts) ownTables() int {
+	if m.cfg.OwnQuotas {
 		return 1
 	}
 	return 0
 }
 
 // ownMemory returns the memory for the buckets of these quotas.
-func (s *Server) ownMemory(share int) int {
-	if s.cfg.OwnQuotas {
+func (m *Counts) ownMemory(share int) int {
+	if m.cfg.OwnQuotas {
 		return share
 	}
 	return quota.MinMemory
@@ -78,8 +78,8 @@ func memoryOf(r *config.Rule, share int) int {
 }
 
 // setMemory changes the memory for the counts and for those of the candidate.
-func (r *rule) setMemory(most int) {
-	for _, b := range []quota.Buckets{r.buckets, r.candidate} {
+func (r *Rule) setMemory(most int) {
+	for _, b := range []quota.Buckets{r.Buckets, r.Candidate} {
 		if b != nil {
 			b.SetMemory(most)
 		}

@@ -1,4 +1,4 @@
-package server
+package memory
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/waiting"
@@ -32,34 +33,36 @@ type wait struct {
 	answer quota.Result
 }
 
-// await waits again if the rules change.
-func (s memory) await(ctx context.Context, a asked) asked {
-	for w := (wait{caller: caller{ctx: ctx, req: *a.req}}); ; {
-		a.err = s.takeWith(&a.ask, &w)
-		if w.at != nil && w.answer.OK { // no rule has taken the answer
-			w.at.Return()
+// Await waits in order of arrival, and again if the rules change: see counts.Counts.
+func (m *Counts) Await(ctx context.Context, a *counts.Asked, again func(*counts.Asked) bool) {
+	for w := (wait{caller: caller{ctx: ctx, req: *a.Req}}); ; {
+		v := m.find(a.Set)
+		if v == nil {
+			a.Err = waiting.ErrMoved
+		} else {
+			a.Err = m.take(v, &a.Ask, &w)
+			if w.at != nil && w.answer.OK { // no rule has taken the answer
+				w.at.Return()
+			}
 		}
-		if a.err != waiting.ErrMoved {
-			return a
+		if a.Err != waiting.ErrMoved {
+			return
 		}
-		if a.err = w.follow(a.v); a.err != nil {
-			return a
-		}
-		if a = s.find(a.req, a.v); a.settled || a.err != nil {
-			return a
+		if a.Err = w.follow(a.V); a.Err != nil || !again(a) {
+			return
 		}
 	}
 }
 
 // waitUnder waits for the tokens of the rule with the last answer. It returns the reason
 // of a refusal, and sets RetryAfter in the answer.
-func (s *Server) waitUnder(rs *version, w *wait, r *rule, ownLimit int, v *decider.Verdict) (weir.Reason, error) {
-	ask := s.queueRequest(rs, &w.caller, r, ownLimit)
-	ask.MaxWait, ask.OnWait = left(r.MaxWait, w.spent), w.req.OnWait
+func (m *Counts) waitUnder(of *Version, w *wait, r *Rule, ownLimit int, v *decider.Verdict) (weir.Reason, error) {
+	ask := m.queueRequest(of, &w.caller, r, ownLimit)
+	ask.MaxWait, ask.OnWait = counts.Left(r.MaxWait, w.spent), w.req.OnWait
 	if w.moved {
 		ask.Arrival = w.arrival
 	}
-	res, err := r.queue.Wait(w.ctx, ask)
+	res, err := r.Queue.Wait(w.ctx, ask)
 	v.Waited += res.Waited
 	w.arrival = cmp.Or(w.arrival, res.Arrival)
 	if !w.moved {
@@ -72,30 +75,21 @@ func (s *Server) waitUnder(rs *version, w *wait, r *rule, ownLimit int, v *decid
 	case res.Reason != 0:
 		answer.RetryAfter = res.RetryAfter
 	default:
-		v.At = s.clock.Now()
+		v.At = m.clock.Now()
 		answer.Decision, answer.At = res.Decision, v.At
+		if v.Grant.At > 0 {
+			v.Grant.At = max(v.Grant.At, v.At)
+		}
 	}
 	return res.Reason, err
 }
 
 // queueRequest returns the request of a caller for the queue of a rule.
-func (s *Server) queueRequest(rs *version, c *caller, r *rule, ownLimit int) *quota.Request {
-	size := config.QueueSize(r.Queue)
-	if c.req.OwnQueue && s.cfg.MaxQueue > 0 {
-		size = min(c.req.Queue, s.cfg.MaxQueue)
-	}
+func (m *Counts) queueRequest(of *Version, c *caller, r *Rule, ownLimit int) *quota.Request {
 	return &quota.Request{
-		Slot: r.Route(r.Bucket(c.req.Key)), Bucket: r.Bucket(c.req.Key), N: c.req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.counts.queue,
-		MaxQueue: size, Rules: rs.id, Caller: *c, Settled: c.req.WantID,
+		Slot: r.Route(r.Bucket(c.req.Key)), Bucket: r.Bucket(c.req.Key), N: c.req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.Tally.Waits,
+		MaxQueue: m.cfg.Queue(&c.req, r.Rule), Rules: of.ID, Caller: *c, Settled: c.req.WantID,
 	}
-}
-
-// left returns what is left of a bound on waits; 0 if there is no bound.
-func left(maxWait, spent time.Duration) time.Duration {
-	if maxWait == 0 {
-		return 0
-	}
-	return max(maxWait-spent, 1)
 }
 
 // follow waits where the request waits after a change of the rules. The error is that
@@ -121,8 +115,8 @@ func (w *wait) follow(v *decider.Verdict) error {
 }
 
 // redeem returns the answer of a wait under a rule, once.
-func (w *wait) redeem(r *rule) (d weir.Decision, why weir.Reason, ok bool) {
-	if w == nil || w.at == nil || w.at.Queue != &r.queue {
+func (w *wait) redeem(r *Rule) (d weir.Decision, why weir.Reason, ok bool) {
+	if w == nil || w.at == nil || w.at.Queue != &r.State.Queue {
 		return d, 0, false
 	}
 	w.at = nil
@@ -135,9 +129,9 @@ type move struct{ from, to *quota.Waiter }
 // moves reserves a place for each request that waits under the old rules while others
 // count for its key, in order of arrival. The other requests stay where they are. rated
 // has the next rules of the keys that were looked up; nil for a key that keeps its rules.
-func (s *Server) moves(old, next *version, rated map[string][]*rule) (all []move) {
-	for st := range old.states {
-		for _, w := range st.queue.Waiters(next.id) {
+func (m *Counts) moves(old, next *Version, rated map[string][]Rule) (all []move) {
+	for st := range old.States {
+		for _, w := range st.Queue.Waiters(next.ID) {
 			key := w.Caller.(caller).req.Key
 			list, known := rated[key]
 			if !known {
@@ -154,15 +148,15 @@ func (s *Server) moves(old, next *version, rated map[string][]*rule) (all []move
 	slices.SortFunc(all, func(a, b move) int { return cmp.Compare(arrival(a.from), arrival(b.from)) })
 	for i := range all {
 		w := all[i].from
-		all[i].to = s.reserve(next, rated[w.Caller.(caller).req.Key], w)
+		all[i].to = m.reserve(next, rated[w.Caller.(caller).req.Key], w)
 	}
 	return all
 }
 
 // sameRules reports whether a request waits under one list of rules as under the other.
-func sameRules(a, b []*rule) bool {
-	return slices.EqualFunc(a, b, func(a, b *rule) bool {
-		return a.state == b.state && a.Mode == b.Mode && a.MaxWait == b.MaxWait && a.baseLimit == b.baseLimit
+func sameRules(a, b []Rule) bool {
+	return slices.EqualFunc(a, b, func(a, b Rule) bool {
+		return a.State == b.State && a.Mode == b.Mode && a.MaxWait == b.MaxWait && a.base == b.base
 	})
 }
 
@@ -170,15 +164,15 @@ func arrival(w *quota.Waiter) uint64 { return cmp.Or(w.Caller.(caller).arrival, 
 
 // reserve reserves a place under the first rule that can make a request wait; nil if
 // there is none, or if the request may not wait there.
-func (s *Server) reserve(next *version, rated []*rule, w *quota.Waiter) *quota.Waiter {
+func (m *Counts) reserve(next *Version, rated []Rule, w *quota.Waiter) *quota.Waiter {
 	c := w.Caller.(caller)
 	c.arrival, c.moved = arrival(w), true
-	c.spent += s.clock.Now() - w.Since
-	for _, r := range rated {
-		if r.Mode != config.Shadow {
-			ask := s.queueRequest(next, &c, r, r.OwnLimit(s.ownLimit(&c.req)))
-			ask.MaxWait, ask.Arrival = left(r.MaxWait, c.spent), c.arrival
-			return r.queue.Reserve(c.ctx, ask)
+	c.spent += m.clock.Now() - w.Since
+	for i := range rated {
+		if r := &rated[i]; r.Mode != config.Shadow {
+			ask := m.queueRequest(next, &c, r, r.OwnLimit(m.cfg.Limit(&c.req)))
+			ask.MaxWait, ask.Arrival = counts.Left(r.MaxWait, c.spent), c.arrival
+			return r.Queue.Reserve(c.ctx, ask)
 		}
 	}
 	return nil
