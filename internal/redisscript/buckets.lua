@@ -25,12 +25,14 @@
 -- numbers are whole, and below 2^53.
 --
 -- The key of a token bucket holds the microsecond in which the bucket is full again, and the
--- units that are then still missing, if any: "1764000000000000" or "1764000000000000+5". After "|"
--- it can have a log of takes, as that of package usage: the units of a microsecond and of a token, and
--- the microseconds of a group; the last take that is in no group; and the groups with their first
--- and last microsecond, the tokens taken, the units that a bucket which was full before owed at
--- last, and the tokens of the last millisecond:
--- "1764000000000000|1/600000/3750000;;1763999990000000,1763999990000000,100,60000000,100;". What was
+-- units that are then still missing, if any: "1764000000000000" or "1764000000000000+5". Or it has
+-- the microsecond after which nothing is missing, a zero byte, the units that are missing a
+-- microsecond before, or 0, "|", and a log of takes. Versions without logs read the number before
+-- the zero byte. The log is as that of package usage: the units of a microsecond and of a token,
+-- and the microseconds of a group; the last take that is in no group; and the groups with their
+-- first and last microsecond, the tokens taken, the units that a bucket which was full before owed
+-- at last, and the tokens of the last millisecond:
+-- "1764000000000001\0005|1/600000/3750000;;1763999990000000,1763999990000000,100,60000000,100;". What was
 -- taken before an instant with "x" was under another quota, and is not given back. The key of a window holds its start or end, its events, and those of the window before:
 -- "1764000000000000:5:0". Keys expire when their state makes no difference any more. A value
 -- that is no state counts as none.
@@ -224,21 +226,24 @@ for i = 1, #KEYS do
   else
     local token, state, owed = ARGV[a - 4], call('GET', KEYS[i]), 0
     if state then
-      local full, rest = tonumber(state), 0
-      if not full then
+      local full, rest = nil, 0
+      if #state > 16 then -- more than the digits of a microsecond
         local bar = string.find(state, '|', 1, true)
         if bar then
           logs = logs or {}
           logs[i], state = string.sub(state, bar + 1), string.sub(state, 1, bar - 1)
         end
-        full = tonumber(state)
-        if not full then
-          full, rest = string.match(state, '^(%d+)%+(%d+)$')
-          if not full then
-            full, rest = 0, 0
+        local zero = string.find(state, '\0', 1, true)
+        if zero then
+          full, rest = tonumber(string.sub(state, 1, zero - 1)), tonumber(string.sub(state, zero + 1))
+          if full and rest and rest > 0 then
+            full = full - 1
           end
+        else
+          full, rest = string.match(state, '^(%d+)%+(%d+)$')
         end
       end
+      full, rest = full or tonumber(state) or 0, rest or 0
       local most = tonumber(ARGV[a - 2])
       owed = (full - now) * rate + rest
       if owed < 0 then
@@ -310,12 +315,13 @@ for i = 1, #KEYS do
     end
     local rest = owed % rate
     local ahead = (owed - rest) / rate
-    local state = format('%d', now + ahead)
-    if rest > 0 then
-      state = format('%s+%d', state, rest)
-    end
+    local state
     if log then
-      state = state .. '|' .. log
+      state = format('%d', now + ahead + (rest > 0 and 1 or 0)) .. '\0' .. format('%d', rest) .. '|' .. log
+    elseif rest > 0 then
+      state = format('%d+%d', now + ahead, rest)
+    else
+      state = format('%d', now + ahead)
     end
     if owed > 0 or log then -- a log lasts for the millisecond of its takes
       call('PSETEX', KEYS[i], format('%d', ahead / 1000 + 1), state)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +28,7 @@ var (
 	labBinary  = sync.OnceValues(func() (string, error) { return build("weirlab", "../../lab/cmd/weirlab") })
 )
 
-func build(name, from string) (path string, err error) {
+func build(name, from string, flags ...string) (path string, err error) {
 	building.Lock()
 	defer building.Unlock()
 	if built == "" {
@@ -39,7 +40,7 @@ func build(name, from string) (path string, err error) {
 	if runtime.GOOS == "windows" {
 		path += ".exe"
 	}
-	if out, err := exec.Command("go", "build", "-o", path, from).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", path, from})...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil

@@ -43,11 +43,11 @@ func (c *serveCmd) useRuntime() {
 	}
 }
 
-// checkXDS returns an error if variables of envoyproxy/ratelimit say that rules come by xDS.
+// checkXDS returns an error if variables of envoyproxy/ratelimit, or those of gRPC, say that rules come by xDS.
 func checkXDS(environ []string) error {
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
-		if name == "CONFIG_TYPE" && value == "GRPC_XDS_SOTW" || strings.HasPrefix(name, "CONFIG_GRPC_XDS_") && value != "" {
+		if name == "CONFIG_TYPE" && value == "GRPC_XDS_SOTW" || value != "" && (strings.HasPrefix(name, "CONFIG_GRPC_XDS_") || strings.HasPrefix(name, "GRPC_XDS_")) {
 			return cli.Usagef("$%s: weir serve gets no rules by xDS. Give files by --rules or $RUNTIME_ROOT, and unset the variable", name)
 		}
 	}

@@ -204,6 +204,8 @@ func TestServeRefusesXDS(t *testing.T) {
 	for _, tt := range []struct{ name, value, want string }{
 		{"CONFIG_TYPE", "GRPC_XDS_SOTW", "$CONFIG_TYPE: weir serve gets no rules by xDS. Give files by --rules or $RUNTIME_ROOT, and unset the variable"},
 		{"CONFIG_GRPC_XDS_SERVER_URL", "xds:18000", "$CONFIG_GRPC_XDS_SERVER_URL: weir serve gets no rules by xDS."},
+		{"GRPC_XDS_BOOTSTRAP", "/etc/bootstrap.json", "$GRPC_XDS_BOOTSTRAP: weir serve gets no rules by xDS."},
+		{"GRPC_XDS_BOOTSTRAP_CONFIG", "{}", "$GRPC_XDS_BOOTSTRAP_CONFIG: weir serve gets no rules by xDS."},
 		{"CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "a:secret", "$CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: weir serve gets no rules by xDS."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

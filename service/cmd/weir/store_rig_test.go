@@ -16,6 +16,7 @@ import (
 // A storeFleet is processes that share a store, at addresses that outlive them.
 type storeFleet struct {
 	t         *testing.T
+	name      string // of the binary
 	start     [redistest.TrialInstances]func() *process
 	processes [redistest.TrialInstances]*process
 	urls      [redistest.TrialInstances]string // of HTTP
@@ -29,14 +30,18 @@ type storeFleet struct {
 
 // startStoreFleet starts the processes, with the rules in files of their own.
 func startStoreFleet(t *testing.T, url, rules string, more ...string) *storeFleet {
-	f := &storeFleet{t: t, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	name := binary(t)
+	return startStoreFleetOf(t, binary(t), url, rules, more...)
+}
+
+// startStoreFleetOf starts processes of a binary.
+func startStoreFleetOf(t *testing.T, name, url, rules string, more ...string) *storeFleet {
+	f := &storeFleet{t: t, name: name, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 	for i := range f.processes {
 		port := func() string { return "127.0.0.1:" + redistest.FreePort(t) }
 		public := port()
 		f.urls[i], f.grpc[i], f.resp[i], f.rules[i] = "http://"+public, port(), port(), file(t, "rules.yaml", rules)
 		f.start[i] = func() *process {
-			return startProcess(t, name, append(more, "--listen", public, "--grpc-listen", f.grpc[i], "--resp-listen", f.resp[i], "--rules", f.rules[i],
+			return startProcess(t, f.name, append(more, "--listen", public, "--grpc-listen", f.grpc[i], "--resp-listen", f.resp[i], "--rules", f.rules[i],
 				"--watch-interval", "1h", "--store", url, "--instances", fmt.Sprint(redistest.TrialInstances))...)
 		}
 		f.processes[i] = f.start[i]()

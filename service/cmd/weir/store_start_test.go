@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -158,6 +159,38 @@ func TestStoreAwayAtStart(t *testing.T) {
 	}
 }
 
+// With --store-required, an instance is ready once the store has answered, and then stays ready.
+func TestStoreRequired(t *testing.T) {
+	t.Parallel()
+	store := redistest.Start(t, "redis-server")
+	s := serving(t, "--rules", file(t, "rules.yaml", startRules), "--store", "redis://weir:secret@"+store.Addr, "--store-required", "--store-timeout", "2s")
+	if line := s.until("the store does not answer"); !strings.Contains(line, "WRONGPASS") {
+		t.Errorf("%s: want the reason", line)
+	}
+	ready := func() answered { return ask(t, http.DefaultClient, "GET", s.admin+"/-/ready") }
+	if a := ready(); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "the store has not answered since the start") {
+		t.Errorf("%v: want it not ready, and why", a)
+	}
+	store.Do("ACL", "SETUSER", "weir", "on", ">secret", "~*", "+@all")
+	redistest.Until(t, "it is ready", func() error {
+		if a := ready(); a.status != http.StatusOK {
+			return fmt.Errorf("%v", a)
+		}
+		return nil
+	})
+	store.Do("ACL", "DELUSER", "weir")
+	s.until("the store answers again")
+	redistest.Until(t, "it decides by its share", func() error {
+		if a := s.post("/rate/tokens"); a.header.Get("Weir-Degraded") == "" {
+			return fmt.Errorf("%v", a)
+		}
+		return nil
+	})
+	if a := ready(); a.status != http.StatusOK {
+		t.Errorf("%v: want it ready", a)
+	}
+}
+
 // What cannot work is refused at the start: wrong flags, with the exit status of usage errors, and
 // rules that the store cannot count.
 func TestStoreRefused(t *testing.T) {
@@ -174,6 +207,7 @@ func TestStoreRefused(t *testing.T) {
 		{2, "--store: ca: open", []string{"--store", "rediss://127.0.0.1:1?ca=" + filepath.Join(t.TempDir(), "none")}},
 		{2, "the port is 99999: want 1 to 65535", []string{"--store", "redis://127.0.0.1:99999"}},
 		{2, "--store-away needs --store", []string{"--store-away", "deny"}},
+		{2, "--store-required needs --store", []string{"--store-required"}},
 		{2, "--instances needs --store", []string{"--instances", "3"}},
 		{2, "--store and --state exclude each other", []string{"--store", "redis://127.0.0.1:1", "--state", filepath.Join(t.TempDir(), "state")}},
 		{1, "auto finds the limit of one instance", []string{"--store", "redis://127.0.0.1:1", "--rules", auto}},

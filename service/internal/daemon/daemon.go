@@ -277,7 +277,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 			case !d.serving.Load():
 				return errors.New("not serving yet")
 			}
-			return d.fleet.ready()
+			return cmp.Or(d.joined(), d.fleet.ready())
 		},
 		ConfigStatus: func() adminapi.ConfigStatus {
 			status, _ := d.reloads.state()

@@ -60,7 +60,7 @@ func (d *Daemon) newFleet() (err error) {
 	if err != nil {
 		return fmt.Errorf("--peer-ca: %w", err)
 	}
-	self, log := peer.Info{Node: d.node, Version: d.cfg.Version}, newMemberLog(d.log)
+	self, log := peer.Info{Node: d.node, Version: d.cfg.Version}, newMemberLog(d.log, d.cfg.Version)
 	f.ring = ring.New(ring.Config{
 		Local: d.server, Fallback: f.fallback, Node: self.Node, Self: p.Self, Timeout: p.Timeout, OnChange: log.note,
 		Strangers: len(p.Secret) > 0 || d.cfg.TLS.ClientCA != "",

@@ -17,12 +17,14 @@ const firstReach = 3 * time.Second
 
 // A memberLog logs changes of the members of a fleet.
 type memberLog struct {
-	log *slog.Logger
+	log     *slog.Logger
+	version string // of this instance
 
-	mu      sync.Mutex             // guards what follows
-	reasons map[string]string      // why there is no link to a member
-	first   map[string]*time.Timer // of new members that were not reached yet
-	differs map[string]*difference // of members with another list
+	mu       sync.Mutex             // guards what follows
+	reasons  map[string]string      // why there is no link to a member
+	versions map[string]string      // of members, as of the last link
+	first    map[string]*time.Timer // of new members that were not reached yet
+	differs  map[string]*difference // of members with another list
 }
 
 // listsAgree is for how long the list of a member may differ: in DNS, members see a change at different times. Only then
@@ -36,8 +38,8 @@ type difference struct {
 	logged bool
 }
 
-func newMemberLog(log *slog.Logger) *memberLog {
-	return &memberLog{log: log, reasons: map[string]string{}, first: map[string]*time.Timer{}, differs: map[string]*difference{}}
+func newMemberLog(log *slog.Logger, version string) *memberLog {
+	return &memberLog{log: log, version: version, reasons: map[string]string{}, versions: map[string]string{}, first: map[string]*time.Timer{}, differs: map[string]*difference{}}
 }
 
 // note takes in a change.
@@ -60,6 +62,7 @@ func (l *memberLog) noteMember(c ring.Change) {
 	defer l.mu.Unlock()
 	if c.Gone {
 		delete(l.reasons, c.Member)
+		delete(l.versions, c.Member)
 	}
 	timer, waited := l.first[c.Member]
 	if waited {
@@ -138,7 +141,7 @@ func (l *memberLog) writeLocked(c ring.Change) {
 }
 
 // link returns a function that takes in the state of the link to a member, and calls onState. It logs why a
-// member that answers cannot be used.
+// member that answers cannot be used, and that it has another version.
 func (l *memberLog) link(m census.Member, onState func(peer.State)) func(peer.State) {
 	return func(s peer.State) {
 		text := ""
@@ -150,7 +153,14 @@ func (l *memberLog) link(m census.Member, onState func(peer.State)) func(peer.St
 		if l.reasons[m.Name] = text; text == "" {
 			delete(l.reasons, m.Name)
 		}
+		other := s.Up && s.Peer.Version != l.version && s.Peer.Version != l.versions[m.Name]
+		if s.Up {
+			l.versions[m.Name] = s.Peer.Version
+		}
 		l.mu.Unlock()
+		if other {
+			l.log.Info("a peer has another version", "peer", m.Name, "version", s.Peer.Version, "own", l.version)
+		}
 		switch {
 		case text == last:
 		case errors.Is(s.Err, peer.ErrSecret):

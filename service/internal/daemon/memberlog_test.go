@@ -32,7 +32,7 @@ func textLog() (*slog.Logger, func() string) {
 func TestMemberLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, told := textLog()
-		l := newMemberLog(log)
+		l := newMemberLog(log, "v1")
 		want := func(step, text string) {
 			t.Helper()
 			synctest.Wait()
@@ -62,6 +62,12 @@ func TestMemberLog(t *testing.T) {
 		state(peer.State{Err: peer.ErrUnavailable})
 		l.note(ring.Change{Member: "b", Known: true, Was: census.Live, Status: census.Cut, Members: 2})
 		want("cut", `level=WARN msg=peer peer=b status=cut members=2 error="the peer is not available"`)
+		for range 2 {
+			state(peer.State{Up: true, Peer: peer.Info{Version: "v2"}})
+		}
+		want("another version", `level=INFO msg="a peer has another version" peer=b version=v2 own=v1`)
+		state(peer.State{Up: true, Peer: peer.Info{Version: "v1"}})
+		want("upgraded", "")
 		l.note(ring.Change{Member: "b", Known: true, Was: census.Cut, Status: census.Alias, Members: 1})
 		if got := told(); !strings.Contains(got, "a listed peer is the same process as another one, or as --self: it counts once and owns no keys") {
 			t.Error(got)

@@ -20,7 +20,8 @@ var errLocked = errors.New("another process uses it: each instance needs a file 
 // knows whether this run has ended or was killed. The listeners are open by now, so that
 // a start that fails changes nothing.
 //
-// A damaged file is kept under another name: serving with fresh counts is better than not serving.
+// A file that is damaged, or has another version, is kept under another name: serving with fresh
+// counts is better than not serving.
 func (d *Daemon) restore() (unlock func(), err error) {
 	if d.cfg.State == "" {
 		return func() {}, nil
@@ -69,13 +70,17 @@ func (d *Daemon) load(path string) error {
 	case errors.As(err, new(*fs.PathError)):
 		return fmt.Errorf("--state: %w", err)
 	}
-	d.log.Error("the state file is damaged: counts start at zero, and new leases wait until the leases of the last run must have expired",
-		"error", err, "kept_as", path+".damaged")
+	what, kept := "is damaged", path+".damaged"
+	if other, ok := errors.AsType[*state.VersionError](err); ok {
+		what, kept = "was written by another version of weir, which can continue with it under its name", path+".version"+other.Version
+	}
+	d.log.Error("the state file "+what+": counts start at zero, and new leases wait until the leases of the last run must have expired",
+		"error", err, "kept_as", kept)
 	// The file stays until a save replaces it: without a file, the next start would not
 	// know of leases.
-	_ = os.Remove(path + ".damaged")
-	if err := os.Link(path, path+".damaged"); err != nil {
-		d.log.Warn("the damaged state file is not kept", "error", err)
+	_ = os.Remove(kept)
+	if err := os.Link(path, kept); err != nil {
+		d.log.Warn("the state file is not kept", "error", err)
 	}
 	d.server.Recover()
 	return d.save(false)

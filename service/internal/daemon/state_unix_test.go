@@ -82,18 +82,29 @@ func TestStateCannotBeSaved(t *testing.T) {
 	})
 }
 
-// A damaged file is kept, and taken as a crash until a save has replaced it.
+// A file that is damaged, or has a later version, is kept, and taken as a crash until a save has
+// replaced it. The log says which it is, and what to do.
 func TestStateIsDamaged(t *testing.T) {
+	t.Run("damaged", func(t *testing.T) { testUnreadable(t, "damaged", ".damaged", "the state file is damaged") })
+	t.Run("cut", func(t *testing.T) { testUnreadable(t, "weirsrv", ".damaged", "the state file is damaged") })
+	t.Run("later", func(t *testing.T) {
+		testUnreadable(t, "weirsrv5E and more", ".version5", "the state file was written by another version of weir", `it has version \"5\" of the format, and this program reads version \"4\"`)
+	})
+	t.Run("no version", func(t *testing.T) { testUnreadable(t, "weirsrv/E and more", ".damaged", "it is not a snapshot") })
+}
+
+func testUnreadable(t *testing.T, content, kept string, logged ...string) {
 	path := filepath.Join(t.TempDir(), "state")
-	if err := errors.Join(os.WriteFile(path, []byte("damaged"), 0o600), os.Mkdir(path+".new", 0o700)); err != nil {
+	if err := errors.Join(os.WriteFile(path, []byte(content), 0o600), os.Mkdir(path+".new", 0o700)); err != nil {
 		t.Fatal(err)
 	}
+	var log bytes.Buffer
 	start := func() (*Daemon, error) {
 		s, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{{Name: "a", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: s}
+		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.NewTextHandler(&log, nil)), server: s}
 		unlock, err := d.restore()
 		if err == nil {
 			unlock()
@@ -103,6 +114,11 @@ func TestStateIsDamaged(t *testing.T) {
 	if _, err := start(); err == nil {
 		t.Error("no error, though nothing can be saved")
 	}
+	for _, want := range logged {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%s: want %s", &log, want)
+		}
+	}
 	if err := os.Remove(path + ".new"); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +127,7 @@ func TestStateIsDamaged(t *testing.T) {
 		if err != nil || d.server.Recovers() == 0 {
 			t.Errorf("start %d: %v, recovers for %v: want it to recover", i, err, d.server.Recovers())
 		}
-		if text, _ := os.ReadFile(path + ".damaged"); string(text) != "damaged" {
+		if text, _ := os.ReadFile(path + kept); string(text) != content {
 			t.Errorf("start %d: %q is kept", i, text)
 		}
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"crypto/rand"
+	"errors"
 	"log/slog"
 
 	"github.com/weir-go/weir/service/internal/config"
@@ -16,6 +17,8 @@ type Store struct {
 	Config server.StoreConfig
 	// Leaf makes the instance a leaf of the store: it decides by parts of the limits.
 	Leaf bool
+	// Required keeps the instance from being ready until the store has counted it.
+	Required bool
 }
 
 // newServer makes the server of the rules: over a store, under an upstream or among peers if there
@@ -78,6 +81,14 @@ func (d *Daemon) reloadRules(rules *config.Rules) error {
 		}
 	}
 	return d.server.Reload(rules)
+}
+
+// joined returns an error while the instance waits for the first answer of a store that it needs.
+func (d *Daemon) joined() error {
+	if d.shared == nil || !d.cfg.Store.Required || d.shared.Joined() {
+		return nil
+	}
+	return errors.New("the store has not answered since the start, as --store-required wants; the log says why")
 }
 
 // blocking reports whether decisions ask other processes.

@@ -11,9 +11,9 @@ import (
 
 // logUpstream returns a function that logs why the link to the upstream does not work: each reason
 // once, until the link works or the instance ends. It also logs once that the upstream of a link has
-// other rules than this instance.
+// other rules or another version than this instance.
 func (d *Daemon) logUpstream(url slog.Attr, rules func() *config.Rules) func(peer.State) {
-	last, differs := "", [2]string{}
+	last, differs, version := "", [2]string{}, d.cfg.Version
 	return func(s peer.State) {
 		text := ""
 		if s.Err != nil {
@@ -23,6 +23,11 @@ func (d *Daemon) logUpstream(url slog.Attr, rules func() *config.Rules) func(pee
 			d.log.Warn("there is no link to the upstream, which is asked where there is no assignment", url, "error", s.Err)
 		}
 		last = text
+		if s.Up && s.Peer.Version != version {
+			if version = s.Peer.Version; version != d.cfg.Version {
+				d.log.Info("the upstream has another version", url, "version", version, "own", d.cfg.Version)
+			}
+		}
 		own, theirs := rules().Hash, s.Peer.Rules
 		switch now := [2]string{own, theirs}; {
 		case !s.Up || own == "" || theirs == "" || now == differs:

@@ -46,6 +46,20 @@ func TestAwayLog(t *testing.T) {
 	})
 }
 
+// A version that differs from the upstream's is logged once.
+func TestLogOtherVersion(t *testing.T) {
+	log, told := textLog()
+	d := &Daemon{log: log, cfg: Config{Version: "v1"}}
+	state := d.logUpstream(slog.String("upstream", "http://owner"), func() *config.Rules { return &config.Rules{} })
+	for _, version := range []string{"v1", "v2", "v2", "v1", "v3"} {
+		state(peer.State{Up: true, Peer: peer.Info{Version: version}})
+	}
+	const line = `level=INFO msg="the upstream has another version" upstream=http://owner version=%s own=v1` + "\n"
+	if got, want := told(), fmt.Sprintf(line+line, "v2", "v3"); got != want {
+		t.Errorf("%s: want %s", got, want)
+	}
+}
+
 // Rules that differ from the upstream's are logged once for each pair.
 func TestLogOtherRules(t *testing.T) {
 	var log bytes.Buffer

@@ -59,7 +59,7 @@ func appendFailure(b []byte, err error, step decider.Step) []byte {
 // failure reads what appendFailure writes.
 func (d *decoder) failure() (step decider.Step, err error) {
 	code, text := d.uvarint(), string(d.bytes())
-	reason, retry := weir.Reason(d.octet()), d.span()
+	reason, retry := d.reason(), d.span()
 	step = d.step()
 	switch {
 	case code == codeRejection:

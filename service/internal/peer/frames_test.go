@@ -46,6 +46,13 @@ type rawPeer struct {
 
 func newRawPeer(t *testing.T, h *Handler, silence time.Duration) *rawPeer {
 	t.Helper()
+	mine := newHello(Info{Node: "raw"}, nil)
+	mine.SilenceMS = silence.Milliseconds()
+	return greetRaw(t, h, mine)
+}
+
+func greetRaw(t *testing.T, h *Handler, mine hello) *rawPeer {
+	t.Helper()
 	pipes := pipenet.Listen()
 	srv := &http.Server{Handler: h}
 	go func() { _ = srv.Serve(pipes) }()
@@ -66,8 +73,6 @@ func newRawPeer(t *testing.T, h *Handler, silence time.Duration) *rawPeer {
 		t.Fatal(err)
 	}
 	p := &rawPeer{t, conn, newFrameReader(in), newFrameWriter(conn)}
-	mine := newHello(Info{Node: "raw"}, nil)
-	mine.SilenceMS = silence.Milliseconds()
 	if _, err := (&handshake{in: p.in, out: p.out}).greetServer(mine); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +268,7 @@ func randomVerdict(r *rand.Rand, rules []*decider.RuleRef) decider.Verdict {
 	}
 	rule := func() *decider.RuleRef { return rules[r.IntN(len(rules))] }
 	v := decider.Verdict{
-		OK: r.IntN(2) == 0, Reason: weir.Reason(r.IntN(256)), RetryAfter: some(), At: time.Duration(r.Int64N(1 << 60)), Waited: some(), Place: r.IntN(1 << 30),
+		OK: r.IntN(2) == 0, Reason: weir.Reason(r.IntN(int(weir.Recovering) + 1)), RetryAfter: some(), At: time.Duration(r.Int64N(1 << 60)), Waited: some(), Place: r.IntN(1 << 30),
 		Step: decider.Step(r.IntN(int(decider.StepsCount))), Answers: []decider.Answer{},
 	}
 	if r.IntN(4) > 0 {

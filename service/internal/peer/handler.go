@@ -105,7 +105,7 @@ func (h *Handler) check(r *http.Request) (status int, err error) {
 	case r.Method != http.MethodGet:
 		return http.StatusMethodNotAllowed, errors.New("want GET")
 	case r.ProtoMajor != 1 || !strings.EqualFold(r.Header.Get("Connection"), "Upgrade") || !offers(r, protocol):
-		return http.StatusUpgradeRequired, fmt.Errorf("this instance speaks %s: want it in the header Upgrade, over HTTP/1.1", protocol)
+		return http.StatusUpgradeRequired, fmt.Errorf("this instance, of version %s, speaks %s: want it in the header Upgrade, over HTTP/1.1, not %.80q. If that is a later version of the protocol, upgrade this instance first", cmp.Or(h.cfg.Self.Version, "(unknown)"), protocol, r.Header.Get("Upgrade"))
 	}
 	h.mu.Lock()
 	leaving, full := h.leaving, len(h.sessions) >= h.cfg.MaxConns

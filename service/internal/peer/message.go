@@ -56,6 +56,14 @@ func (d *decoder) lease() decider.Lease {
 	}
 }
 
+// reason reads the number of a reason: weir.Closed for that of a later version.
+func (d *decoder) reason() weir.Reason {
+	if r := weir.Reason(d.octet()); r <= weir.Recovering {
+		return r
+	}
+	return weir.Closed
+}
+
 // stepCodes are the names of steps by their numbers, which are part of the protocol: those of
 // decider.Step can change from version to version.
 var stepCodes = []string{"exact", "known", "share", "rule", "assigned", "last"}

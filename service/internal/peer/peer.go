@@ -26,9 +26,14 @@
 //
 // # Versions
 //
-// Instances of different versions understand each other. A payload may end with fields that the
-// reader does not know, and a reader takes the zero value for fields that are missing at the
-// end. A request of an unknown kind is answered with ErrUnknown.
+// Instances of different versions understand each other. A hello and a payload may have fields that
+// the reader does not know, those of a payload at its end; a reader takes the zero value for missing
+// ones. A request of an unknown kind is answered with ErrUnknown, and other frames of unknown kinds
+// are ignored. An answer that an older reader would misread is not sent to it: each hello has the
+// revision of its side, which is 0 for a version without one.
+//
+// A change that all this does not cover is another protocol, which a client offers beside the
+// present one, before it, in the header Upgrade.
 //
 // # Failures
 //

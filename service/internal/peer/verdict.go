@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -192,7 +191,7 @@ func (d *decoder) verdict(v *decider.Verdict, now time.Duration, rules knownRule
 		}
 	}
 	if flags&hasDenial != 0 {
-		v.Reason, v.RetryAfter = weir.Reason(d.octet()), d.span()
+		v.Reason, v.RetryAfter = d.reason(), d.span()
 	}
 	if flags&hasWait != 0 {
 		v.Waited, v.Place = d.span(), d.count()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/redislink"
@@ -12,8 +13,10 @@ import (
 )
 
 const (
-	// countEvery is the time between two reports of a node that it is there.
+	// countEvery is the time between two reports of a node that it is there, and joinEvery that
+	// until the first one is answered.
 	countEvery = 5 * time.Second
+	joinEvery  = time.Second
 	// nodeLife is how long a node counts after its last report.
 	nodeLife = 3 * countEvery
 	// keepCounts is how many counts are kept: the share is by the largest, because nodes that
@@ -24,19 +27,28 @@ const (
 var nodeScript = redislink.NewScript(redisscript.Nodes)
 
 // nodes has the last counts of the nodes that share the store.
-type nodes struct{ last []int }
+type nodes struct {
+	last   []int
+	joined atomic.Bool // the store has counted this node
+}
+
+// Joined reports whether the store has counted this node, at any time: the node shares its secret,
+// and knows how many nodes share the limits.
+func (s *Shared) Joined() bool { return s.nodes.joined.Load() }
 
 // keepCounted reports this node to the store from time to time, and sets the share by the number
 // of nodes there.
 func (s *Shared) keepCounted(ctx context.Context) {
 	id := rand.Text()
-	tick := time.NewTicker(countEvery)
-	defer tick.Stop()
 	for {
 		s.countNodes(ctx, id)
 		s.held.expire(time.Now())
+		pause := countEvery
+		if !s.Joined() {
+			pause = joinEvery
+		}
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return
 		}
@@ -56,10 +68,11 @@ func (s *Shared) countNodes(ctx context.Context, id string) {
 		return
 	}
 	s.grants.SetSecret(siphash.Key{K0: uint64(numbers[1])<<32 | uint64(numbers[2]), K1: uint64(numbers[3])<<32 | uint64(numbers[4])})
+	n := &s.nodes
+	defer n.joined.Store(true)
 	if s.cfg.Instances > 0 {
 		return
 	}
-	n := &s.nodes
 	if n.last = append(n.last, int(numbers[0])); len(n.last) > keepCounts {
 		n.last = n.last[1:]
 	}

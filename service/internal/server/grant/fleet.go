@@ -60,9 +60,9 @@ func (f *Fleet) AppendID(b []byte, g decider.Grant, key string) []byte {
 // Redeem is as in Ledger. The instant of a grant that is older than the process is negative.
 func (f *Fleet) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
 	wall := time.Now()
-	stamp, sealed, n, ok := parseID(id)
+	stamp, got, n, ok := parseID(id)
 	ms, number := latest(uint64(wall.Add(clockSkew).UnixMilli()), stamp>>numberBits, timeBits), stamp&(1<<numberBits-1)
-	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed == seal(f.secret, ms, number, n, sum, key) })
+	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed(got, f.secret, ms, number, n, sum, key) })
 	age := max(wall.Sub(time.UnixMilli(int64(ms))), 0)
 	if !ok || which < 0 || age > decider.GrantLife || !f.settle(ms, number, wall) {
 		return decider.Grant{}, 0, decider.ErrNoGrant

@@ -125,15 +125,23 @@ func seal(secret siphash.Key, ms, number uint64, n int, rules uint64, key string
 	return secret.Words([]uint64{ms, number, uint64(n), rules}, key) >> (64 - sealBits)
 }
 
+// sealed reports whether an id has the seal of all that it states. An id of the release f6d7ae14 states
+// twelve bits more, and its seal is as much shorter.
+func sealed(got uint64, secret siphash.Key, ms, number uint64, n int, rules uint64, key string) bool {
+	const moreBits = 12
+	more, old := got>>(sealBits-moreBits), got&(1<<(sealBits-moreBits)-1)
+	return got == seal(secret, ms, number, n, rules, key) || old == seal(secret, ms<<moreBits|more, number, n, rules, key)>>moreBits
+}
+
 // Redeem reads an id of a grant of a key and remembers it as settled. Rules holds the
 // possible values of its Grant.Rules; which is the index of the actual one. The instant of the
 // Grant is rounded down to whole milliseconds. The error is decider.ErrNoGrant if the id is not
 // valid, or was settled before.
 func (l *Ledger) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
-	stamp, sealed, n, ok := parseID(id)
+	stamp, got, n, ok := parseID(id)
 	ms := latest(uint64(now/time.Millisecond), stamp>>numberBits, timeBits)
 	number := latest(l.sealed.Load(), stamp, numberBits)
-	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed == seal(l.secret, ms, number, n, sum, key) })
+	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed(got, l.secret, ms, number, n, sum, key) })
 	at := time.Duration(ms) * time.Millisecond
 	if !ok || which < 0 || now-at > decider.GrantLife || !l.settle(number, now) {
 		return decider.Grant{}, 0, decider.ErrNoGrant

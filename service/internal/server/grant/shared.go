@@ -49,12 +49,12 @@ const clockSkew = time.Minute
 // which is the index of the actual one. At is the instant of the grant, rounded down to whole
 // milliseconds. The error is decider.ErrNoGrant if the id is not valid.
 func (s *Shared) Read(id, key string, rules []uint64, now time.Time) (g decider.Grant, which int, at time.Time, err error) {
-	stamp, sealed, n, ok := parseID(id)
+	stamp, got, n, ok := parseID(id)
 	ms, number := latest(uint64(now.Add(clockSkew).UnixMilli()), stamp>>numberBits, timeBits), stamp&(1<<numberBits-1)
 	at = time.UnixMilli(int64(ms))
 	secret := s.Secret()
 	for which, sum := range rules {
-		if ok && now.Sub(at) <= decider.GrantLife && sealed == seal(secret, ms, number, n, sum, key) {
+		if ok && now.Sub(at) <= decider.GrantLife && sealed(got, secret, ms, number, n, sum, key) {
 			return decider.Grant{N: n, Rules: sum}, which, at, nil
 		}
 	}

@@ -2,6 +2,7 @@ package handover
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"reflect"
@@ -168,4 +169,41 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q is written as %q", b, again)
 		}
 	})
+}
+
+// Chunks of the release f6d7ae14 are read.
+func TestReleasedChunks(t *testing.T) {
+	for text, want := range map[string]Chunk{
+		"63" + "016101036b657970617274" + "d41a18046d65f69f": {Counts: &Counts{Rule: "a", Candidate: true, Kind: "key", Part: []byte("part")}},
+		"6c" + "0700000000000000010000000000000000016b028094ebdc038094ebdc0380b09dc2df01020161036b657901620472756c65" + "1bd2d388b68d512a": {
+			Leases: &Leases{Token: 7, Rules: []Rule{{"a", config.PerKey}, {"b", config.PerRule}}, Held: []lease.SavedLease{{
+				ID: lease.ID{7: 1}, Key: "k", N: 2, Token: 1, Until: time.Second, Terms: rules.LeaseTerms{TTL: time.Second, MaxTTL: time.Minute}, Under: []int{0, 1},
+			}}},
+		},
+		"61" + "0161016b058094ebdc03" + "0db7b92ad3384b12": {Limits: []Limit{{"a", lease.SavedLimit{Bucket: "k", Limit: 5, Usual: time.Second}}}},
+	} {
+		number := map[string]string{"63": "1", "6c": "2", "61": "3"}[text[:2]]
+		b, err := hex.DecodeString("776569726d6f7631" + "4a8b8d6a193c7b75" + "000000000000000" + number + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := NewSender(secret).Decode(b)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got.ID = ID{}
+		if !reflect.DeepEqual(*got, want) {
+			t.Errorf("%s: %+v, want %+v", text, *got, want)
+		}
+	}
+}
+
+// A chunk of a kind that a later version adds is empty here.
+func TestLaterChunk(t *testing.T) {
+	s := NewSender(secret)
+	c, err := s.Decode(s.seal(append(s.begin('z'), "anything"...)))
+	if err != nil || !reflect.DeepEqual(*c, Chunk{ID: c.ID}) {
+		t.Errorf("%+v, %v: want an empty chunk", c, err)
+	}
 }

@@ -6,6 +6,11 @@
 // too, which has everything else and says where the sections are; the place of the index;
 // and a checksum of all from the first section on. So neither a Writer nor a Reader holds
 // more than the index and a small part of a section.
+//
+// A new field of a value in gob, whose zero value means that it is missing, changes no
+// version: older nodes ignore it. Any other change is a new version. One release reads that, and
+// writes the version before; the release after it writes it. So a node also reads what the next
+// release has written.
 package state
 
 import (
@@ -32,8 +37,10 @@ import (
 )
 
 const (
-	magic = "weirsrv4"
-	begin = int64(len(magic) + 1) // of the first section
+	format  = "weirsrv"
+	version = "4" // a digit, or then a letter
+	magic   = format + version
+	begin   = int64(len(magic) + 1) // of the first section
 	// A node that has ended changes nothing after its last snapshot. One that runs may.
 	hasEnded, runs = 'E', 'r'
 )
@@ -145,8 +152,10 @@ func encode[T any](w *Writer, all iter.Seq[T]) (Section, error) {
 }
 
 // Close ends the snapshot with its index.
-func (w *Writer) Close(s *Snapshot) error {
-	at, err := w.Section(func(out io.Writer) error { return gob.NewEncoder(out).Encode(s) })
+func (w *Writer) Close(s *Snapshot) error { return w.end(s) }
+
+func (w *Writer) end(index any) error {
+	at, err := w.Section(func(out io.Writer) error { return gob.NewEncoder(out).Encode(index) })
 	if err == nil {
 		_, err = w.write(binary.LittleEndian.AppendUint64(nil, uint64(at.At)))
 	}
@@ -178,6 +187,16 @@ func writing(err error) error {
 
 // trailer is the size of the place of the index and of the checksum.
 const trailer = 8 + 4
+
+// A VersionError is the error of Open for a snapshot of a version that this node does not read. It
+// is also an ErrInvalid.
+type VersionError struct {
+	Version string // of the snapshot
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("it has version %q of the format, and this program reads version %q", e.Version, version)
+}
 
 // ErrInvalid is the error of Open for what is not a whole snapshot of this version.
 var ErrInvalid = errors.New("it is not a valid snapshot")
@@ -267,8 +286,12 @@ func verify(src Source) error {
 	if _, err := src.ReadAt(head, 0); err != nil && err != io.EOF {
 		return err
 	}
-	if n := min(len(head), len(magic)); string(head[:n]) != magic[:n] {
-		return fmt.Errorf("it begins with %q: it is not a snapshot, or has another version than %q", head[:n], magic)
+	text := string(head[:min(len(head), len(magic))])
+	switch {
+	case len(text) == len(magic) && format+"0" <= text && text <= format+"z" && text != magic:
+		return &VersionError{text[len(format):]}
+	case text != magic[:len(text)]:
+		return fmt.Errorf("it begins with %q: it is not a snapshot", text)
 	}
 	all := src.Size() - begin - 4
 	if all < trailer-4 {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/weir-go/weir/service/internal/server/grant"
@@ -60,6 +61,36 @@ func TestMarkRunning(t *testing.T) {
 		if err := MarkRunning(path); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Fields that a later release adds do no harm.
+func TestLaterFields(t *testing.T) {
+	fields := append(reflect.VisibleFields(reflect.TypeFor[Snapshot]()), reflect.StructField{Name: "Later", Type: reflect.TypeFor[map[string]int]()})
+	later := reflect.New(reflect.StructOf(fields)).Elem()
+	later.FieldByName("Clock").SetInt(5)
+	later.FieldByName("Later").Set(reflect.ValueOf(map[string]int{"a": 1}))
+	path := filepath.Join(t.TempDir(), "state")
+	err := WriteFile(path, func(w io.Writer) error {
+		out, err := NewWriter(w, true)
+		if err != nil {
+			return err
+		}
+		none := reflect.ValueOf(Section{At: begin})
+		later.FieldByName("LeasesAt").Set(none)
+		later.FieldByName("PagesAt").Set(none)
+		return out.end(later.Addr().Interface())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if s, err := Open(f); err != nil || s.Clock != 5 || !s.Ended {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
