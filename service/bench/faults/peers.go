@@ -19,7 +19,9 @@ const (
 // A fleet is weir serve on three hosts, which share keys.
 type fleet struct {
 	w       *world
+	args    []string // of each member
 	members []*proc
+	joins   *proc  // a fourth member, whose list the others do not have
 	key     string // its owner is the first member
 }
 
@@ -32,17 +34,23 @@ func (w *world) fleet() *fleet {
 		h := w.host()
 		hosts, urls = append(hosts, h), append(urls, "http://"+h.ip+":8080")
 	}
-	for i, h := range hosts {
-		p := &proc{h: h, addr: h.ip + ":8080", args: []string{w.weir, "serve", "--listen", h.ip + ":8080", "--admin", h.ip + ":8081", "--rules", rules,
-			"--peers", strings.Join(urls, ","), "--self", urls[i], "--peer-secret-file", secret, "--drain-delay", "500ms"}}
-		h.processes = append(h.processes, p)
-		p.launch()
-		f.members = append(f.members, p)
+	f.args = []string{"--rules", rules, "--peer-secret-file", secret, "--drain-delay", "500ms"}
+	for _, h := range hosts {
+		f.members = append(f.members, f.member(h, urls))
 	}
 	f.untilLive(0, 1, 2)
 	w.pause(500 * time.Millisecond)
 	f.key = f.ownedBy(f.members[0], "k")
 	return f
+}
+
+// member starts a member with a list.
+func (f *fleet) member(h *host, list []string) *proc {
+	p := &proc{h: h, addr: h.ip + ":8080", args: append([]string{f.w.weir, "serve", "--listen", h.ip + ":8080", "--admin", h.ip + ":8081",
+		"--peers", strings.Join(list, ","), "--self", "http://" + h.ip + ":8080"}, f.args...)}
+	h.processes = append(h.processes, p)
+	p.launch()
+	return p
 }
 
 // statuses returns what a member knows about all, such as "live live dead".
@@ -135,6 +143,14 @@ var peerFaults = []peerFault{
 		beyond: burst + 2*share + (burst+rate*(absence+2*time.Second).Seconds())/members, stated: "*b* + *b* + (*N* − 1)(*b* + *r* · 1 s)/*N* + (*b* + *rA*)/*N*", cutOff: 3, twoOwners: true},
 	{name: "silent partition of each from each", begin: func(f *fleet) { f.each(cut) }, end: func(f *fleet) { f.each(heal); f.untilLive(0, 1, 2) },
 		beyond: 2*burst + rate, stated: "*b* + 2*b* + *r* · 1 s", cutOff: 3, twoOwners: true},
+	{name: "lists that differ: a fourth member joins and leaves, which the others do not list", begin: func(f *fleet) {
+		h, list := f.w.host(), []string{}
+		for _, m := range f.members {
+			list = append(list, m.url())
+		}
+		f.joins = f.member(h, append(list, "http://"+h.ip+":8080"))
+	}, end: func(f *fleet) { f.joins.end() },
+		beyond: 2 * change, stated: "*b* + 2(*b* + *r* · 0.5 s), as members join and leave", cutOff: 3},
 	{name: "rotated secret at the owner alone", begin: func(f *fleet) {
 		f.members[0].end()
 		f.secret("another-secret-of-peers")

@@ -14,7 +14,7 @@ import (
 const (
 	proxies  = 3
 	quotaTTL = 11 * time.Second // at least twice the five seconds between the reports of Envoy
-	ofQuotas = "envoy.md#quotas-for-proxies"
+	ofQuotas = "envoy.md#over-a-restart"
 )
 
 //go:embed envoy.yaml

@@ -81,7 +81,7 @@ func TestMemberLog(t *testing.T) {
 func TestLogLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, told := textLog()
-		l := newMemberLog(log)
+		l := newMemberLog(log, "v1")
 		differ := func(want string, wait time.Duration, here ...string) {
 			t.Helper()
 			l.note(ring.Change{Member: "b", Lists: &census.Difference{Member: "b", OnlyHere: here}})
