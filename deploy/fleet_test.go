@@ -79,7 +79,7 @@ func TestFromGoCC(t *testing.T) {
 	}
 	client := &http.Client{}
 	for _, p := range fleet {
-		awaitReady(t, client, p)
+		awaitReady(t, client, p, http.StatusOK)
 		awaitPeers(t, p, len(fleet))
 		if resp, err := client.Get(p.public + "/healthz"); err != nil || resp.StatusCode != http.StatusOK {
 			t.Errorf("/healthz: %v, %v", resp, err)

@@ -65,7 +65,7 @@ func TestImage(t *testing.T) {
 		args = append(args, "--log-format", "json", "--drain-delay", "0s")
 		c := container{args: args, env: m.Config.Env, root: m.root}
 		p := c.start(t)
-		awaitReady(t, http.DefaultClient, p)
+		awaitReady(t, http.DefaultClient, p, http.StatusOK)
 		stop(t, []*process{p})
 	}
 	if _, err := os.Stat(filepath.Join(m.root, "var/lib/weir/state")); err != nil {

@@ -29,6 +29,8 @@ func TestRows(t *testing.T) {
 		{``, "poddisruptionbudget.yaml", "unhealthyPodEvictionPolicy: AlwaysAllow\n", ""},
 		{`podDisruptionBudget: {unhealthyPodEvictionPolicy: IfHealthyBudget}`, "poddisruptionbudget.yaml", "unhealthyPodEvictionPolicy: IfHealthyBudget\n", ""},
 		{`{mode: peers, peers: {discovery: dns}, autoscaling: {enabled: true}}`, "horizontalpodautoscaler.yaml", "minReplicas: 3\n", ""},
+		{`{mode: store, store: {existingSecret: a}}`, "deployment.yaml", "- --store-required\n", ""},
+		{`{mode: store, store: {existingSecret: a, required: false}}`, "deployment.yaml", "- serve\n", "store-required"},
 		{`{mode: store, store: {existingSecret: a}}`, "horizontalpodautoscaler.yaml", "minReplicas: 2\n", ""},
 		{``, "networkpolicy.yaml", "policyTypes: [Ingress, Egress]\n", "port: 53"},
 		{``, "networkpolicy.yaml", "  egress: []", ""},

@@ -2,18 +2,20 @@ package deploy_test
 
 import (
 	"crypto/tls"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
 // The binary accepts the flags, the variables and the files of every rendering: it starts,
-// gets ready, and ends after SIGTERM.
+// gets ready, and ends after SIGTERM. Without its store, it says that it waits for it.
 func TestRun(t *testing.T) {
 	for name, v := range cases(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
@@ -37,7 +39,11 @@ func TestRun(t *testing.T) {
 			}
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 			for _, p := range running {
-				awaitReady(t, client, p)
+				want := http.StatusOK
+				if slices.Contains(w.container().Args, "--store-required") {
+					want = http.StatusServiceUnavailable
+				}
+				awaitReady(t, client, p, want)
 				checkTokens(t, client, p, w)
 			}
 			if w.container().Args[0] == "proxy" && w.flag("--tls-client-ca") == "" {
@@ -91,8 +97,8 @@ func peerHosts(w *workload, ports []string, origin string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// awaitReady waits until the readiness probe succeeds, as Kubernetes does.
-func awaitReady(t *testing.T, client *http.Client, p *process) {
+// awaitReady waits until the readiness probe succeeds, as Kubernetes does, or says that the store is missing.
+func awaitReady(t *testing.T, client *http.Client, p *process, want int) {
 	t.Helper()
 	status := ""
 	for range 300 {
@@ -100,8 +106,10 @@ func awaitReady(t *testing.T, client *http.Client, p *process) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, p.log)
 		}
+		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if status = resp.Status; resp.StatusCode == http.StatusOK {
+		status = resp.Status + " " + string(body)
+		if resp.StatusCode == want && (want == http.StatusOK || strings.Contains(status, "the store has not answered")) {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -102,8 +102,11 @@ func leafPlays(family string, goClients bool) (all []row) {
 	return all
 }
 
+var upgradedLeaf = leafFault{name: "versions that differ: one starts as the release before, and back", away: true,
+	begin: func(t *tree) { t.leaves[0].restart(t.w.released) }, end: func(t *tree) { t.leaves[0].restart(t.w.weir) }}
+
 var (
-	tierRows = leafPlays("tiers", false)
+	tierRows = append(leafPlays("tiers", false), row{"tiers", upgradedLeaf.name, func(w *world) { upgradedLeaf.play(w, false) }})
 	leafRows = leafPlays("leaves", true)
 )
 

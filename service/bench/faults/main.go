@@ -31,14 +31,16 @@ import (
 
 // A setup has the files that all plays need.
 type setup struct {
-	weir  string // the binary
-	clock string // a library that sets the clock of a server
+	weir     string // the binary
+	released string // the binary of the release before
+	clock    string // a library that sets the clock of a server
 }
 
 func main() {
 	log.SetFlags(log.Ltime)
 	var s setup
 	flag.StringVar(&s.weir, "weir", "../../bin/weir", "the binary of weir")
+	flag.StringVar(&s.released, "released", "", "the binary of the release before; it is built if this is empty")
 	run := flag.String("run", "", "only the faults whose family and name, such as \"peers: kill -9\", match this expression")
 	seeds := flag.Int("seeds", 5, "how often each fault is played: with the seeds 1, 2, …")
 	atOnce := flag.Int("at-once", 3, "the number of plays at the same time")
@@ -112,6 +114,12 @@ func (s *setup) all(expression string, seeds, atOnce int, page string) error {
 	if s.weir, err = filepath.Abs(s.weir); err != nil {
 		return err
 	}
+	if s.released == "" {
+		log.Print("building the release before")
+		if err := s.build(dir); err != nil {
+			return err
+		}
+	}
 	s.clock = filepath.Join(dir, "clock.so")
 	if out, err := exec.Command("cc", "-O1", "-shared", "-fPIC", "-o", s.clock, "../../internal/redistest/testdata/clock.c").CombinedOutput(); err != nil {
 		return fmt.Errorf("cc: %w: %s", err, out)
@@ -133,6 +141,19 @@ func (s *setup) all(expression string, seeds, atOnce int, page string) error {
 		fmt.Print(text.String())
 	}
 	return t.verdict()
+}
+
+// release is the commit of the release before this version.
+const release = "f6d7ae14"
+
+// build builds the binary of the release before.
+func (s *setup) build(dir string) error {
+	s.released = filepath.Join(dir, "weir-"+release)
+	script := fmt.Sprintf("mkdir %[1]s/source && git -C ../.. archive %[2]s | tar -x -C %[1]s/source && go build -C %[1]s/source/service -o %[3]s ./cmd/weir", dir, release, s.released)
+	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+		return fmt.Errorf("the release before, which takes a clone with the whole history: %w: %s", err, out)
+	}
+	return nil
 }
 
 // plays plays each row with each seed.
@@ -192,7 +213,7 @@ func (s *setup) isolate(ctx context.Context, name string, seed int) ([]measure, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, self, "-weir", s.weir, "-clock", s.clock, "-play", name, "-seed", fmt.Sprint(seed))
+	cmd := exec.CommandContext(ctx, self, "-weir", s.weir, "-released", s.released, "-clock", s.clock, "-play", name, "-seed", fmt.Sprint(seed))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	if id := os.Getuid(); id != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER

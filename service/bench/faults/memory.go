@@ -10,6 +10,7 @@ import (
 const (
 	ofCrash      = "serve-guarantees.md#a-crash"
 	ofGuarantees = "serve-guarantees.md"
+	ofUpgrades   = "upgrade.md"
 )
 
 // excess notes the tokens that were granted beyond the rate, and their bound.
@@ -73,6 +74,17 @@ var memoryRows = []row{
 		w.pause(3 * time.Second)
 		w.excess(l.stop(), burst, "*b*: counts are saved when it ends", ofCrash)
 		w.held(h, units, "the limit", ofCrash)
+	}},
+	{"memory", "versions that differ: a start as the release before, and back", func(w *world) {
+		p := w.memory(w.dir)
+		l, h := startLoad(1, 4, w.tokens("k", p)), w.hold("slots", 12, p)
+		w.pause(2 * time.Second)
+		p.restart(w.released)
+		w.pause(2 * time.Second)
+		p.restart(w.weir)
+		w.pause(2 * time.Second)
+		w.excess(l.stop(), burst, "*b*: no key gets its tokens again", ofUpgrades)
+		w.held(h, units, "the limit", ofUpgrades)
 	}},
 	{"memory", "SIGSTOP for 3 s", func(w *world) {
 		p := w.memory(w.dir)

@@ -151,6 +151,9 @@ var peerFaults = []peerFault{
 		f.joins = f.member(h, append(list, "http://"+h.ip+":8080"))
 	}, end: func(f *fleet) { f.joins.end() },
 		beyond: 2 * change, stated: "*b* + 2(*b* + *r* · 0.5 s), as members join and leave", cutOff: 3},
+	{name: "versions that differ: the owner starts as the release before, and back", begin: func(f *fleet) { f.members[0].restart(f.w.released) },
+		end:    func(f *fleet) { f.members[0].restart(f.w.weir); f.untilLive(0, 1, 2) },
+		beyond: 2 * change, stated: "*b* + 2(*b* + *r* · 0.5 s), as members leave and join", away: true, cutOff: 3},
 	{name: "rotated secret at the owner alone", begin: func(f *fleet) {
 		f.members[0].end()
 		f.secret("another-secret-of-peers")

@@ -101,6 +101,9 @@ func storePlays() (all []row) {
 	}
 	return append(all, row{"store", "silent partition of one of three instances", playStoreCut}, row{"store", "full disk, and it ends", playStoreDisk},
 		row{"store", "kill -9 of an instance", func(w *world) { playInstance(w, (*proc).kill) }},
+		row{"store", "versions that differ: an instance starts as the release before", func(w *world) {
+			playInstance(w, func(p *proc) { p.restart(w.released) })
+		}},
 		row{"store", "SIGSTOP of an instance for 3 s", func(w *world) {
 			playInstance(w, func(p *proc) { p.stop(); time.Sleep(3 * time.Second); p.cont() })
 		}})

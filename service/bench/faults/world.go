@@ -243,6 +243,17 @@ func (p *proc) end() {
 func (p *proc) stop() { p.signal(syscall.SIGSTOP) }
 func (p *proc) cont() { p.signal(syscall.SIGCONT) }
 
+// restart ends the process, and starts it as another version of weir.
+func (p *proc) restart(binary string) {
+	p.end()
+	for i, a := range p.args {
+		if a == p.h.w.weir || a == p.h.w.released {
+			p.args[i] = binary
+		}
+	}
+	p.again()
+}
+
 // url is its address for HTTP.
 func (p *proc) url() string { return "http://" + p.addr }
 

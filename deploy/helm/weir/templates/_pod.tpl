@@ -193,6 +193,9 @@ upstream: {{ . }}
 {{- if include "weir.state" . }}
 - --state=/var/lib/weir/state
 {{- end }}
+{{- if and (eq $v.mode "store") $v.store.required }}
+- --store-required
+{{- end }}
 {{- if eq $v.mode "peers" }}
 - --peers={{ include "weir.peers" . }}
 {{- if eq $v.peers.discovery "static" }}
