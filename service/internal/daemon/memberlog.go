@@ -70,7 +70,7 @@ func (l *memberLog) noteMember(c ring.Change) {
 		delete(l.first, c.Member)
 	}
 	switch {
-	case !c.Known && (c.Status == census.Cut || c.Status == census.Dead):
+	case (!c.Known || waited) && (c.Status == census.Cut || c.Status == census.Dead):
 		l.first[c.Member] = time.AfterFunc(firstReach, func() { l.late(c) })
 	case waited && c.Gone: // nothing was logged about it
 	default:

@@ -39,7 +39,7 @@ func (v *view) fleet() (lines []string) {
 	return lines
 }
 
-// maxAbsent bounds the members that are listed because they are not live, or have other rules.
+// maxAbsent bounds the members that are listed because they are not live, or have other rules or another list.
 const maxAbsent = 5
 
 // peers renders the number of members by status, and the members that need attention.
@@ -61,12 +61,18 @@ func (v *view) peers(p *adminapi.PeersState) []string {
 		style, quorum = denied, "  no quorum"
 	}
 	for _, m := range p.Members {
-		note := terminal.Escape(m.Error)
-		if m.Status == "live" && m.Error == "" && m.Rules != "" && rules != "" && m.Rules != rules {
-			note = "other rules: " + terminal.Escape(m.Rules)
+		var note []string
+		if m.Error != "" {
+			note = append(note, terminal.Escape(m.Error))
 		}
-		if note != "" || m.Status != "live" {
-			notes = append(notes, strings.TrimSpace(fmt.Sprintf("%s %s  %s", terminal.Escape(m.Name), terminal.Escape(m.Status), note)))
+		if m.Status == "live" && m.Error == "" && m.Rules != "" && rules != "" && m.Rules != rules {
+			note = append(note, "other rules: "+terminal.Escape(m.Rules))
+		}
+		if len(m.OnlyHere)+len(m.OnlyThere) > 0 {
+			note = append(note, "another list of peers")
+		}
+		if note != nil || m.Status != "live" {
+			notes = append(notes, strings.TrimSpace(fmt.Sprintf("%s %s  %s", terminal.Escape(m.Name), terminal.Escape(m.Status), strings.Join(note, ", "))))
 		}
 	}
 	lines := []string{style.Render(fmt.Sprintf("peers %s%s  %s", strings.Join(parts, ", "), quorum, steps(p.Decisions)))}

@@ -120,7 +120,7 @@ func inFleet() reading {
 		Self: "http://a:8080", Decisions: map[string]uint64{"exact": 5, "share": 2},
 		Members: []adminapi.PeerState{
 			{Name: "http://a:8080", Status: "live", Rules: "3f2a90c1d5e7"},
-			{Name: "http://b:8080", Status: "live", Rules: "111111111111"},
+			{Name: "http://b:8080", Status: "live", Rules: "111111111111", OnlyThere: []string{"http://x"}},
 			{Name: "http://c\x1b:8080", Status: "dead", Rules: "111111111111", Error: "dial tcp 10.0.0.3:8080: connect: connection refused"},
 			{Name: "http://d:8080", Status: "left"},
 		},

@@ -147,7 +147,7 @@ func TestPageFleet(t *testing.T) {
 	} {
 		tab.Until("it says "+want, has(tab, "fleet-facts", want))
 	}
-	for _, want := range []string{"weir-0", "this instance", "http://10.0.0.2:8080", "other rules: 0123456789ab", "50.0 %", "0.4 ms", "dead", "connection refused"} {
+	for _, want := range []string{"weir-0", "this instance", "http://10.0.0.2:8080", "other rules: 0123456789ab; its list lacks weir-2", "50.0 %", "0.4 ms", "dead", "connection refused"} {
 		tab.Until("the members are told: "+want, has(tab, "peers", want))
 	}
 	for _, width := range []int64{1280, 390} {

@@ -47,10 +47,14 @@ const short = (v) => (v < 10 ? `${v.toFixed(1)} ms` : ms(v));
 
 const draw = table($("peers"), columns, (m) => m.name, "No member is known.");
 
-// note says why a member is not reached, and whether it has other rules.
+// note says why a member is not reached, and whether it has other rules or another list.
 function note(m, rules) {
   if (m.error) return printable(m.error);
-  return m.rules && rules && m.rules !== rules ? `other rules: ${m.rules}` : none;
+  const notes = [];
+  if (m.rules && rules && m.rules !== rules) notes.push(`other rules: ${m.rules}`);
+  if (m.only_here) notes.push(`its list lacks ${printable(m.only_here.join(" "))}`);
+  if (m.only_there) notes.push(`its list also has ${printable(m.only_there.join(" "))}`);
+  return notes.join("; ") || none;
 }
 
 const plural = (n, one, more) => `${count(n)} ${n === 1 ? one : more}`;
