@@ -169,8 +169,8 @@ func playStoreCut(w *world) {
 		return func(s *store) { f(s.instances[0].h, s.server.h) }
 	}
 	s.play(cuts(cut), cuts(heal), func(all answers, from, to time.Duration) {
-		for1 := (absence + 5*time.Second).Seconds() // until it asks the store again
-		w.excess(all, burst+(burst+rate*for1)/instances, "*b* + *M*/*N* × (*b* + *rA*), *A* = 4 s and 5 s until the next probe", ofStoreFaults)
+		cutOff := (absence + 5*time.Second).Seconds() // until it asks the store again
+		w.excess(all, burst+(burst+rate*cutOff)/instances, "*b* + *M*/*N* × (*b* + *rA*), *A* = 4 s and 5 s until the next probe", ofStoreFaults)
 		w.none("requests without a decision", all.failures(), "an instance decides by itself", ofStore)
 		w.late(all, from, to, 2*storeTimeout, "two `--store-timeout`: an answer takes up to two round trips", ofStoreFaults)
 	}, false)
