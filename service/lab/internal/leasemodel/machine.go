@@ -163,10 +163,10 @@ func (c Config) calls(all []step, s *state, i int8) []step {
 					s.members[i].held[id] = maxTTL
 				}, "lease.Registry.Acquire: %s grants lease %d, and the answer is lost", name(i), id)
 			}
-		case m.held[id] > 0 || m.awaits > 0 && m.count() < Limit: // it is known, or Registry.Adopt adopts it
+		case m.held[id] > 0 || m.awaits > 0 && m.count() < Limit: // it is known, or Registry.adopt adopts it
 			what := "lease.Registry.Renew"
 			if m.held[id] == 0 {
-				what = "lease.Registry.Adopt"
+				what = "lease.Registry.adopt"
 			}
 			if l.valid > 0 {
 				add(func(s *state) { s.members[i].held[id], s.leases[id].valid = maxTTL, maxTTL }, "%s: %s extends lease %d", what, name(i), id)
