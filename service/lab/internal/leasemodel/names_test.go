@@ -1,6 +1,7 @@
 package leasemodel
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,7 +30,8 @@ func TestNames(t *testing.T) {
 			declared[of] += string(text)
 		}
 	}
-	names := regexp.MustCompile(`"[^"]*?\b(ring|lease\.Registry|Server)\.([A-Za-z]+)`).FindAllSubmatch(machine, -1)
+	texts := bytes.Join(regexp.MustCompile(`"[^"\n]*"`).FindAll(machine, -1), nil)
+	names := regexp.MustCompile(`\b(ring|lease\.Registry|Server)\.([A-Za-z]+)`).FindAllSubmatch(texts, -1)
 	for _, m := range names {
 		of, name := string(m[1]), string(m[2])
 		if !strings.Contains(declared[of], ") "+name+"(") && !strings.Contains(declared[of], "func "+name+"(") {
