@@ -126,8 +126,11 @@ func (f leafFault) play(w *world, goClients bool) {
 	}
 	w.excess(all.between(time.Second, l.now()), bound, stated, link) // without the first second of a key
 	others := all
-	if f.away {
+	switch {
+	case f.away:
 		others = all.of(1)
+	case !goClients:
+		degraded(all.between(from, from+absence+assignment))
 	}
 	w.none("requests without a decision", others.failures(), "a leaf decides by itself", ofLeaves)
 	w.late(others, from, l.now(), 2*upstreamTimeout, "two `--upstream-timeout`", "serve.md#more-than-one-instance")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -32,6 +33,16 @@ func (w *world) held(h *holders, bound float64, stated, link string) {
 func (w *world) late(all answers, from, to time.Duration, bound time.Duration, stated, link string) {
 	beyond := all.between(from, to).quantile(0.99) - w.control.sofar().between(from, to).quantile(1)
 	w.measures = append(w.measures, measure{"P99 beyond the control's longest", max(0, beyond), bound.Seconds() * 1000, stated, link, "ms"})
+}
+
+// degraded checks that a fault has an effect: some answers are not exact.
+func degraded(all answers) {
+	for _, a := range all {
+		if a.step != "" {
+			return
+		}
+	}
+	check(errors.New("the fault has no effect: all answers are exact"))
 }
 
 // startLoad starts a load, and a control beside it: a caller of a weir serve that has no fault.

@@ -129,6 +129,7 @@ func (f storeFault) play(w *world) {
 		w.excess(all, bound, stated, ofStoreFaults)
 		w.none("requests without a decision", all.failures(), "an instance decides by itself", ofStore)
 		if !f.decides {
+			degraded(all.between(from, to))
 			w.late(all, from, to, 2*timeout, "two `--store-timeout`: an answer takes up to two round trips", ofStoreFaults)
 		}
 	}, f.loses || f.double)
