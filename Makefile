@@ -59,7 +59,7 @@ profile: build ## profile weir serve under load, for the compiler
 	go build -C service/bench -o ../../bin/grpcfloor ./grpcfloor
 	cd service/bench && go run ./serve -pgo ../cmd/weir/default.pgo -seconds 12
 
-faults: build need ## play faults in network namespaces, compare what follows with the docs, and write docs/faults.md: 25 minutes; ARGS='-run peers -seeds 1' plays some
+faults: build need ## play faults in network namespaces, compare what follows with the docs, and write docs/faults.md: 20 minutes; ARGS='-run peers -seeds 1' plays some
 	cd service/bench && nice -n 5 go run ./faults $(ARGS)
 
 release-check: ## publish all modules to a local module proxy, and install them from there

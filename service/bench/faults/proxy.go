@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	timeout   = time.Second // of the proxy: less than a third of the callers' patience
+	timeout   = 2 * time.Second // of the proxy: less than a third of the callers' patience
 	ofOrigins = "origins.md#when-an-origin-fails"
 	ofProxy   = "proxy.md#safety"
 )
@@ -91,7 +91,7 @@ var proxyRows = proxyPlays()
 
 func (f originFault) play(w *world) {
 	rig := w.front()
-	w.client.Timeout = 5 * time.Second
+	w.client.Timeout = 4 * timeout
 	l := w.startLoad(1, 4, w.through(rig))
 	w.pause(3 * time.Second)
 	from := l.now()

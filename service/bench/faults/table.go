@@ -34,6 +34,9 @@ func (t *table) write(w io.Writer) {
 	for i, r := range t.rows {
 		for _, m := range t.results[i] {
 			cells := []string{r.family, r.fault, m.What, fmt.Sprintf("[%s](%s)", m.Stated, m.Link), number(m.Bound, m.Unit), number(m.Value, m.Unit)}
+			if !m.holds() {
+				cells[5] = "**" + cells[5] + "**"
+			}
 			if r.family == family {
 				cells[0] = ""
 				if r.fault == fault {
