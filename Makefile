@@ -9,7 +9,7 @@ OTHERS = service/bench bench examples deploy internal/tools
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
-.PHONY: build image release demo test system bench profile lint fuzz vulnerabilities release-check need need-release help
+.PHONY: build image release demo test system bench profile faults lint fuzz vulnerabilities release-check need need-release help
 
 build: ## build bin/weir and bin/weirlab
 	go build -C service -o ../bin/weir ./cmd/weir
@@ -73,10 +73,13 @@ fuzz: ## run each fuzz test for FUZZTIME (30s)
 vulnerabilities: ## look for known vulnerabilities in what the modules call
 	@for m in . $(MODULES); do echo "== govulncheck in $$m" && (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...) || exit 1; done
 
+faults: build need ## play faults in network namespaces, compare what follows with the docs, and write docs/faults.md: 20 minutes; ARGS='-run peers -seeds 1' plays some
+	cd service/bench && nice -n 5 go run ./faults $(ARGS)
+
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, gpg, GoReleaser, Node, httpx, redis-cli, redis-py, ioredis
+need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, gpg, GoReleaser, Node, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need ip iproute2
@@ -89,6 +92,7 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/goneed service_cmd github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
 	@PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" internal/tools/need initdb postgresql
 	@internal/tools/need redis-cli redis-tools
+	@internal/tools/need strace strace
 	@internal/tools/need python3 python3-venv
 	@internal/tools/need node nodejs
 	@internal/tools/need npm npm

@@ -83,13 +83,16 @@
 //     k*R/N for as long as it lasts. For one member of three that is a third of the limit.
 //   - A partition with a majority: B for keys whose owner is on the side of the minority, and the shares of
 //     the m members there, m*B/N and m*R/N with m < N/2: less than half of the limit.
-//   - A partition without a majority: nothing. All members together allow their shares.
+//   - A partition without a majority: 2*B, and R for a second. All members together allow their shares, whose
+//     buckets are full; afterwards the bucket of the owner is, which has been refilled meanwhile.
 //   - A listed member that never comes: nothing, after the members have agreed that it is dead.
 //   - A member that all others lose and find again, any number of times: B in all, and the shares, as
 //     the owner before it continues from the state that it has handed over. Such keys can get less than their
 //     limit for the time in which a bucket refills.
 //   - Leases: no more than the limit in all of these cases, except for shares, limit/N for each member that
-//     cannot ask the owner.
+//     cannot ask the owner, and for what two owners grant while members do not yet agree, the limit once
+//     more. An owner that was stopped and goes on is such an owner, and so is one whose claim of the state
+//     is under way while the owner changes again.
 //
 // # Leaves
 //

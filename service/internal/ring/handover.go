@@ -21,10 +21,10 @@ const (
 	maxClaimTries = 3 * time.Second
 )
 
-// unknownSlots are slots whose state was lost with a process.
+// unknownSlots are slots whose state was lost with a process, or was claimed and did not come.
 type unknownSlots struct {
 	slots *slot.Set
-	node  string        // the process; if it is back, it has the state
+	node  string        // the process, if one is known; if it is back, it has the state
 	until time.Duration // when leases that it granted have expired
 }
 
@@ -32,7 +32,7 @@ type unknownSlots struct {
 // member, without handing over their state. It returns these slots.
 func (r *Ring) loseLocked(was *view, s *census.Survey) *slot.Set {
 	now := r.now()
-	r.unknown = slices.DeleteFunc(r.unknown, func(u unknownSlots) bool { return u.until < now || r.census.Back(u.node) })
+	r.unknown = slices.DeleteFunc(r.unknown, func(u unknownSlots) bool { return u.until < now || u.node != "" && r.census.Back(u.node) })
 	names := slices.Clone(s.Unknown)
 	for name, status := range s.Status {
 		if old, known := was.Status[name]; status == census.Dead && known && old != census.Dead && !slices.Contains(names, name) {
@@ -44,11 +44,28 @@ func (r *Ring) loseLocked(was *view, s *census.Survey) *slot.Set {
 		node, slots := r.census.Before(name), was.owned(name)
 		lost.Union(slots)
 		if node != "" && longest > 0 && slots.Len() > 0 {
-			r.unknown = append(r.unknown, unknownSlots{slots, node, now + longest})
+			r.noteUnknownLocked(unknownSlots{slots, node, now + longest})
 		}
 	}
-	r.unknown = slices.Delete(r.unknown, 0, max(len(r.unknown)-maxUnknown, 0))
 	return lost
+}
+
+// miss notes slots whose state was claimed and did not come, for the members that claim them from this one.
+func (r *Ring) miss(slots *slot.Set) {
+	longest := r.longestLease()
+	if longest == 0 {
+		return
+	}
+	missing := *slots
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteUnknownLocked(unknownSlots{slots: &missing, until: r.now() + longest})
+}
+
+// noteUnknownLocked notes slots whose state was lost.
+func (r *Ring) noteUnknownLocked(u unknownSlots) {
+	r.unknown = append(r.unknown, u)
+	r.unknown = slices.Delete(r.unknown, 0, max(len(r.unknown)-maxUnknown, 0))
 }
 
 // maxUnknown bounds the sets of unknown slots. With more, the oldest are taken for known.
@@ -148,6 +165,7 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 	r.forget(&known)
 	if missing.Remove(unknown); missing.Len() > 0 { // nothing more comes
 		r.cfg.Local.Expect(&missing, 0)
+		r.miss(&missing)
 	}
 	missing.Union(unknown)
 	if missing.Len() > 0 {
@@ -156,11 +174,19 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 }
 
 // claimFrom asks a member for the state of slots, again until it is linked and knows this one as a
-// member. It returns the slots whose state the member does not know; none if it turns out to be
-// dead.
+// member. It returns the slots whose state stays unknown: the ones that the member does not know; all if
+// its process has ended meanwhile; none if it is dead and was never linked.
 func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.Set, error) {
+	process := r.processOf(p.Name)
 	for began := time.Now(); ; {
 		answer, err := p.link.Call(ctx, claimCall, appendSet(nil, slots))
+		now := r.processOf(p.Name)
+		if process == "" {
+			process = now
+		}
+		if process != now {
+			return slots, nil
+		}
 		if err == nil {
 			if rest, ok := readSet(answer); ok {
 				return rest, nil
@@ -168,12 +194,22 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.
 			return nil, errClaim
 		}
 		if r.view.Load().Status[p.Name] == census.Dead {
+			if process != "" {
+				return slots, nil
+			}
 			return new(slot.Set), nil
 		}
 		if r.isGone(p.Name) || time.Since(began) > maxClaimTries || !pause(ctx, nil, poll) {
 			return nil, err
 		}
 	}
+}
+
+// processOf returns the process that has answered last at a member; empty if none has.
+func (r *Ring) processOf(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.census.Node(name)
 }
 
 // isGone reports whether a member has left, and does not answer any more.

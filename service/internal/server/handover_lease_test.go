@@ -122,6 +122,26 @@ func TestLeasesOfADeadOwner(t *testing.T) {
 	})
 }
 
+// A lease that comes from two earlier owners lasts until the later end: one of them has extended it.
+func TestLeaseFromTwoOwners(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newLeasingFleet(t, 3)
+		a, b, c := f.members[0], f.members[1], f.members[2]
+		held := a.mustAcquire("k", 1)
+		b.Expect(slot.All(), 0)
+		_, err := b.Renew("k", held.ID, 30*time.Minute)
+		must(t, err)
+		c.Expect(slot.All(), 0)
+		f.export(0, 2, slot.All())
+		f.export(1, 2, slot.All())
+		c.Received(slot.All())
+		time.Sleep(30*time.Minute - 1)
+		_, err = c.Renew("k", held.ID, 0)
+		must(t, err)
+		check(t, "units in flight", c.mustAcquire("k", 2).Inflight, 3)
+	})
+}
+
 // A lease is held once if it is adopted before it comes, and no more than the limit is adopted.
 func TestAdoptionBeforeTheState(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -173,8 +173,8 @@ func (g *Registry) Token() uint64 {
 }
 
 // Absorb holds leases that Extract has taken out of the Registry of another node, also beyond
-// the limits. It ignores leases that are held already. Fencing tokens are greater than token
-// from now on. under is as in Hold.
+// the limits. Of a lease that is held already, the later end counts. Fencing tokens are greater
+// than token from now on. under is as in Hold.
 //
 // If requests wait for units of a bucket, the first of them gets its units, too: there are none
 // while the slots are expected.
@@ -185,8 +185,15 @@ func (g *Registry) Absorb(leases []SavedLease, token uint64, under func(place in
 	defer g.mu.Unlock()
 	g.token = max(g.token, token)
 	for _, l := range leases {
-		if g.held[l.ID] == nil {
-			g.holdAgainLocked(l, g.clock.Now(), l.Until, under)
+		now := g.clock.Now()
+		h := g.held[l.ID]
+		if h == nil {
+			g.holdAgainLocked(l, now, l.Until, under)
+			continue
+		}
+		if until := now + l.Until; until > h.Until {
+			h.Until = until // its timer fires too early, and is set again
+			g.due.Fix(h.heapIndex)
 		}
 	}
 }

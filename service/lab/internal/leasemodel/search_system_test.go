@@ -1,0 +1,18 @@
+//go:build system && !race
+
+package leasemodel
+
+import "testing"
+
+// The same as TestLimit within wider bounds: two million states.
+func TestLimitFurther(t *testing.T) {
+	for _, c := range []Config{
+		{Crashes: 1, Changes: 1, Losses: 1},
+		{Changes: 2, Losses: 1},
+		{Crashes: 1, Changes: 2},
+		{Crashes: 2, Changes: 1},
+		{Crashes: 1, Stops: 1, Changes: 1},
+	} {
+		c.holds(t)
+	}
+}
