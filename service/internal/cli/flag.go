@@ -40,7 +40,7 @@ func (p *Program) Flags(command Command) []*Flag {
 	return slices.DeleteFunc(p.flags(command.New()), (*Flag).isArgument)
 }
 
-// fields returns the flags of a struct in the order of its fields. group is that of fields without a group of their own.
+// fields returns the flags of a struct in the order of its fields. Those without a group are in the given one.
 func (p *Program) fields(v reflect.Value, group string) (all []*Flag) {
 	for field, value := range v.Fields() {
 		tag, key := field.Tag, group
@@ -62,9 +62,11 @@ func (p *Program) fields(v reflect.Value, group string) (all []*Flag) {
 		if f.Name == "" {
 			f.Name = strings.ToLower(humps.ReplaceAllString(field.Name, "$1-$2"))
 		}
-		f.Envs = []string{Variable(f.Name)}
-		if env := tag.Get("env"); env != "" {
+		switch env := tag.Get("env"); {
+		case env != "":
 			f.Envs = strings.Split(env, ",")
+		case !f.isArgument():
+			f.Envs = []string{Variable(f.Name)}
 		}
 		if at := slices.IndexFunc(p.Groups, func(g Group) bool { return g.Key == key }); at >= 0 {
 			f.Group = p.Groups[at]
