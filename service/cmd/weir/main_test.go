@@ -86,7 +86,7 @@ func TestHelp(t *testing.T) { clitest.Help(t, program) }
 // Every flag can be set by an environment variable.
 func TestEnvironment(t *testing.T) {
 	clitest.Environment(t, program, map[string]string{"port": "PORT"}) // Kubernetes sets WEIR_PORT for a Service named weir
-	t.Setenv("WEIR_PATH", "rules.yaml") // no variable sets an argument
+	t.Setenv("WEIR_PATH", "rules.yaml")                                // no variable sets an argument
 	clitest.Refuses(t, program, [2]string{"check", `expected "<path>"`})
 	t.Setenv("WEIR_QUEUE", "seven")
 	clitest.Refuses(t, program, [2]string{"proxy --origin http://127.0.0.1:1", `--queue: "seven": must be a whole number (from $WEIR_QUEUE) (see`})
