@@ -11,9 +11,12 @@ export PATH := $(PATH):$(shell go env GOPATH)/bin
 
 .PHONY: build image release demo test system bench profile faults lint fuzz vulnerabilities release-check need need-release help
 
+# Without the traces of gRPC, which weir does not show, the linker leaves out the methods that nothing calls.
+WEIR_TAGS = grpcnotrace
+
 build: ## build bin/weir and bin/weirlab
-	go build -C service -o ../bin/weir ./cmd/weir
-	go build -C service/lab -o ../../bin/weirlab ./cmd/weirlab
+	go build -C service -tags $(WEIR_TAGS) -o ../bin/weir ./cmd/weir
+	go build -C service/lab -tags $(WEIR_TAGS) -o ../../bin/weirlab ./cmd/weirlab
 
 image: ## build the image of deploy/Dockerfile without Docker, as bin/weir.oci.tar, and print its digest
 	@mkdir -p bin
@@ -27,7 +30,7 @@ release: need-release ## build a release of the tag that is checked out into dis
 
 demo: ## watch a service collapse under load, and a proxy save it
 	@echo "building bin/weirlab: a minute or two the first time"
-	@go build -C service/lab -o ../../bin/weirlab ./cmd/weirlab
+	@go build -C service/lab -tags $(WEIR_TAGS) -o ../../bin/weirlab ./cmd/weirlab
 	@bin/weirlab demo
 
 # The profile for the compiler makes Go compile the service twice: release builds alone use it.

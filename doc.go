@@ -3,7 +3,7 @@
 // [Outcome], [Decision], [Rejection] and [Class].
 //
 //	go get github.com/weir-go/weir                               # the library; it requires no other module
-//	go install github.com/weir-go/weir/service/cmd/weir@latest   # the server, the proxy and the laboratory
+//	go install -tags grpcnotrace github.com/weir-go/weir/service/cmd/weir@latest   # the server and the proxy
 //
 // A caller asks a limiter for a permit, works, and releases it:
 //

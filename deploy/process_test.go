@@ -42,7 +42,7 @@ func build(module, name string) (string, error) {
 	}
 	binaryDirs = append(binaryDirs, dir)
 	path := filepath.Join(dir, name)
-	out, err := exec.Command("go", "build", "-C", module, "-o", path, "./cmd/"+name).CombinedOutput()
+	out, err := exec.Command("go", "build", "-C", module, "-tags", "grpcnotrace", "-o", path, "./cmd/"+name).CombinedOutput()
 	if err != nil {
 		os.Stderr.Write(out)
 	}

@@ -118,6 +118,7 @@ var packages = map[string]floor{
 	"service/internal/config":         core,
 	"service/internal/filedoc":        words,
 	"service/internal/bytesize":       words,
+	"service/internal/spelling":       words,
 	"service/internal/match":          core,
 	"service/internal/descriptor":     core,
 	"service/internal/server":         core,

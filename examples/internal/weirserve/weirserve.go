@@ -17,7 +17,7 @@ func Start(t *testing.T, rules string) (url string) {
 	t.Helper()
 	dir := t.TempDir()
 	binary, file := filepath.Join(dir, "weir"), filepath.Join(dir, "rules.yaml")
-	if out, err := exec.Command("go", "build", "-C", "../../service", "-o", binary, "./cmd/weir").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", "../../service", "-tags", "grpcnotrace", "-o", binary, "./cmd/weir").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {

@@ -104,7 +104,7 @@ func withConfig(image v1.Image, config v1.Config, arch string) *v1.ConfigFile {
 // content builds the binary, and returns the files of the image as an archive.
 func content(root, dir, arch, certs string) ([]byte, error) {
 	binary := filepath.Join(dir, "weir")
-	cmd := exec.Command("go", "build", "-C", filepath.Join(root, "service"), "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/weir")
+	cmd := exec.Command("go", "build", "-C", filepath.Join(root, "service"), "-tags=grpcnotrace", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/weir")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {

@@ -4,36 +4,30 @@ package main
 import (
 	"strings"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/weir-go/weir/service/internal/cli"
 )
-
-type commands struct {
-	Serve serveCmd `cmd:"" help:"Run the decision service: rate limits and leases for any number of services, over HTTP."`
-	Top   topCmd   `cmd:"" help:"Watch weir serve in the terminal: which rules and keys are refused, and why."`
-	Check checkCmd `cmd:"" help:"Check a file of rules, and show which limits a key gets."`
-	Reset resetCmd `cmd:"" help:"Return all tokens of keys at weir serve, so that they have their whole limits again."`
-	Proxy proxyCmd `cmd:"" help:"Protect an HTTP service: a reverse proxy that limits the requests in flight."`
-
-	moved
-	cli.Common
-}
 
 var program = &cli.Program{
 	Name: "weir",
 	Description: `weir protects services from overload: it keeps the work in flight at what a service can bear (Little's law, N = X·R).
 
 weirlab, a binary of its own, shows overload, generates load and simulates.`,
-	Commands: func() any { return new(commands) },
-	Groups:   groups,
-	Hint:     hinted,
+	Commands: []cli.Command{
+		{Name: "serve", Help: "Run the decision service: rate limits and leases for any number of services, over HTTP.", New: func() cli.Runner { return new(serveCmd) }},
+		{Name: "top", Help: "Watch weir serve in the terminal: which rules and keys are refused, and why.", New: func() cli.Runner { return new(topCmd) }},
+		{Name: "check", Help: "Check a file of rules, and show which limits a key gets.", New: func() cli.Runner { return new(checkCmd) }},
+		{Name: "reset", Help: "Return all tokens of keys at weir serve, so that they have their whole limits again.", New: func() cli.Runner { return new(resetCmd) }},
+		{Name: "proxy", Help: "Protect an HTTP service: a reverse proxy that limits the requests in flight.", New: func() cli.Runner { return new(proxyCmd) }},
+	},
+	Groups: groups,
+	Moved:  moved,
+	Hint:   hinted,
 }
 
 func main() { program.Main() }
 
 // groups are the groups of flags in the help of a command, in their order.
-var groups = []kong.Group{
+var groups = []cli.Group{
 	{Key: "answers", Title: "Answers to callers:"},
 	{Key: "limit", Title: "How the limit adapts:"},
 	{Key: "store", Title: "Share limits between instances, in Redis or Valkey:"},

@@ -37,6 +37,11 @@ func TestBadFlags(t *testing.T) {
 		{"serve --rules", "--rules: must have a value (see weir serve --help)"},
 		{"proxy --queue many", `--queue: "many": must be a whole number (see weir proxy --help)`},
 		{"serve --log-level loud", `--log-level: "loud": must be debug, info, warn or error`},
+		{"prox", `weir: unexpected argument prox, did you mean "proxy"? (see`},
+		{"serve --lisen x", `unknown flag --lisen, did you mean "--listen"? (see`},
+		{"serve -z", "unknown flag -z (see"},
+		{"serve --log-format xml", `--log-format: "xml": must be one of text, json, system-default (see`},
+		{"serve --pprof=maybe", `--pprof: "maybe": must be true, 1, yes, false, 0 or no (see`},
 		{"help nothing", "unexpected argument nothing (see weir --help)"},
 		{"proxy --origin " + to + " --limit -1", `weir proxy: --limit: "-1" is read as a flag: a value that begins with - is written --limit="-1" (see`},
 		{"proxy --origin " + to + " --max-wait -1s", `--max-wait: "-1s" is read as a flag: a value that begins with - is written --max-wait="-1s" (see`},
@@ -81,6 +86,10 @@ func TestHelp(t *testing.T) { clitest.Help(t, program) }
 // Every flag can be set by an environment variable.
 func TestEnvironment(t *testing.T) {
 	clitest.Environment(t, program, map[string]string{"port": "PORT"}) // Kubernetes sets WEIR_PORT for a Service named weir
+	t.Setenv("WEIR_PATH", "rules.yaml")                                // no variable sets an argument
+	clitest.Refuses(t, program, [2]string{"check", `expected "<path>"`})
+	t.Setenv("WEIR_QUEUE", "seven")
+	clitest.Refuses(t, program, [2]string{"proxy --origin http://127.0.0.1:1", `--queue: "seven": must be a whole number (from $WEIR_QUEUE) (see`})
 	t.Setenv("WEIR_QUEUE", "-7")
 	if _, _, stderr := weir(t, "proxy", "--origin", "http://127.0.0.1:1"); !strings.Contains(stderr, "--queue=-7") {
 		t.Errorf("%q: want WEIR_QUEUE to count", stderr)

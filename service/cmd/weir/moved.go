@@ -1,34 +1,9 @@
 package main
 
-import (
-	"strings"
-
-	"github.com/alecthomas/kong"
-
-	"github.com/weir-go/weir/service/internal/cli"
-)
+const laboratory = ": go install github.com/weir-go/weir/service/lab/cmd/weirlab@latest"
 
 // moved are the commands that weirlab has.
-type moved struct {
-	Demo    movedCmd `cmd:"" hidden:"" passthrough:""`
-	Load    movedCmd `cmd:"" hidden:"" passthrough:""`
-	Compare movedCmd `cmd:"" hidden:"" passthrough:"" name:"load-compare"`
-	Origin  movedCmd `cmd:"" hidden:"" passthrough:""`
-	Sim     movedCmd `cmd:"" hidden:"" passthrough:""`
-	Arena   movedCmd `cmd:"" hidden:"" passthrough:""`
-	Lab     movedCmd `cmd:"" hidden:"" passthrough:""`
-}
-
-// A movedCmd names the command of weirlab, and where to get it.
-type movedCmd struct {
-	Args []string `arg:"" optional:""`
-}
-
-// Run returns an error, for any arguments.
-func (c *movedCmd) Run(command *kong.Context) error {
-	name := command.Selected().Name
-	if name == "lab" {
-		name = "sla"
-	}
-	return cli.Moved("weirlab " + strings.Replace(name, "-", " ", 1) + ": go install github.com/weir-go/weir/service/lab/cmd/weirlab@latest")
+var moved = map[string]string{
+	"demo": "weirlab demo" + laboratory, "load": "weirlab load" + laboratory, "load-compare": "weirlab load compare" + laboratory,
+	"origin": "weirlab origin" + laboratory, "sim": "weirlab sim" + laboratory, "arena": "weirlab arena" + laboratory, "lab": "weirlab sla" + laboratory,
 }

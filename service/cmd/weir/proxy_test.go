@@ -6,19 +6,20 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
 // parseProxy returns the configuration of a proxy with flags.
 func parseProxy(t *testing.T, flags ...string) proxy.Config {
 	t.Helper()
-	var c commands
+	var c proxyCmd
 	parsing := *program
-	parsing.Commands = func() any { return &c }
-	if _, err := parsing.Parser().Parse(append([]string{"proxy", "--origin", "http://127.0.0.1:1"}, flags...)); err != nil {
+	parsing.Commands = []cli.Command{{Name: "proxy", New: func() cli.Runner { return &c }}}
+	if err := parsing.Accepts(append([]string{"proxy", "--origin", "http://127.0.0.1:1"}, flags...)); err != nil {
 		t.Fatal(err)
 	}
-	return c.Proxy.config(slog.New(slog.DiscardHandler))
+	return c.config(slog.New(slog.DiscardHandler))
 }
 
 // The initial limit is within the bounds, unless it is given.

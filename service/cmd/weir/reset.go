@@ -21,7 +21,7 @@ import (
 type resetCmd struct {
 	Keys    []string      `arg:"" name:"key" help:"The keys whose tokens return. Each has its whole limit again, under all rules with a rate that match it. A bucket that keys share (per: rule) is full for all of them."`
 	Admin   string        `default:"http://127.0.0.1:8081" placeholder:"URL" help:"The --admin address of weir serve; with --peers or --store, that of any instance (${default})."`
-	Token   string        `placeholder:"SECRET" help:"A token that allows admin, if weir serve runs with --admin-tokens. As $$WEIR_TOKEN it is not in the list of processes."`
+	Token   string        `placeholder:"SECRET" help:"A token that allows admin, if weir serve runs with --admin-tokens. As $WEIR_TOKEN it is not in the list of processes."`
 	Timeout time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long the answer about a key may take (${default})."`
 	JSON    bool          `name:"json" help:"Print a JSON object for each key."`
 }

@@ -20,7 +20,7 @@ import (
 
 type serveCmd struct {
 	Listen string `placeholder:"ADDR" help:"Address for callers, HTTP/1.1 and HTTP/2, or unix:PATH for a Unix socket, as for the other listeners (127.0.0.1:8080)."`
-	Port   int    `least:"0" most:"65535" short:"p" env:"PORT" placeholder:"N" help:"Listen on this port of all addresses, instead of --listen. (The variable is not $$WEIR_PORT, because Kubernetes sets that for a Service named weir.)"`
+	Port   int    `least:"0" most:"65535" short:"p" env:"PORT" placeholder:"N" help:"Listen on this port of all addresses, instead of --listen. (The variable is not $WEIR_PORT, because Kubernetes sets that for a Service named weir.)"`
 	RESP   string `name:"resp-listen" placeholder:"ADDR" help:"Address for clients of Redis: CL.THROTTLE and more (off)."`
 	GRPC   string `name:"grpc-listen" placeholder:"ADDR" help:"Address for gRPC alone: Envoy's rate-limit service. --listen serves it too, over HTTP/2, with more processor time."`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for operators: the status page, /-/ready, /-/reload, /metrics and more. Keep it private (${default})."`
@@ -28,7 +28,7 @@ type serveCmd struct {
 	Rules      string        `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files, of weir or of envoyproxy/ratelimit. Changes are loaded automatically."`
 	Memory     settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Memory for the counts of keys (${default})."`
 	GetDecides bool          `group:"answers" help:"With --rules: let GET /rate/{key} take tokens, as POST does. Without --rules, GET always does, as in GoCC."`
-	Fields     string        `group:"answers" enum:"draft,draft_next,none" default:"draft" help:"The header fields RateLimit and RateLimit-Policy of answers: draft, as in draft 11 of the working group; draft_next, with the parameters a and w of RateLimit in place of r and t, as proposed for a later draft; or none (${default})."`
+	Fields     string        `group:"answers" enum:"draft,draft_next,none" default:"draft" placeholder:"NAME" help:"The header fields RateLimit and RateLimit-Policy of answers: draft, as in draft 11 of the working group; draft_next, with the parameters a and w of RateLimit in place of r and t, as proposed for a later draft; or none (${default})."`
 
 	daemon.Config           `embed:""`
 	config.RateLimitOptions `embed:"" group:"envoy"`

@@ -14,7 +14,7 @@ import (
 
 // serveStore configures the store of shared limits.
 type serveStore struct {
-	StoreURL      string        `name:"store" env:"WEIR_STORE" placeholder:"URL" help:"Share the limits with other instances in Redis or Valkey: redis://user:password@host:6379/0, rediss:// with TLS; ?master_name=NAME for Sentinels, ?cluster=true for a Cluster, with further addresses as &addr=host:port. Set it in $$WEIR_STORE if it has a password."`
+	StoreURL      string        `name:"store" env:"WEIR_STORE" placeholder:"URL" help:"Share the limits with other instances in Redis or Valkey: redis://user:password@host:6379/0, rediss:// with TLS; ?master_name=NAME for Sentinels, ?cluster=true for a Cluster, with further addresses as &addr=host:port. Set it in $WEIR_STORE if it has a password."`
 	StoreTimeout  time.Duration `least:"1ms" default:"50ms" placeholder:"TIME" help:"How long a decision may take in the store. After that, the instance decides by itself (${default})."`
 	StoreAway     config.Away   `default:"share" enum:"deny,allow,share" placeholder:"HOW" help:"How to decide while the store does not answer, for rules that do not say (away): share divides the limits by the number of instances; allow, or deny (${default})."`
 	StoreKnown    time.Duration `least:"0s" default:"10s" placeholder:"TIME" help:"Before that: for how long after the store's last answer to decide by what it has told (${default})."`

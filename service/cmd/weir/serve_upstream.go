@@ -17,7 +17,7 @@ import (
 type serveUpstream struct {
 	UpstreamURL        string        `name:"upstream" env:"WEIR_UPSTREAM" placeholder:"URL" help:"Be a leaf of this weir serve, http://host:port or https://host:port, which has the same rules: decide by parts of the limits that it assigns, without a round trip."`
 	UpstreamToken      string        `hidden:"" env:"WEIR_UPSTREAM_TOKEN" help:"The token for --upstream. Prefer the variable or --upstream-token-file: others on the host can read flags."`
-	UpstreamTokenFile  string        `placeholder:"FILE" help:"A file with the token for --upstream, or set it in $$WEIR_UPSTREAM_TOKEN. The token must allow decide and lease for all keys."`
+	UpstreamTokenFile  string        `placeholder:"FILE" help:"A file with the token for --upstream, or set it in $WEIR_UPSTREAM_TOKEN. The token must allow decide and lease for all keys."`
 	UpstreamCA         string        `name:"upstream-ca" placeholder:"FILE" help:"Trust this authority for --upstream, instead of those of the system."`
 	UpstreamCert       string        `name:"upstream-cert" placeholder:"FILE" help:"Show this certificate to --upstream."`
 	UpstreamKey        string        `name:"upstream-key" placeholder:"FILE" help:"The private key of --upstream-cert."`

@@ -13,7 +13,7 @@ import (
 
 type topCmd struct {
 	Admin    string        `default:"http://127.0.0.1:8081" placeholder:"URL" help:"The --admin address of weir serve (${default})."`
-	Token    string        `placeholder:"SECRET" help:"A token that allows admin, if weir serve runs with --admin-tokens. As $$WEIR_TOKEN it is not in the list of processes."`
+	Token    string        `placeholder:"SECRET" help:"A token that allows admin, if weir serve runs with --admin-tokens. As $WEIR_TOKEN it is not in the list of processes."`
 	Interval time.Duration `least:"100ms" default:"1s" placeholder:"TIME" help:"How often to update the screen (${default})."`
 	By       string        `default:"denied" enum:"denied,requests" placeholder:"ORDER" help:"Which keys to list: denied (most denials) or requests (most requests) (${default})."`
 	Once     bool          `help:"Print the state once, as plain text. This is also done if the output is not a terminal."`

@@ -31,23 +31,23 @@ import (
 
 // Config configures a Daemon. The fields with a help text are flags.
 type Config struct {
-	Server server.Config `kong:"-"` // without Rules
-	Store  *Store        `kong:"-"` // of shared limits; nil if there is none
-	Peers  *Peers        `kong:"-"` // that share keys with this instance; nil if there are none
+	Server server.Config // without Rules
+	Store  *Store        // of shared limits; nil if there is none
+	Peers  *Peers        // that share keys with this instance; nil if there are none
 	// Upstream makes the instance a leaf of another one. If nil, it is none. There must not be a
 	// Store or Peers.
-	Upstream *Upstream `kong:"-"`
+	Upstream *Upstream
 
-	API httpapi.Config `kong:"-"` // without Authorize
+	API httpapi.Config // without Authorize
 
-	Ports     int            `kong:"-"`               // listeners of callers; if zero, 1
+	Ports     int            // listeners of callers; if zero, 1
 	RateLimit grpcapi.Config `embed:"" group:"envoy"` // without the fields that are not flags
 
 	AssignmentTTL  time.Duration `name:"assignment-ttl" aliases:"rlqs-ttl" env:"WEIR_ASSIGNMENT_TTL,WEIR_RLQS_TTL" least:"1s" default:"30s" placeholder:"TIME" group:"leaves" help:"How long a leaf may use a rate that it was assigned without another exchange; for Envoy's rate limit quota service, at least twice its reporting interval. With away: share in a rule, a crashed leaf withholds its safe share for 10 times as long (${default})."`
 	MaxAssignments int           `least:"1" default:"500000" placeholder:"N" group:"leaves" help:"Assignments at once, of all keys of all leaves. Each takes 300 bytes, or 750 if no other leaf uses the key, besides --memory. One leaf, or the leaves of a token for some keys, have at most half of them (${default})."`
 
-	LoadRules func() (*config.Rules, error) `kong:"-"` // called again for each reload
-	RulesPath string                        `kong:"-"` // the file or directory that LoadRules reads
+	LoadRules func() (*config.Rules, error) // called again for each reload
+	RulesPath string                        // the file or directory that LoadRules reads
 
 	Tokens        string        `placeholder:"FILE" help:"A YAML file with the tokens of clients and what each may do. Without it, every client may use every endpoint, but /debug lists keys only to clients on loopback."`
 	State         string        `placeholder:"FILE" help:"Save counts and leases to this file, and restore them at the next start."`
@@ -65,10 +65,10 @@ type Config struct {
 	Grace            time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"stop" help:"After that: how long waiting requests may still wait for their turn (${default})."`
 	Drain            string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" group:"stop" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
 
-	LogAnswers [6]bool                `kong:"-"` // whether to log answers, by the first digit of the status
-	Log        *slog.Logger           `kong:"-"`
-	Version    string                 `kong:"-"` // of weir, for clients of Redis
-	Collectors []prometheus.Collector `kong:"-"` // of further metrics of the process
+	LogAnswers [6]bool // whether to log answers, by the first digit of the status
+	Log        *slog.Logger
+	Version    string                 // of weir, for clients of Redis
+	Collectors []prometheus.Collector // of further metrics of the process
 }
 
 // Operators configures the listener of operators.

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/weir/service/internal/spelling"
 )
 
 // Join returns the path of the field name in the value at path. The path of the
@@ -63,43 +65,9 @@ func tagOf(f reflect.StructField) (name string, inline bool) {
 // to a misspelt name.
 func known(t reflect.Type, meant string) string {
 	names := slices.Sorted(maps.Keys(fieldsOf(t)))
-	closest, least := "", len(meant)/3+1
-	for _, name := range names {
-		if d := distance(meant, name, least); d < least {
-			closest, least = name, d
-		}
-	}
 	list := strings.Join(names, ", ")
-	if closest != "" {
+	if closest := spelling.Closest(meant, names); closest != "" {
 		list += ": did you mean " + closest + "?"
 	}
 	return list
-}
-
-// distance returns the number of insertions, deletions, changes and swaps of
-// neighbouring letters between a and b. It is not exact from a bound on. (Damerau
-// and Levenshtein's distance, as optimal string alignment.)
-func distance(a, b string, bound int) int {
-	if max(len(a)-len(b), len(b)-len(a)) >= bound {
-		return bound
-	}
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		before, last, row = last, row, before
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			same := 1
-			if a[i-1] == b[j-1] {
-				same = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+same)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }

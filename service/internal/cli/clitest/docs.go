@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/weir-go/weir/service/internal/cli"
 )
 
@@ -18,18 +16,15 @@ func Defaults(t *testing.T, p *cli.Program) string {
 	t.Helper()
 	var page strings.Builder
 	rows := 0
-	for _, command := range p.Parser().Model.Leaves(true) {
+	for _, command := range p.Commands {
 		var groups []string
 		tables := map[string]string{}
-		for _, f := range command.Flags {
+		for _, f := range p.Flags(command) {
 			is, byDefault := about(f)
 			if f.Hidden || byDefault == "" {
 				continue
 			}
-			group := ""
-			if f.Group != nil {
-				group = f.Group.Title
-			}
+			group := f.Group.Title
 			if tables[group] == "" {
 				groups = append(groups, group)
 				tables[group] = "| flag | default | is |\n|---|---|---|\n"
@@ -38,7 +33,7 @@ func Defaults(t *testing.T, p *cli.Program) string {
 			rows++
 		}
 		if len(groups) > 0 {
-			fmt.Fprintf(&page, "### %s\n\n", command.FullPath())
+			fmt.Fprintf(&page, "### %s\n\n", p.Name+" "+command.Name)
 		}
 		for _, group := range groups {
 			if group != "" {
@@ -54,8 +49,8 @@ func Defaults(t *testing.T, p *cli.Program) string {
 }
 
 // about returns the first sentence of a flag's help text, and its default, which is at the end of the text.
-func about(f *kong.Flag) (is, byDefault string) {
-	if f.HasDefault && f.Default != "" {
+func about(f *cli.Flag) (is, byDefault string) {
+	if f.Default != "" {
 		byDefault = "`" + f.Default + "`"
 	}
 	is = f.Help

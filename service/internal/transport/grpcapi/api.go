@@ -53,16 +53,16 @@ type Config struct {
 
 	// BodyTimeout bounds the time for reading a request behind Handler, and the time of a call
 	// of a server of NewServer, except streams. If zero, they are not bounded.
-	BodyTimeout time.Duration `kong:"-"`
+	BodyTimeout time.Duration
 	// MaxConnectionAge is how long a connection of a server of NewServer lives, give or take a
 	// tenth. Then the client is asked to leave, and calls in progress finish. If zero, for ever.
-	MaxConnectionAge time.Duration `kong:"-"`
+	MaxConnectionAge time.Duration
 	// Bodies bounds the bytes of JSON, and of messages behind Handler of more than 4 KiB, that
 	// are being read or answered, by client. If nil, they are not bounded.
-	Bodies *connlimit.Limit `kong:"-"`
+	Bodies *connlimit.Limit
 	// Identify returns the session of a client with a secret. Clients that are not known get
 	// UNAUTHENTICATED before their message is decoded. If nil, all requests are allowed.
-	Identify func(secret string) *token.Session `kong:"-"`
+	Identify func(secret string) *token.Session
 }
 
 // Validate returns an error that names the first invalid field.

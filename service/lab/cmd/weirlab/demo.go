@@ -21,8 +21,10 @@ import (
 
 type demoCmd struct {
 	Listen string   `default:"127.0.0.1:7070" placeholder:"ADDR" help:"Address of the page (${default})."`
-	Open   bool     `default:"true" negatable:"" help:"Open the page in the browser, if the output is a terminal of a desktop. --no-open only prints its address."`
-	Tour   bool     `default:"true" negatable:"" help:"Begin the tour when the page opens; a change of a setting ends it. --no-tour begins with the first experiment."`
+	NoOpen bool     `help:"Only print the address of the page. Without it, the page opens in the browser, if the output is a terminal of a desktop."`
+	NoTour bool     `help:"Begin with the first experiment. Without it, the page begins with the tour, which a change of a setting ends."`
+	Open   bool     `default:"true" hidden:"" help:"--open=false is --no-open."`
+	Tour   bool     `default:"true" hidden:"" help:"--tour=false is --no-tour."`
 	Speed  *float64 `least:"0.1" most:"50" placeholder:"X" help:"Run X times faster: divide all times and multiply all rates by X. The page shows the original units (5, with which the tour lasts half a minute; with --headless 1)."`
 
 	Headless bool          `group:"headless" help:"Run the five experiments side by side and print their results, without a page."`
@@ -32,14 +34,12 @@ type demoCmd struct {
 	Format   string        `default:"svg" enum:"svg,png" placeholder:"KIND" group:"headless" help:"Format of the pictures: svg or png (${default})."`
 }
 
-// Help tells what to expect.
-func (demoCmd) Help() string {
-	return `weirlab demo runs an origin (7 workers), a proxy and a client (5 requests a second) in this process, over real HTTP, and shows them on a page.
+// demoDetail tells what to expect.
+const demoDetail = `weirlab demo runs an origin (7 workers), a proxy and a client (5 requests a second) in this process, over real HTTP, and shows them on a page.
 
 The tour tells a story in half a minute: normal operation; overload, because a new release of the origin takes 2 s per request instead of 1 s; collapse of goodput, because the origin answers after the clients have left; the proxy is turned on, with a limit that finds itself; recovery to the bound of Little's law, 7 workers / 2 s = 3.5 requests a second.
 
 Afterwards, choose one of the five experiments of marselester/capacity on the page, or change the settings. docs/capacity.md has their results and pictures.`
-}
 
 // Run shows the page until ctx ends, or runs headless.
 func (c *demoCmd) Run(ctx context.Context, std cli.Streams) error {
@@ -66,7 +66,7 @@ func (c *demoCmd) page(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	defer live.Close()
-	if c.Tour {
+	if c.Tour && !c.NoTour {
 		live.AwaitViewer()
 	}
 	mux := http.NewServeMux()
@@ -75,7 +75,7 @@ func (c *demoCmd) page(ctx context.Context, std cli.Streams) error {
 
 	url := "http://" + ln.Addr().String() + "/"
 	fmt.Fprintf(std.Out, "weirlab demo: open %s (Ctrl-C ends it)\n", url)
-	if c.Open && terminal.Is(std.Out) {
+	if c.Open && !c.NoOpen && terminal.Is(std.Out) {
 		browse(url)
 	}
 	srv := httpserve.New(mux, slog.New(slog.NewTextHandler(std.Err, nil)))

@@ -48,9 +48,7 @@ type loadCmd struct {
 	loadOutput     `group:"output"`
 }
 
-// Help returns what --help says besides the flags.
-func (*loadCmd) Help() string {
-	return `Targets:
+const loadDetail = `Targets:
 
   http://HOST/PATH, https://…    HTTP requests
   grpc://HOST:PORT/DOMAIN?KEY=VALUE&KEY2=VALUE2, grpcs://…
@@ -73,7 +71,6 @@ func (*loadCmd) Help() string {
 URLs such as /orders are relative to URL.
 
 The exit status is 1 if a threshold (--max-…, --min-goodput) is not kept, or no request succeeded; --max-failed=100% allows that.`
-}
 
 // config returns the requests of the flags.
 func (c *loadCmd) config() (cfg load.Config, err error) {

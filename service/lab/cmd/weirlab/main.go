@@ -4,38 +4,32 @@ package main
 import (
 	"strings"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/lab/internal/sla"
 )
 
-type commands struct {
-	Demo    demoCmd        `cmd:"" help:"Show on a web page how a service collapses under load, and how a proxy prevents it."`
-	Load    loadCmd        `cmd:"" help:"Generate load at a given rate over HTTP, gRPC, the Redis protocol, TCP or UDP, and measure latency from the intended start of each request."`
-	Compare loadCompareCmd `cmd:"" name:"load-compare" help:"Compare two results of weirlab load. It can be written as weirlab load compare, too."`
-	Origin  originCmd      `cmd:"" help:"Run a service to overload in experiments: a number of workers, a queue, and a service time."`
-	Sim     simCmd         `cmd:"" help:"Simulate scenario files in virtual time; prints tables and draws plots."`
-	Arena   arenaCmd       `cmd:"" help:"Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map."`
-	SLA     slaCmd         `cmd:"" name:"sla" help:"Measure whether a service meets its service-level agreement without a limit, with four rate limits, and with Auto, at 25 to 600 requests a second."`
-
-	cli.Common
-}
-
 var program = &cli.Program{
 	Name:        "weirlab",
 	Description: `weirlab studies overload: it shows it live, generates load, and runs the limits of weir in virtual time.`,
-	Commands:    func() any { return new(commands) },
-	Vars:        kong.Vars{"policies": policyNames(), "kinds": randomKinds(), "rows": rowNames(), "quiet": sla.Quiet.String()},
-	Groups:      groups,
-	TwoWords:    []string{"load compare"},
-	Hint:        hinted,
+	Commands: []cli.Command{
+		{Name: "demo", Help: "Show on a web page how a service collapses under load, and how a proxy prevents it.", Detail: demoDetail, New: func() cli.Runner { return new(demoCmd) }},
+		{Name: "load", Help: "Generate load at a given rate over HTTP, gRPC, the Redis protocol, TCP or UDP, and measure latency from the intended start of each request.", Detail: loadDetail, New: func() cli.Runner { return new(loadCmd) }},
+		{Name: "load-compare", Help: "Compare two results of weirlab load. It can be written as weirlab load compare, too.", New: func() cli.Runner { return new(loadCompareCmd) }},
+		{Name: "origin", Help: "Run a service to overload in experiments: a number of workers, a queue, and a service time.", New: func() cli.Runner { return new(originCmd) }},
+		{Name: "sim", Help: "Simulate scenario files in virtual time; prints tables and draws plots.", New: func() cli.Runner { return new(simCmd) }},
+		{Name: "arena", Help: "Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map.", New: func() cli.Runner { return new(arenaCmd) }},
+		{Name: "sla", Help: "Measure whether a service meets its service-level agreement without a limit, with four rate limits, and with Auto, at 25 to 600 requests a second.", New: func() cli.Runner { return new(slaCmd) }},
+	},
+	Vars:     map[string]string{"policies": policyNames(), "kinds": randomKinds(), "rows": rowNames(), "quiet": sla.Quiet.String()},
+	Groups:   groups,
+	TwoWords: []string{"load compare"},
+	Hint:     hinted,
 }
 
 func main() { program.Main() }
 
 // groups are the groups of flags in the help of a command, in their order.
-var groups = []kong.Group{
+var groups = []cli.Group{
 	{Key: "pace", Title: "When requests are sent:"},
 	{Key: "request", Title: "What is sent:"},
 	{Key: "tls", Title: "TLS:"},

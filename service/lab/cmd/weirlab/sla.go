@@ -18,8 +18,8 @@ import (
 )
 
 type slaCmd struct {
-	Quick   bool `xor:"size" help:"Measure fewer rates for a shorter time: a minute instead of seven. Queues have less time to grow than in the whole run."`
-	Article bool `xor:"size" help:"Measure with the upstream, the rates (400, 405, … 600) and the points (5 s, all of which count) of the article: 20 minutes."`
+	Quick   bool `help:"Measure fewer rates for a shorter time: a minute instead of seven. Queues have less time to grow than in the whole run."`
+	Article bool `help:"Measure with the upstream, the rates (400, 405, … 600) and the points (5 s, all of which count) of the article: 20 minutes."`
 	Sim     bool `help:"Simulate in virtual time, within a second, instead of measuring over HTTP."`
 
 	Rates     []string      `placeholder:"RPS" help:"Request rates to offer, instead of 25, 50, … 600. 400,425 or ranges: 400..600@25."`
@@ -84,6 +84,8 @@ func (c *slaCmd) config() (sla.Config, error) {
 	cfg := sla.Full()
 	cfg.Again = c.Again
 	switch {
+	case c.Quick && c.Article:
+		return cfg, cli.Usagef("--quick and --article exclude each other")
 	case c.Quick:
 		cfg = sla.Quick()
 	case c.Article:

@@ -97,7 +97,7 @@ func TestSLAErrors(t *testing.T) {
 		{2, []string{"--rates", "4..9"}, "--rates=4..9: want"},
 		{2, []string{"--rates", "4..9@1@2"}, "--rates=4..9@1@2: want"},
 		{2, []string{"--rates", "1..900@1"}, "of at most 100 rates"},
-		{2, []string{"--quick", "--article"}, "can't be used together"},
+		{2, []string{"--quick", "--article"}, "exclude each other"},
 		{2, []string{"--concurrency", "0"}, "Concurrency = 0: must be in [1, 10000]"},
 		{2, []string{"--mean", "0s"}, "--mean=0s: must be in (0s, 1h0m0s]"},
 		{2, []string{"--deviation=-1s"}, "--deviation=-1s: must be in"},

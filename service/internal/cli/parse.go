@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weir-go/weir/service/internal/spelling"
+)
+
+// A line is a command line that has been read.
+type line struct {
+	common
+	command *Command // nil if there is none
+	run     Runner
+	flags   []*Flag // those of every command, then those of the command
+}
+
+// parse reads a command line.
+func (p *Program) parse(args []string) (*line, error) {
+	args = p.joined(args)
+	read := new(line)
+	read.flags = p.flags(&read.common)
+	var names []string
+	at := max(0, slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }))
+	for i := range p.Commands {
+		if names = append(names, p.Commands[i].Name); names[i] == args[at] {
+			read.command, read.run, args = &p.Commands[i], p.Commands[i].New(), slices.Concat(args[:at], args[at+1:])
+			read.flags = append(read.flags, p.flags(read.run)...)
+			break
+		}
+	}
+	rest, err := read.parseFlags(args)
+	switch {
+	case err != nil:
+		return read, err
+	case read.run == nil && len(rest) > 0:
+		return read, Usagef("unexpected argument %s%s", rest[0], meant(rest[0], names, ""))
+	case read.Help || read.Version:
+		return read, nil
+	case read.run != nil:
+		return read, cmp.Or(read.setArguments(rest), read.setDefaults(), checkBounds(read.flags))
+	default:
+		return read, Usagef("expected one of %s", strings.Join(names, ", "))
+	}
+}
+
+// parseFlags sets the flags on the command line, and returns the arguments between them.
+func (l *line) parseFlags(args []string) (rest []string, err error) {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	var names []string
+	for _, f := range l.flags {
+		if f.isArgument() {
+			continue
+		}
+		names = append(names, f.Name)
+		flag := set.VarPF(f, f.Name, f.tag.Get("short"), "")
+		if f.IsBool() {
+			flag.NoOptDefVal = "true"
+		}
+		if alias := f.tag.Get("aliases"); alias != "" {
+			set.Var(f, alias, "")
+		}
+	}
+	err = set.ParseAll(args, func(flag *pflag.Flag, text string) error {
+		f := flag.Value.(*Flag)
+		if len(text) > 1 && text[0] == '-' && slices.Contains(args, text) {
+			return Usagef("--%s: %q is read as a flag: a value that begins with - is written --%[1]s=%[2]q", f.Name, text)
+		}
+		return f.set(text, "")
+	})
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		err = Usagef("--%s: must have a value", missing.GetFlag().Name)
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name, dashes := unknown.GetSpecifiedName(), "--"
+		if unknown.GetSpecifiedShortnames() != "" {
+			dashes = "-"
+		}
+		err = Usagef("unknown flag %s%s%s", dashes, name, meant(name, names, "--"))
+	}
+	return set.Args(), err
+}
+
+// setDefaults sets the flags that are not on the command line.
+func (l *line) setDefaults() error {
+	var missing []string
+	for _, f := range l.flags {
+		for _, name := range f.Envs {
+			if text, ok := os.LookupEnv(name); ok && !f.given {
+				if err := f.set(text, " (from $"+name+")"); err != nil {
+					return err
+				}
+			}
+		}
+		switch {
+		case f.given:
+		case f.has("required"):
+			missing = append(missing, f.summary())
+		case f.Default != "":
+			if err := f.set(f.Default, ""); err != nil {
+				return err
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return Usagef("missing flags: %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func (l *line) setArguments(rest []string) error {
+	var missing []string
+	for _, f := range slices.DeleteFunc(slices.Clone(l.flags), func(f *Flag) bool { return !f.isArgument() }) {
+		n := min(1, len(rest))
+		if f.isList() {
+			n = len(rest)
+		}
+		if n == 0 && !f.has("optional") {
+			missing = append(missing, f.summary())
+		}
+		for _, text := range rest[:n] {
+			if err := f.set(text, ""); err != nil {
+				return err
+			}
+		}
+		rest = rest[n:]
+	}
+	switch {
+	case len(rest) > 0:
+		return Usagef("unexpected argument %s", rest[0])
+	case len(missing) > 0:
+		return Usagef("expected %q", strings.Join(missing, " "))
+	}
+	return nil
+}
+
+// set reads a value. from says where it is from, for the error.
+func (f *Flag) set(text, from string) error {
+	f.given = true
+	if err := f.Set(text); err != nil {
+		return Usagef("--%s: %v%s", f.Name, err, from)
+	}
+	return nil
+}
+
+// meant suggests the name that is closest to a misspelt one.
+func meant(misspelt string, names []string, dashes string) string {
+	if name := spelling.Closest(misspelt, names); name != "" {
+		return fmt.Sprintf(", did you mean %q?", dashes+name)
+	}
+	return ""
+}
+
+// Accepts returns an error if a command line, without the program's name, is wrong.
+func (p *Program) Accepts(args []string) error {
+	if to := p.Moved[args[0]]; to != "" {
+		return fmt.Errorf("now %s", to)
+	}
+	_, err := p.parse(args)
+	return err
+}
+
+// HasFlag reports whether the command of a command line has a flag, such as --help.
+func (p *Program) HasFlag(args []string, flag string) bool {
+	read, _ := p.parse(args)
+	return slices.ContainsFunc(read.flags, func(f *Flag) bool { return "--"+f.Name == flag })
+}
