@@ -43,7 +43,7 @@ var wallClock = map[string]string{
 	"internal/waitq":                "the instants of snapshots and of calendars",
 	"inflight":                      "the slots that instances raise their limits in",
 	"httplimit":                     "X-RateLimit-Reset",
-	"service/internal/config":       "the times of files, to compare them",
+	"service/internal/rulefile":     "the times of files, to compare them",
 	"service/internal/server":       "the instants of snapshots",
 	"service/internal/server/grant": "the instants of grants that other nodes settle",
 	"service/internal/server/lease": "the first fencing token",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/match"
+	"github.com/weir-go/weir/service/internal/rulefile"
 )
 
 // decide returns what the Rules say about a key, as the server asks them.
@@ -57,7 +58,7 @@ func TestGoCC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Merge || r.Hash != config.Hash([]byte(goccFile)) {
+	if !r.Merge || r.Hash != rulefile.Hash([]byte(goccFile)) {
 		t.Errorf("%+v", r)
 	}
 	for _, tt := range []struct {

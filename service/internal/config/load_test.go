@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/rulefile"
 )
 
 // write makes files in a new directory.
@@ -41,7 +42,7 @@ func rule(name string) string { return "rules: [{name: " + name + ", key: " + na
 func TestLoadFile(t *testing.T) {
 	dir := write(t, map[string]string{"weir.conf": rule("a")})
 	r, err := config.Load(filepath.Join(dir, "weir.conf"))
-	if err != nil || !slices.Equal(names(r), []string{"a"}) || r.Hash != config.Hash([]byte(rule("a"))) {
+	if err != nil || !slices.Equal(names(r), []string{"a"}) || r.Hash != rulefile.Hash([]byte(rule("a"))) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := config.Load(filepath.Join(dir, "none.yaml")); !errors.Is(err, fs.ErrNotExist) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/descriptor"
+	"github.com/weir-go/weir/service/internal/rulefile"
 )
 
 const rateLimitFile = `
@@ -58,7 +59,7 @@ func TestRateLimit(t *testing.T) {
 		{"edge|user", "edge.user", config.Rate{Count: 7, Period: 365 * 24 * time.Hour}, "", config.Shadow, nil, false},
 		{"edge|status=404", "edge.status_404", config.Rate{}, config.PerRule, "", nil, true},
 	}
-	if len(r.Rules) != len(want) || r.Hash != config.Hash([]byte(rateLimitFile)) {
+	if len(r.Rules) != len(want) || r.Hash != rulefile.Hash([]byte(rateLimitFile)) {
 		t.Fatalf("%d rules, hash %s", len(r.Rules), r.Hash)
 	}
 	for i, w := range want {

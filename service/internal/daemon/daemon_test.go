@@ -2,13 +2,10 @@ package daemon
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,25 +116,4 @@ func newServer(t *testing.T) *server.Server {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// The state is saved while the server runs, too.
-func TestSaveEvery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := newServer(t)
-		path := filepath.Join(t.TempDir(), "state")
-		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: srv}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go d.saveEvery(ctx, time.Minute)
-		time.Sleep(time.Minute - time.Nanosecond)
-		if _, err := os.Stat(path); err == nil {
-			t.Error("it is saved before its time")
-		}
-		time.Sleep(2 * time.Nanosecond)
-		synctest.Wait()
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package daemon
+package statefile
 
 import (
 	"bytes"
@@ -19,6 +19,20 @@ import (
 	"github.com/weir-go/weir/service/internal/server"
 )
 
+func newServer(t *testing.T) *server.Server {
+	t.Helper()
+	s, err := server.New(server.Config{Rules: new(config.Rules)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newFile(t *testing.T, path string) *File {
+	t.Helper()
+	return New(path, newServer(t), slog.New(slog.DiscardHandler))
+}
+
 // Devices and pipes are not renamed or replaced: --state=/dev/null is a mistake.
 func TestStateIsRegular(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
@@ -30,8 +44,8 @@ func TestStateIsRegular(t *testing.T) {
 			f.Close()
 		}
 	}()
-	d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
-	if _, err := d.restore(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	f := newFile(t, path)
+	if _, err := f.Restore(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("%v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
@@ -47,12 +61,12 @@ func TestStateIsRegular(t *testing.T) {
 func TestStateCannotBeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state")
-		first := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
-		unlock, err := first.restore()
+		first := newFile(t, path)
+		unlock, err := first.Restore()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := first.save(true); err != nil {
+		if err := first.Save(true); err != nil {
 			t.Fatal(err)
 		}
 		unlock()
@@ -60,19 +74,19 @@ func TestStateCannotBeSaved(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.NewTextHandler(&log, nil)), server: newServer(t)}
-		if unlock, err = d.restore(); err != nil {
+		f := New(path, newServer(t), slog.New(slog.NewTextHandler(&log, nil)))
+		if unlock, err = f.Restore(); err != nil {
 			t.Fatalf("a start that cannot save, but mark the state: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go d.saveEvery(ctx, time.Minute)
+		go f.SaveEvery(ctx, time.Minute)
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()
-		if n := strings.Count(log.String(), "the state was not saved"); n != 4 || d.saves.failures != 4 {
-			t.Errorf("%d errors, %d failures: want 4 of both", n, d.saves.failures)
+		if n := strings.Count(log.String(), "the state was not saved"); n != 4 || f.stats.Failures != 4 {
+			t.Errorf("%d errors, %d failures: want 4 of both", n, f.stats.Failures)
 		}
-		if err := d.save(true); err == nil {
+		if err := f.Save(true); err == nil {
 			t.Error("no error at the end")
 		}
 		unlock()
@@ -88,17 +102,17 @@ func TestStateIsDamaged(t *testing.T) {
 	if err := errors.Join(os.WriteFile(path, []byte("damaged"), 0o600), os.Mkdir(path+".new", 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	start := func() (*Daemon, error) {
+	start := func() (*File, error) {
 		s, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{{Name: "a", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: s}
-		unlock, err := d.restore()
+		f := New(path, s, slog.New(slog.DiscardHandler))
+		unlock, err := f.Restore()
 		if err == nil {
 			unlock()
 		}
-		return d, err
+		return f, err
 	}
 	if _, err := start(); err == nil {
 		t.Error("no error, though nothing can be saved")
@@ -107,9 +121,9 @@ func TestStateIsDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		d, err := start()
-		if err != nil || d.server.Recovers() == 0 {
-			t.Errorf("start %d: %v, recovers for %v: want it to recover", i, err, d.server.Recovers())
+		f, err := start()
+		if err != nil || f.server.Recovers() == 0 {
+			t.Errorf("start %d: %v, recovers for %v: want it to recover", i, err, f.server.Recovers())
 		}
 		if text, _ := os.ReadFile(path + ".damaged"); string(text) != "damaged" {
 			t.Errorf("start %d: %q is kept", i, text)
@@ -126,8 +140,8 @@ func TestStateIsLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"missing", "present"} {
-		d := &Daemon{cfg: Config{State: link}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
-		unlock, err := d.restore()
+		f := newFile(t, link)
+		unlock, err := f.Restore()
 		if err != nil {
 			t.Fatal(what, err)
 		}
@@ -139,4 +153,24 @@ func TestStateIsLink(t *testing.T) {
 			t.Errorf("%s: %v, %v: want a state at its target", what, info, err)
 		}
 	}
+}
+
+// The state is saved while the server runs, too.
+func TestSaveEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state")
+		f := newFile(t, path)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go f.SaveEvery(ctx, time.Minute)
+		time.Sleep(time.Minute - time.Nanosecond)
+		if _, err := os.Stat(path); err == nil {
+			t.Error("it is saved before its time")
+		}
+		time.Sleep(2 * time.Nanosecond)
+		synctest.Wait()
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	})
 }
