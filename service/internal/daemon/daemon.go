@@ -242,6 +242,9 @@ func (d *Daemon) announce(public, admin net.Addr) {
 		facts = append(facts, "peers", d.cfg.Peers.Members.String())
 	}
 	d.log.Info("weir serve", facts...)
+	if d.cfg.Transport == "inline" && d.blocking() {
+		d.log.Warn("--transport=inline has no effect: this instance asks a store, peers or an upstream about each request, and all are answered as with std")
+	}
 	d.warn(public)
 	if d.cfg.Peers != nil && len(d.cfg.Peers.Secret) == 0 && d.cfg.TLS.ClientCA == "" && !httpserve.Loopback(public) {
 		d.log.Warn("every client that reaches the listener may act as a peer: there is neither --peer-secret-file nor --client-ca", "listen", public.String())

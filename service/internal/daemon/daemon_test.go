@@ -76,7 +76,7 @@ func TestFast(t *testing.T) {
 	r := httptest.NewRequest("POST", "/rate/a", nil)
 	for _, d := range []*Daemon{{}, {shared: new(server.Shared)}, {tier: new(tier)}, {fleet: new(fleet)}} {
 		d.api, d.rls = api, rls
-		if fast, alone := d.isFast()(r), d.shared == nil && d.tier == nil && d.fleet == nil; fast != alone {
+		if fast, alone := d.isFast()(r), !d.blocking(); fast != alone {
 			t.Errorf("alone: %t, fast: %t", alone, fast)
 		}
 	}
@@ -93,6 +93,7 @@ func TestAnnounceWarns(t *testing.T) {
 		warn bool
 	}{
 		{"loopback", Config{}, net.IPv6loopback, false},
+		{"inline alone", Config{Transport: "inline"}, net.IPv6loopback, false},
 		{"everywhere", Config{}, net.IPv4zero, true},
 		{"tokens in cleartext", Config{Tokens: "t.yaml"}, net.IPv4zero, true},
 		{"tokens in cleartext on loopback", Config{Tokens: "t.yaml"}, net.IPv6loopback, false},
@@ -105,6 +106,18 @@ func TestAnnounceWarns(t *testing.T) {
 		d.announce(&net.TCPAddr{IP: tt.at, Port: 1}, &net.TCPAddr{IP: net.IPv6loopback, Port: 2})
 		if warned := strings.Contains(out.String(), "level=WARN"); warned != tt.warn {
 			t.Errorf("%s: %s: warned: want %t", tt.rule, out.String(), tt.warn)
+		}
+	}
+}
+
+// An instance that asks others about each request says that --transport=inline has no effect.
+func TestAnnounceTransport(t *testing.T) {
+	for transport, warns := range map[string]bool{"inline": true, "std": false} {
+		var out bytes.Buffer
+		d := Daemon{cfg: Config{Transport: transport}, log: slog.New(slog.NewTextHandler(&out, nil)), server: newServer(t), shared: new(server.Shared)}
+		d.announce(&net.TCPAddr{IP: net.IPv6loopback, Port: 1}, &net.TCPAddr{IP: net.IPv6loopback, Port: 2})
+		if warned := strings.Contains(out.String(), "--transport=inline"); warned != warns {
+			t.Errorf("%s: %s: warned: want %t", transport, out.String(), warns)
 		}
 	}
 }
