@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/leafsession"
 	"github.com/weir-go/weir/internal/leafset"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/rate"
@@ -144,7 +145,7 @@ func benchmarkTake(b *testing.B, n int) {
 // of which few have something to report.
 func BenchmarkExchange(b *testing.B) {
 	const n = 100_000
-	policy, set, now := &leaf.Policy{}, leaf.NewSet(leaf.Config{Name: "a", MaxKeys: n}), time.Duration(0)
+	policy, set, now := &leaf.Policy{}, leafsession.NewSet(leaf.Config{Name: "a", MaxKeys: n}), time.Duration(0)
 	keys := make([]string, n)
 	for i := range keys {
 		keys[i] = fmt.Sprint("user:", i)
