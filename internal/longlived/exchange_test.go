@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -14,18 +16,14 @@ import (
 func TestStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(2)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		warned := 0
 		c := &Crowd{OnStay: func() { warned++ }}
 		c.SetMost(1)
 		var all []*Exchange
 		for range 3 {
 			p, err := l.Acquire(t.Context(), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			all = append(all, c.NewExchange(l, 1, &p))
 			all[len(all)-1].Lasts(false, weir.Success)
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/rulefile"
 )
@@ -20,12 +22,8 @@ func write(t *testing.T, files map[string]string) (dir string) {
 	dir = t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testrig.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return dir
 }
@@ -64,9 +62,7 @@ func TestLoadDirectory(t *testing.T) {
 		"sub.yaml/f.md": "nonsense",
 	})
 	r, err := config.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if r.Apply != config.All || r.Unmatched != "deny" || !slices.Equal(names(r), []string{"a", "b", "c_c", "d"}) {
 		t.Errorf("%+v", r)
 	}
@@ -127,9 +123,7 @@ func configMap(t *testing.T, version string) (dir string) {
 	dir = t.TempDir()
 	swap(t, dir, version)
 	for _, name := range []string{"a.yaml", "b.yaml"} {
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
 	}
 	return dir
 }
@@ -139,25 +133,15 @@ func swap(t *testing.T, dir, version string) {
 	t.Helper()
 	before, _ := os.Readlink(filepath.Join(dir, "..data"))
 	files := filepath.Join(dir, "..version_"+version)
-	if err := os.MkdirAll(files, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.MkdirAll(files, 0o755))
 	for _, name := range []string{"a", "b"} {
-		if err := os.WriteFile(filepath.Join(files, name+".yaml"), []byte(rule(name+"-"+version)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(filepath.Join(files, name+".yaml"), []byte(rule(name+"-"+version)), 0o644))
 	}
 	next := filepath.Join(dir, "..data_tmp")
-	if err := os.Symlink(filepath.Base(files), next); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, filepath.Join(dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.Symlink(filepath.Base(files), next))
+	testrig.Must(t, os.Rename(next, filepath.Join(dir, "..data")))
 	if before != "" {
-		if err := os.RemoveAll(filepath.Join(dir, before)); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.RemoveAll(filepath.Join(dir, before)))
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/transport/grpcapi"
@@ -66,13 +68,9 @@ func TestLogAnswers(t *testing.T) {
 func TestFast(t *testing.T) {
 	s := newServer(t)
 	api, err := httpapi.New(s, httpapi.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	rls, err := grpcapi.New(s, grpcapi.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	r := httptest.NewRequest("POST", "/rate/a", nil)
 	for _, d := range []*Daemon{{}, {shared: new(server.Shared)}, {tier: new(tier)}, {fleet: new(fleet)}} {
 		d.api, d.rls = api, rls
@@ -125,8 +123,6 @@ func TestAnnounceTransport(t *testing.T) {
 func newServer(t *testing.T) *server.Server {
 	t.Helper()
 	s, err := server.New(server.Config{Rules: new(config.Rules)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return s
 }

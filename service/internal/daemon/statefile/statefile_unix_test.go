@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 )
@@ -22,9 +24,7 @@ import (
 func newServer(t *testing.T) *server.Server {
 	t.Helper()
 	s, err := server.New(server.Config{Rules: new(config.Rules)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return s
 }
 
@@ -36,9 +36,7 @@ func newFile(t *testing.T, path string) *File {
 // Devices and pipes are not renamed or replaced: --state=/dev/null is a mistake.
 func TestStateIsRegular(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, syscall.Mkfifo(path, 0o600))
 	go func() { // open returns when there is a reader
 		if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
 			f.Close()
@@ -63,12 +61,8 @@ func TestStateCannotBeSaved(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state")
 		first := newFile(t, path)
 		unlock, err := first.Restore()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Save(true); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
+		testrig.Must(t, first.Save(true))
 		unlock()
 		if err := os.Mkdir(path+".new", 0o700); err != nil { // a file of that name cannot be written
 			t.Fatal(err)
@@ -99,14 +93,10 @@ func TestStateCannotBeSaved(t *testing.T) {
 // A damaged file is kept, and taken as a crash until a save has replaced it.
 func TestStateIsDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	if err := errors.Join(os.WriteFile(path, []byte("damaged"), 0o600), os.Mkdir(path+".new", 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, errors.Join(os.WriteFile(path, []byte("damaged"), 0o600), os.Mkdir(path+".new", 0o700)))
 	start := func() (*File, error) {
 		s, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{{Name: "a", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		f := New(path, s, slog.New(slog.DiscardHandler))
 		unlock, err := f.Restore()
 		if err == nil {
@@ -117,9 +107,7 @@ func TestStateIsDamaged(t *testing.T) {
 	if _, err := start(); err == nil {
 		t.Error("no error, though nothing can be saved")
 	}
-	if err := os.Remove(path + ".new"); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.Remove(path+".new"))
 	for i := range 2 {
 		f, err := start()
 		if err != nil || f.server.Recovers() == 0 {
@@ -136,9 +124,7 @@ func TestStateIsDamaged(t *testing.T) {
 func TestStateIsLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
-	if err := os.Symlink("target", link); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.Symlink("target", link))
 	for _, what := range []string{"missing", "present"} {
 		f := newFile(t, link)
 		unlock, err := f.Restore()

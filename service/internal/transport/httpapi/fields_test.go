@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 )
@@ -19,13 +21,9 @@ func TestFieldsOfRules(t *testing.T) {
 			rules.Rules = append(rules.Rules, config.Rule{Name: fmt.Sprint("r", i), Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: 10 + i, Period: time.Hour}, Algorithm: config.Fixed}})
 		}
 		s, err := server.New(server.Config{Rules: rules})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		a, err := New(s, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		var all [1000]*httptest.ResponseRecorder
 		for i := range all {
 			all[i] = httptest.NewRecorder()
