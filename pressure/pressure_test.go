@@ -264,13 +264,9 @@ func TestThisMachine(t *testing.T) {
 
 func BenchmarkAcquire(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "cpu.pressure")
-	if err := os.WriteFile(path, []byte("some total=0\n"), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, os.WriteFile(path, []byte("some total=0\n"), 0o600))
 	g, err := pressure.New(pressure.Config{Max: 0.4, Path: path})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	ctx := context.Background()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/leafsession"
@@ -74,9 +76,7 @@ func benchmarkTake(b *testing.B, n int) {
 	}{
 		{"leafset", func(b *testing.B) func(string) bool {
 			s, err := leafset.New(leafset.Config{Config: leaf.Config{Name: "a", MaxKeys: 2 * n}, Upstream: generous{}})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			b.Cleanup(func() { _ = s.Close(context.Background()) })
 			for _, k := range keys {
 				s.Take(k, 1, policy)
@@ -88,9 +88,7 @@ func benchmarkTake(b *testing.B, n int) {
 		}},
 		{"keyed", func(b *testing.B) func(string) bool {
 			l, err := keyed.New[string](gcra.PerSecond(1000, 100), keyed.Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			return func(k string) bool { return l.Take(k, 1).OK }
 		}},
 		{"map of rate.Limiter", func(*testing.B) func(string) bool {
