@@ -2,7 +2,6 @@
 package gateway
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -40,10 +39,15 @@ func (k *Check) Forget() {
 	k.Keys, k.addresses = k.Keys[:0], k.addresses[:0]
 }
 
-// A Mistake is an error of the configuration of the gateway. The client of the gateway may have caused any other error.
+// A Mistake is an error of the configuration of the gateway.
 type Mistake string
 
 func (m Mistake) Error() string { return string(m) }
+
+// A Denial is an error that the client of the gateway may have caused.
+type Denial string
+
+func (d Denial) Error() string { return string(d) }
 
 // Parse reads the header fields that configure a Check.
 func (k *Check) Parse(h http.Header) (err error) {
@@ -54,7 +58,7 @@ func (k *Check) Parse(h http.Header) (err error) {
 	return err
 }
 
-// ParseKeys reads the keys of a Check, of up to maxKey bytes.
+// ParseKeys reads the keys of a Check, of up to maxKey bytes. An error is a Mistake or a Denial.
 func (k *Check) ParseKeys(h http.Header, maxKey int) error {
 	keys, addresses := h[keyField], h[addressField]
 	switch n := len(keys) + len(addresses); {
@@ -66,14 +70,14 @@ func (k *Check) ParseKeys(h http.Header, maxKey int) error {
 	for _, address := range addresses {
 		client, ok := caller.ParsePeer(strings.TrimSpace(address))
 		if !ok {
-			return errors.New("cannot read " + addressField + ": it must be an IP address, with or without a port, or unix:")
+			return Denial("cannot read " + addressField + ": it must be an IP address, with or without a port, or unix:")
 		}
 		k.addClient(client)
 	}
 	for _, key := range keys {
 		key, err := decider.ParseKey(key, maxKey)
 		if err != nil {
-			return errors.New(keyField + ": " + err.Error())
+			return Denial(keyField + ": " + err.Error())
 		}
 		k.Keys = append(k.Keys, key)
 	}
