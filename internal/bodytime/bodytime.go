@@ -26,6 +26,11 @@ type Body struct {
 	duplex bool       // the handler reads although it has flushed the response: it has all the time
 }
 
+// New returns the body of a request with a bound. Nothing else may set the deadline for reads of its connection.
+func New(w http.ResponseWriter, r *http.Request, bound time.Duration) *Body {
+	return &Body{ReadCloser: r.Body, conn: http.NewResponseController(w), h2: r.ProtoMajor > 1, time: bound, left: bound}
+}
+
 // Late reports whether the time was over before the body was.
 func (b *Body) Late() bool { return b != nil && b.slow.Load() }
 
@@ -103,9 +108,4 @@ func (b *Body) end() {
 		b.over = true
 		_ = b.conn.SetReadDeadline(time.Time{})
 	}
-}
-
-// New returns the body of a request with a bound. Nothing else may set the deadline for reads of its connection.
-func New(w http.ResponseWriter, r *http.Request, bound time.Duration) *Body {
-	return &Body{ReadCloser: r.Body, conn: http.NewResponseController(w), h2: r.ProtoMajor > 1, time: bound, left: bound}
 }
