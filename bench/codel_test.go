@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	original "github.com/bohde/codel"
 
 	"github.com/weir-go/weir/codel"
@@ -44,16 +46,12 @@ func BenchmarkCodelBlocked(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			q, ctx := codelQueues(1, outstanding)[name], context.Background()
 			for range outstanding {
-				if err := q.acquire(ctx); err != nil {
-					b.Fatal(err)
-				}
+				testrig.Must(b, q.acquire(ctx))
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				go q.release()
-				if err := q.acquire(ctx); err != nil {
-					b.Fatal(err)
-				}
+				testrig.Must(b, q.acquire(ctx))
 			}
 		})
 	}

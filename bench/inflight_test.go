@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/bohde/codel"
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	"golang.org/x/sync/semaphore"
@@ -27,9 +29,7 @@ type weirLimiter struct{ l *inflight.Limiter }
 
 func newWeir(b *testing.B, alg limit.Algorithm) contender {
 	l, err := inflight.New(inflight.Config{Algorithm: alg})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	return weirLimiter{l}
 }
 
@@ -162,17 +162,11 @@ func (f failsafe) admit(ctx context.Context) (func(), bool) {
 // but their bounds keep the limit at n.
 func contenders(b *testing.B, n int) map[string]contender {
 	auto, err := limit.NewAuto(limit.Config{Initial: n})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	aimd, err := limit.NewAIMD(limit.Config{Initial: n, Max: n}, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	vegas, err := limit.NewVegas(limit.Config{Min: n, Max: n})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	return map[string]contender{
 		"weir-fixed":        newWeir(b, limit.Fixed(n)),
 		"weir-auto":         newWeir(b, auto),

@@ -6,14 +6,14 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 func benchmarkHit(b *testing.B, keys int, cfg Config[string, int]) {
 	cfg.Entries = 2 * keys
 	c, err := New(cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	names := make([]string, keys)
 	for i := range names {
 		names[i] = fmt.Sprintf("user:%012d", i)
@@ -50,9 +50,7 @@ func BenchmarkWorstPause(b *testing.B) {
 	var worst time.Duration
 	for b.Loop() {
 		c, err := New(Config[string, *string]{Entries: n})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testrig.Must(b, err)
 		for _, name := range names {
 			began := time.Now()
 			c.Set(name, &name)

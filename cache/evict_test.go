@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 )
@@ -171,9 +173,7 @@ func TestSweepDoesNotKeepTheCache(t *testing.T) {
 	collected := make(chan struct{})
 	func() {
 		c, err := cache.New(config{TTL: time.Hour, Sweep: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		c.Set("a", 1)
 		runtime.AddCleanup(c, func(ch chan struct{}) { close(ch) }, collected)
 	}()
@@ -270,9 +270,7 @@ func TestGetAllDoesNotOverwrite(t *testing.T) {
 // A fill may change the keys that it gets, for example by filtering them in place.
 func TestGetAllFillChangesKeys(t *testing.T) {
 	c, err := cache.New(cache.Config[string, int]{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	got, err := c.GetAll(t.Context(), []string{"a", "b"}, func(_ context.Context, keys []string) (map[string]int, error) {
 		values := map[string]int{"a": 1, "b": 2}
 		clear(keys)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // A test cannot act between the end of a fill and the end of its run, or between
@@ -23,9 +25,7 @@ func TestNoneJoinsARunFromBeforeADelete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, err := New(Config[string, int]{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, err)
 				end := make(chan struct{})
 				go c.runs.Load().Do(context.Background(), "a", func(context.Context) (int, error) {
 					<-end
@@ -56,9 +56,7 @@ func TestNothingIsLeftOfAFill(t *testing.T) {
 		}
 		return 0
 	}, Refresh: Refresh{ErrorTTL: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	ask := func(fill func(context.Context, any) (int, error)) {
 		for _, key := range []any{"a", nan} {
 			c.Get(context.Background(), key, fill)
@@ -84,9 +82,7 @@ func TestNothingIsLeftOfAFillOfSeveralKeys(t *testing.T) {
 		}
 		return 0
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -108,9 +104,7 @@ var nan = math.NaN()
 // is the answer, a value or an error.
 func TestAnotherRunHasEnded(t *testing.T) {
 	c, err := New(Config[string, int]{Refresh: Refresh{ErrorTTL: 1 << 60}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	fail := func(context.Context, string) (int, error) { return 0, errEnded }
 	none := func(context.Context, string) (int, error) {
 		t.Error("a fill too many")
@@ -135,9 +129,7 @@ func TestAnotherRunHasEnded(t *testing.T) {
 // If all callers have left a run before its fill began, the fill does not begin.
 func TestNoFillWithoutCallers(t *testing.T) {
 	c, err := New(Config[string, int]{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	l := &lookup[string, int]{c: c, hash: c.hash("a"), key: "a", fill: func(context.Context, string) (int, error) {
@@ -153,9 +145,7 @@ func TestNoFillWithoutCallers(t *testing.T) {
 func TestAnotherRunHasEndedLongAgo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(Config[string, int]{TTL: 1, Refresh: Refresh{ErrorTTL: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		c.Set("a", 5)
 		c.Get(context.Background(), "b", func(context.Context, string) (int, error) { return 0, errEnded })
 		time.Sleep(1 * time.Nanosecond)
@@ -172,9 +162,7 @@ func TestAnotherRunHasEndedLongAgo(t *testing.T) {
 func TestWhatIsAUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(Config[string, int]{TTL: time.Minute, Refresh: Refresh{StaleIfError: time.Minute}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		fail := func(context.Context, string) (int, error) { return 0, errEnded }
 		used := func(what string, want uint32, use func()) {
 			t.Helper()
@@ -202,9 +190,7 @@ func TestWhatIsAUse(t *testing.T) {
 func TestTableFollows(t *testing.T) {
 	const n = 10_000
 	c, err := New(Config[int, int]{Entries: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	buckets := func(least, most int) {
 		t.Helper()
 		if b := len(c.table.Load().buckets); b < least || b > most {
@@ -233,9 +219,7 @@ func TestTableFollows(t *testing.T) {
 // It shrinks, too, when a few large entries take the place of many.
 func TestTableFollowsEvictions(t *testing.T) {
 	c, err := New(Config[int, int]{Bytes: 4 << 20, Cost: func(_, v int) int64 { return int64(v) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for key := range 15_000 {
 		c.Set(key, 0)
 	}
@@ -253,9 +237,7 @@ func TestTableFollowsEvictions(t *testing.T) {
 func TestNewValueKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(Config[int, int]{Entries: 100, TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		for key := range 50 {
 			c.Set(key, 0)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/gcra"
@@ -176,14 +178,10 @@ func TestPerKeyThenLimiter(t *testing.T) {
 func TestTimeoutOfTheWaitForALimiter(t *testing.T) {
 	tell(t, config{}, func(s *story) {
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1), MaxWait: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		s.c = newCache(t, config{Refresh: cache.Refresh{Limiter: lim, Timeout: time.Second}})
 		p, err := lim.Acquire(context.Background(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		begun := time.Now()
 		if _, err := s.c.Get(context.Background(), "a", s.fill); err == nil {
 			t.Error("want an error")
@@ -202,9 +200,7 @@ func TestTimeoutOfTheWaitForALimiter(t *testing.T) {
 func TestPermitIsReleased(t *testing.T) {
 	tell(t, config{}, func(s *story) {
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		s.c = newCache(t, config{Refresh: cache.Refresh{Limiter: lim}})
 		inflight := func(want int) {
 			t.Helper()

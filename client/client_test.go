@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/gcra"
@@ -116,9 +118,7 @@ func TestLease(t *testing.T) {
 	bubble(t, client.Config{}, func(t *testing.T, f *fake, c *client.Client) {
 		f.units["job"] = 2
 		h, err := c.Hold(t.Context(), "job", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		time.Sleep(10 * time.Second)
 		if n := f.count("POST /lease/job/id1"); h.Err() != nil || n < 9 || n > 11 {
 			t.Errorf("%v, %d renewals: want one a second", h.Err(), n)
@@ -224,9 +224,7 @@ func TestClose(t *testing.T) {
 	bubble(t, client.Config{}, func(t *testing.T, f *fake, c *client.Client) {
 		f.units["job"] = 1
 		h, err := c.Hold(t.Context(), "job", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if _, err := c.For("a").Acquire(t.Context(), 1); reasonOf(err) != weir.Closed {

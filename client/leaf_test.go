@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/gcra"
@@ -22,9 +24,7 @@ func allowed(t *testing.T, c *client.Client, key string, tries int) (n int) {
 	t.Helper()
 	for range tries {
 		d, err := c.Take(t.Context(), key, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if d.OK {
 			n++
 		}
@@ -100,9 +100,7 @@ func TestLeafFor(t *testing.T) {
 		wg.Wait()
 		time.Sleep(100 * time.Millisecond)
 		p, err := c.For("a").Acquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		p.Use(0)
 		p.Release(weir.Success)
 		if n := allowed(t, c, "a", 2); n != 1 {
@@ -199,9 +197,7 @@ func TestLeafPartialSettlements(t *testing.T) {
 			}
 			for range tt.calls {
 				p, err := c.For("a").Acquire(t.Context(), tt.was)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, err)
 				time.AfterFunc(tt.after, func() {
 					p.Use(tt.n)
 					p.Release(weir.Success)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 )
 
@@ -63,9 +65,7 @@ func TestRefused(t *testing.T) {
 // Refusals are bounded, and end.
 func TestRefusalsAreBounded(t *testing.T) {
 	c, err := New(Config{URL: "http://127.0.0.1:1", Away: Deny})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer c.Close()
 	b := &c.batcher
 	for i := range 2 * maxRefused {
@@ -100,9 +100,7 @@ func TestReturnsAreBounded(t *testing.T) {
 // busy returns a Client of which all senders are busy until the test ends.
 func busy(t *testing.T) *Client {
 	c, err := New(Config{URL: "http://127.0.0.1:1", Away: Deny})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for range maxSenders {
 		c.returns.senders <- struct{}{}
 	}
@@ -154,9 +152,7 @@ func FuzzBatch(f *testing.F) {
 			}
 		}
 		body, err := encode([]*ask{{Key: key, N: n}, {Key: "b", N: 2}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
@@ -237,9 +233,7 @@ func TestOwnTransport(t *testing.T) {
 			start(s)
 			defer s.Close()
 			c, err := New(Config{URL: s.URL + "/limits/", Token: "open sesame", Timeout: 10 * time.Second, Away: Deny})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			defer c.Close()
 			if s.Certificate() != nil {
 				roots := x509.NewCertPool()

@@ -57,9 +57,7 @@ func runAll(t *testing.T, commands ...*exec.Cmd) {
 	for _, cmd := range commands {
 		log := new(strings.Builder)
 		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		t.Cleanup(func() {
@@ -126,15 +124,11 @@ type boardSource struct{ Type, UID string }
 func readBoard(t *testing.T) (b capacityBoard) {
 	t.Helper()
 	f, err := os.Open("capacity/dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	d := json.NewDecoder(f)
 	d.DisallowUnknownFields()
-	if err := d.Decode(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Decode(&b))
 	return b
 }
 
@@ -151,9 +145,7 @@ func TestCapacity(t *testing.T) {
 			args = append(args, here.Replace(interpolate(arg, capacityVariables)))
 		}
 		path, err := binaries[c.Services[name].Image]()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		commands = append(commands, exec.Command(path, args...))
 	}
 	for name := range capacityVariables {
@@ -163,12 +155,8 @@ func TestCapacity(t *testing.T) {
 	}
 	dir, at := t.TempDir(), here.Replace("prometheus:9090")
 	text, err := os.ReadFile("capacity/prometheus.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(here.Replace(string(text))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(here.Replace(string(text))), 0o600))
 	prometheus := exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+at)
 	runAll(t, append(commands, prometheus)...)
 	board := readBoard(t)

@@ -26,9 +26,7 @@ type values = map[string]any
 // parse returns the values of a text.
 func parse(t *testing.T, text string) (v values) {
 	t.Helper()
-	if err := yaml.UnmarshalStrict([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict([]byte(text), &v))
 	return v
 }
 
@@ -36,9 +34,7 @@ func parse(t *testing.T, text string) (v values) {
 func chartValues(t *testing.T, release string, v values) (*chart.Chart, common.Values) {
 	t.Helper()
 	c, all, err := load(release, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c, all
 }
 
@@ -104,9 +100,7 @@ func cases(t *testing.T) map[string]values {
 	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[name] = parse(t, string(text))
 	}
 	return all
@@ -143,19 +137,13 @@ func TestRender(t *testing.T) {
 // tells what it is.
 func TestValues(t *testing.T) {
 	text, err := os.ReadFile("helm/weir/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	schema, err := os.ReadFile("helm/weir/values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var s struct {
 		Properties map[string]struct{ Properties values }
 	}
-	if err := yaml.Unmarshal(schema, &s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(schema, &s))
 	for key := range parse(t, string(text)) {
 		if _, ok := s.Properties[key]; !ok {
 			t.Errorf("%s: not in the schema", key)

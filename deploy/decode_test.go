@@ -50,12 +50,8 @@ type objects struct {
 func decode(t *testing.T, docs []string) (o objects) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := clientscheme.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	if err := monitoringv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clientscheme.AddToScheme(scheme))
+	must(t, monitoringv1.AddToScheme(scheme))
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	for _, doc := range docs {
 		object, _, err := decoder.Decode([]byte(doc), nil, nil)

@@ -18,9 +18,7 @@ import (
 func readComposition(t *testing.T, name string) (c composition) {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := yaml.UnmarshalStrict(text, &c); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -33,13 +31,9 @@ func answers(t *testing.T, method, url string, status int) {
 	got := ""
 	for range 300 {
 		req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		if got = resp.Status; resp.StatusCode == status {
 			return
@@ -73,19 +67,13 @@ func TestComposeSeesRenames(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("rules")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir, os.DirFS("rules")))
 	p := container{args: []string{"serve", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0", "--rules=" + dir}, env: []string{"WEIR_LOG_FORMAT=json", "WEIR_DRAIN_DELAY=0s"}}.start(t)
 	answers(t, "POST", p.public+"/lease/report:1", http.StatusOK)
 	answers(t, "POST", p.public+"/lease/task", http.StatusNotFound)
 	saved := filepath.Join(dir, ".rules.yaml.swp")
-	if err := os.WriteFile(saved, []byte("rules: [{glob: '*', rate: 1/h, concurrency: {limit: 1000}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(saved, filepath.Join(dir, "rules.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(saved, []byte("rules: [{glob: '*', rate: 1/h, concurrency: {limit: 1000}}]\n"), 0o600))
+	must(t, os.Rename(saved, filepath.Join(dir, "rules.yaml")))
 	answers(t, "POST", p.public+"/lease/task", http.StatusOK)
 	stop(t, []*process{p})
 }
@@ -108,9 +96,7 @@ func TestUnits(t *testing.T) {
 	} {
 		t.Run(tt.unit, func(t *testing.T) {
 			text, err := os.ReadFile("systemd/" + tt.unit + ".service")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			unit := string(text)
 			if !strings.Contains(unit, "\nExecStart=weir "+tt.command+"\n") || strings.Index(unit, "\nEnvironment=") > strings.Index(unit, "\nEnvironmentFile=") {
 				t.Error("ExecStart must have no flags, because they would win over variables")
@@ -126,9 +112,7 @@ func TestUnits(t *testing.T) {
 			set := func(name, value string) {
 				if strings.HasPrefix(value, "/") {
 					value = dir + value
-					if err := os.MkdirAll(filepath.Dir(value), 0o700); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.MkdirAll(filepath.Dir(value), 0o700))
 				}
 				env = append(env, name+"="+value)
 			}
@@ -141,9 +125,7 @@ func TestUnits(t *testing.T) {
 				set(name, value)
 			}
 			for name, content := range tt.files {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 			}
 			p := supervise(t, tt.command, env)
 			answers(t, tt.method, "http://"+address+tt.path, tt.status)
@@ -161,34 +143,31 @@ func TestUnits(t *testing.T) {
 func supervise(t *testing.T, command string, env []string) *process {
 	t.Helper()
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir, err := os.MkdirTemp("", "weir") // shorter than TempDir: the path of a socket is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "notify")
 	ln, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer ln.Close()
 	p := &process{cmd: exec.Command(path, command), log: &strings.Builder{}, read: make(chan struct{})}
 	p.cmd.Env = append(env, "NOTIFY_SOCKET="+socket)
 	p.cmd.Stderr = p.log
 	close(p.read) // Wait waits for the log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Start())
 	t.Cleanup(func() { p.cmd.Process.Kill() }) // after stop, without effect
 	b := make([]byte, 100)
-	if err := ln.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ln.SetReadDeadline(time.Now().Add(time.Minute)))
 	if n, err := ln.Read(b); err != nil || string(b[:n]) != "READY=1" {
 		t.Fatalf("%s says %q, %v\n%s", command, b[:n], err, p.log)
 	}
 	return p
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

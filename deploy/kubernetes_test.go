@@ -15,9 +15,7 @@ import (
 func read(t *testing.T, name string) objects {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("kubernetes", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return decode(t, strings.Split(string(text), "\n---\n"))
 }
 
@@ -32,9 +30,7 @@ func TestManifests(t *testing.T) {
 func TestPodMonitor(t *testing.T) {
 	m := read(t, "podmonitor.yaml").podMonitors[0]
 	selector, err := metav1.LabelSelectorAsSelector(&m.Spec.Selector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name := range plain {
 		for _, w := range read(t, name).workloads {
 			job := map[bool]string{true: "weir-proxy", false: "weir"}[name == "proxy.yaml"]

@@ -438,9 +438,7 @@ func TestHeaderAccepts(t *testing.T) {
 		cl := client(t, grpclimit.ClientConfig{})
 		_, c := dialBy(t, cl, serve(t, &service{duplex: tt.handler}, nil))
 		stream, err := c.FullDuplexCall(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		_, _ = stream.Header()
 		if a := cl.Stats().Throttle; a.Requests != 1 || a.Accepts != tt.accepts {
 			t.Errorf("%+v: want %d accepts", a, tt.accepts)
@@ -540,13 +538,9 @@ func TestClientStreamEnds(t *testing.T) {
 		conn, c := dialBy(t, cl, serve(t, &service{duplex: handler}, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		stream, err := c.FullDuplexCall(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		for range 5 {
-			if err := stream.Send(&pb.StreamingOutputCallRequest{}); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, stream.Send(&pb.StreamingOutputCallRequest{}))
 			if _, err := stream.Recv(); err != nil {
 				t.Fatal(err)
 			}

@@ -59,9 +59,7 @@ func TestGhz(t *testing.T) {
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	reflection.Register(server)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	go func() { _ = server.Serve(lis) }()
 	t.Cleanup(server.Stop)
 
@@ -69,9 +67,7 @@ func TestGhz(t *testing.T) {
 		"--total", strconv.Itoa(calls), "--concurrency", "40", "--connections", "4", "--format", "json", lis.Addr().String())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var report struct {
 		Count                  uint64
 		StatusCodeDistribution map[string]uint64

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -67,9 +69,7 @@ func echo(stream pb.TestService_FullDuplexCallServer) error {
 func serve(t testing.TB, s *service, i *grpclimit.Interceptor, more ...grpc.ServerOption) (addr string) {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	serveOn(t, lis, s, i, more...)
 	return lis.Addr().String()
 }
@@ -89,9 +89,7 @@ func serveOn(t testing.TB, lis net.Listener, s *service, i *grpclimit.Intercepto
 func dial(t testing.TB, addr string, more ...grpc.DialOption) (*grpc.ClientConn, pb.TestServiceClient) {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, append(more, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn, pb.NewTestServiceClient(conn)
 }
@@ -105,18 +103,14 @@ func dialBy(t testing.TB, c *grpclimit.Client, addr string, more ...grpc.DialOpt
 func interceptor(t testing.TB, cfg grpclimit.Config) *grpclimit.Interceptor {
 	t.Helper()
 	i, err := grpclimit.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return i
 }
 
 func client(t testing.TB, cfg grpclimit.ClientConfig) *grpclimit.Client {
 	t.Helper()
 	c, err := grpclimit.NewClient(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return c
 }
 
@@ -126,9 +120,7 @@ func fixed(t testing.TB, n int) *inflight.Limiter { return queued(t, n, -1) }
 func queued(t testing.TB, n, queue int) *inflight.Limiter {
 	t.Helper()
 	l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(n), Queue: queue, MaxWait: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 

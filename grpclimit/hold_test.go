@@ -46,13 +46,9 @@ func TestStreamHoldsOne(t *testing.T) {
 	i := interceptor(t, grpclimit.Config{Limiter: lim})
 	_, c := dial(t, serve(t, s, i))
 	stream, err := c.FullDuplexCall(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for range 10 {
-		if err := stream.Send(&pb.StreamingOutputCallRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, stream.Send(&pb.StreamingOutputCallRequest{}))
 		if _, err := stream.Recv(); err != nil {
 			t.Fatal(err)
 		}

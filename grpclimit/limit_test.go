@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -161,9 +163,7 @@ func TestRules(t *testing.T) {
 // units come back when the handlers end: of streams, too.
 func TestCallsInFlightPerClient(t *testing.T) {
 	lim, err := keyed.NewInflight[string](2, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	i := interceptor(t, grpclimit.Config{Rules: []grpclimit.Rule{grpclimit.PerKey("in-flight", lim, grpclimit.Metadata("x-client"))}})
 	entered, finish := make(chan bool), make(chan bool)
 	wait := func(context.Context) error { entered <- true; <-finish; return nil }
@@ -175,9 +175,7 @@ func TestCallsInFlightPerClient(t *testing.T) {
 		return metadata.AppendToOutgoingContext(t.Context(), "x-client", client)
 	}
 	stream, err := c.FullDuplexCall(as("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	<-entered
 	done := make(chan told)
 	call := func(client string) {
@@ -399,9 +397,7 @@ func TestUnixPeer(t *testing.T) {
 // Each client has a bucket; those without a key share one.
 func TestPerKey(t *testing.T) {
 	lim, err := keyed.New[string](gcra.Per(1, time.Hour, 1), keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	i := interceptor(t, grpclimit.Config{Rules: []grpclimit.Rule{grpclimit.PerKey("user", lim, grpclimit.Metadata("user"))}})
 	_, c := dial(t, serve(t, &service{}, i))
 	for n, user := range []string{"a", "b", "", "a", "b", ""} {

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -43,9 +45,7 @@ func (s *street) play(t *testing.T, perClass func(string) weir.Limiter) (calls [
 	var counts [3]atomic.Int64
 	synctest.Test(t, func(t *testing.T) {
 		i, err := grpclimit.New(grpclimit.Config{PerClass: perClass})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		server, pool := i.Unary(), make(chan struct{}, 10)
 		start := time.Now()
 		var all sync.WaitGroup
@@ -130,9 +130,7 @@ func TestStreet(t *testing.T) {
 			for _, n := range []int{8, 12} {
 				calls, queries := s.play(t, func(string) weir.Limiter {
 					l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(n), Depth: 3})
-					if err != nil {
-						t.Fatal(err)
-					}
+					testrig.Must(t, err)
 					return l
 				})
 				if queries > best {

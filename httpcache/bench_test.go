@@ -38,9 +38,7 @@ func BenchmarkHit(b *testing.B) {
 		bare(w, r)
 	})
 	c, err := New(Config{DefaultTTL: time.Hour})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	for _, bm := range []struct {
 		name string
 		h    http.Handler
@@ -65,9 +63,7 @@ func BenchmarkHit(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				resp, err := s.Client().Get(s.URL + "/calculate?n=12")
-				if err != nil {
-					b.Fatal(err)
-				}
+				testrig.Must(b, err)
 				resp.Body.Close()
 			}
 		})

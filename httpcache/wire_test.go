@@ -38,14 +38,10 @@ func serve(t *testing.T, h http.Handler) map[string]func(method, path string, he
 		client.Transport.(*http.Transport).DisableCompression = true
 		clients[version] = func(method, path string, headers ...string) *http.Response {
 			r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			testrig.AddHeader(r.Header, headers...)
 			resp, err := client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if resp.Proto != version {
 				t.Fatalf("%s: want %s", resp.Proto, version)
 			}
@@ -99,9 +95,7 @@ func TestAnswersAreAsThoseOfNetHTTP(t *testing.T) {
 		},
 	}
 	c, err := New(Config{DefaultTTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	mux := http.NewServeMux()
 	for name, h := range handlers {
 		name = strings.ReplaceAll(name, " ", "-")
@@ -317,9 +311,7 @@ func TestCookiesOfOuterMiddleware(t *testing.T) {
 // Many clients, each with a cookie: no client gets another's response.
 func TestStorm(t *testing.T) {
 	c, err := New(Config{DefaultTTL: time.Millisecond, Bytes: 50_000, MaxBody: 5000, Pass: time.Millisecond, Refresh: cache.Refresh{Stale: time.Millisecond, Background: 16, Early: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer c.Close()
 	h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		me := r.Header.Get("Cookie")

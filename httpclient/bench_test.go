@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/httplimit"
 )
 
@@ -41,9 +43,7 @@ func BenchmarkTransport(b *testing.B) {
 			if c.cfg != nil {
 				c.cfg.Base = rt
 				tr, err := New(*c.cfg)
-				if err != nil {
-					b.Fatal(err)
-				}
+				testrig.Must(b, err)
 				rt = tr
 			}
 			b.ReportAllocs()
@@ -53,9 +53,7 @@ func BenchmarkTransport(b *testing.B) {
 				r := get(ctx, "https://one.example/path")
 				for pb.Next() {
 					resp, err := rt.RoundTrip(r)
-					if err != nil {
-						b.Fatal(err)
-					}
+					testrig.Must(b, err)
 					resp.Body.Close()
 				}
 			})
@@ -72,18 +70,14 @@ func BenchmarkTransportOverLoopback(b *testing.B) {
 	defer srv.Close()
 	base := srv.Client().Transport
 	tr, err := New(Config{Base: base, PerHost: httplimit.Auto})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	for name, rt := range map[string]http.RoundTripper{"base": base, "transport": tr} {
 		b.Run(name, func(b *testing.B) {
 			client := &http.Client{Transport: rt}
 			b.ReportAllocs()
 			for b.Loop() {
 				resp, err := client.Get(srv.URL)
-				if err != nil {
-					b.Fatal(err)
-				}
+				testrig.Must(b, err)
 				io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 			}
@@ -97,9 +91,7 @@ func TestAllocationsOfATransport(t *testing.T) {
 	ok := reply(200)
 	ok.Body = http.NoBody
 	tr, err := New(Config{Base: instant{ok}, PerHost: httplimit.Auto})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	r := get(context.Background(), "https://one.example:443/path")
 	allocations(t, "sent", 0, func() { tr.RoundTrip(r) })
 

@@ -86,9 +86,7 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), s)
 			defer cancel()
 			resp, err := tr.RoundTrip(get(ctx, host1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if got := state(lim); got != test.first {
 				t.Errorf("%s: %s: want %s", test.rule, got, test.first)
 			}
@@ -439,9 +437,7 @@ func TestAHostInUseIsNotForgotten(t *testing.T) {
 	tr, _ := newClient(t, Config{PerHost: limitBy(lim)}, script(says(200)))
 	tr.hosts.most = 1
 	resp, err := tr.RoundTrip(get(context.Background(), host1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if fetch(tr, "http://two.example"); tr.Stats().Shared != 1 {
 		t.Errorf("%+v", tr.Stats())
 	}
@@ -488,9 +484,7 @@ func TestHeadersTellTheServer(t *testing.T) {
 			r.Header = test.header
 			headers := len(r.Header)
 			resp, err := tr.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			resp.Body.Close()
 			if fmt.Sprint(got) != fmt.Sprint(test.want) {
 				t.Errorf("%s: %q: want %q", test.rule, got, test.want)
@@ -618,9 +612,7 @@ func (c *closer) CloseIdleConnections() { c.n++ }
 func TestCloseIdleConnectionsIsPassedOn(t *testing.T) {
 	c := &closer{}
 	tr, err := New(Config{Base: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	(&http.Client{Transport: tr}).CloseIdleConnections()
 	if c.n != 1 {
 		t.Error(c.n)
@@ -631,9 +623,7 @@ func TestCloseIdleConnectionsIsPassedOn(t *testing.T) {
 
 func TestARequestWithoutAURLGoesToBase(t *testing.T) {
 	tr, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if _, err := tr.RoundTrip(&http.Request{}); err == nil || !strings.Contains(err.Error(), "nil Request.URL") {
 		t.Error(err)
 	}
@@ -643,9 +633,7 @@ func TestARequestWithoutAURLGoesToBase(t *testing.T) {
 func TestTheLimitLearnsUntilTheHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
 			time.Sleep(s)
 			resp := reply(200)
@@ -653,9 +641,7 @@ func TestTheLimitLearnsUntilTheHeader(t *testing.T) {
 			return resp, nil
 		})
 		resp, err := tr.RoundTrip(get(t.Context(), host1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		time.Sleep(time.Hour)
 		if st := lim.Stats(); st.Inflight != 1 || lim.Usual() != 2*s {
 			t.Errorf("%+v, at most %v: want the unit held, and one second learnt", st, lim.Usual())

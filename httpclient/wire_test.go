@@ -29,9 +29,7 @@ func dial(t *testing.T, cfg Config, srv *httptest.Server) (*http.Client, *Transp
 	t.Helper()
 	cfg.Base = srv.Client().Transport
 	tr, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(srv.Close)
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}, tr
@@ -75,9 +73,7 @@ func TestWireABodyIsSentAgain(t *testing.T) {
 	overBoth(t, h, func(t *testing.T, srv *httptest.Server) {
 		client, tr := dial(t, Config{Retry: throttle.RetryConfig{Backoff: -1}}, srv)
 		resp, err := client.Post(srv.URL, "text/plain", bytes.NewReader(question))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		defer resp.Body.Close()
 		if b, err := io.ReadAll(resp.Body); resp.StatusCode != 200 || err != nil || !bytes.Equal(b, question) {
 			t.Errorf("%s, %d bytes, %v", resp.Status, len(b), err)
@@ -106,9 +102,7 @@ func TestWireTheLimitHoldsUntilTheBodyIsRead(t *testing.T) {
 	})
 	overBoth(t, h, func(t *testing.T, srv *httptest.Server) {
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1), Queue: 100, MaxWait: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		client, _ := dial(t, Config{PerHost: limitBy(lim), Retry: throttle.RetryConfig{Backoff: -1}}, srv)
 		done := make(chan string)
 		const clients = 20
@@ -159,9 +153,7 @@ func TestWireAnUpgradeStaysInFlight(t *testing.T) {
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", "echo")
 	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok || resp.StatusCode != 101 {
 		t.Fatalf("%s, %T", resp.Status, resp.Body)
@@ -205,9 +197,7 @@ func TestWireABrokenConnectionIsTriedAgain(t *testing.T) {
 	}))
 	client, tr := dial(t, Config{Retry: throttle.RetryConfig{Backoff: -1}}, srv)
 	resp, err := client.Get(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	resp.Body.Close()
 	if st := tr.Stats(); st.Sent != 2 || st.Retried != 1 {
 		t.Errorf("%+v", st)
@@ -226,9 +216,7 @@ func TestWireABrokenStreamIsTriedAgain(t *testing.T) {
 	srv.StartTLS()
 	client, tr := dial(t, Config{Retry: throttle.RetryConfig{Backoff: -1}}, srv)
 	resp, err := client.Get(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	resp.Body.Close()
 	if st := tr.Stats(); st.Sent != 2 || st.Retried != 1 {
 		t.Errorf("%+v", st)
@@ -242,9 +230,7 @@ func TestWireAClientSeesTheRejection(t *testing.T) {
 	}))
 	client, _ := dial(t, Config{MaxWait: time.Second}, srv)
 	resp, err := client.Get(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 429 || !bytes.Contains(b, []byte("over_rate")) {
 		t.Errorf("%s: %s", resp.Status, b)
 	}

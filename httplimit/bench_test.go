@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/inflight"
@@ -23,18 +25,14 @@ func (b *blank) WriteHeader(int)             {}
 
 func perAddress(tb testing.TB, q gcra.Quota) Rule {
 	lim, err := keyed.New[netip.Addr](q, keyed.Config{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testrig.Must(tb, err)
 	return PerKey("per-client", lim, Address())
 }
 
 func middleware(tb testing.TB, cfg Config) *Middleware {
 	tb.Helper()
 	m, err := New(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testrig.Must(tb, err)
 	return m
 }
 
@@ -45,9 +43,7 @@ func cases(tb testing.TB) []struct {
 	allocs float64
 } {
 	none, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(0), Queue: -1})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testrig.Must(tb, err)
 	plenty, nothing := gcra.PerSecond(1e9, 1e9), gcra.Per(1, 90*time.Second, 1)
 	return []struct {
 		name   string

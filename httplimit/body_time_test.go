@@ -111,13 +111,9 @@ func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 						GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused },
 					})
 					r, err := http.NewRequestWithContext(ctx, "POST", "http://a/", io.MultiReader(strings.NewReader(strings.Repeat("x", 200000))))
-					if err != nil {
-						t.Fatal(err)
-					}
+					testrig.Must(t, err)
 					resp, err := client.Do(r)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testrig.Must(t, err)
 					read(t, resp)
 					resp.Body.Close()
 					if resp.StatusCode != 200 || reused != (n > 0) {
@@ -165,9 +161,7 @@ func TestAStreamInBothDirections(t *testing.T) {
 					client.Close()
 				})
 				resp, err := serve(t, s.handler).Client(t, version).Post("http://a/", "", body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, err)
 				if got, want := read(t, resp), "0 <nil>\n1 <nil>\n2 <nil>\n"; got != want {
 					t.Errorf("%q: want %q", got, want)
 				}
@@ -261,9 +255,7 @@ func TestTheTimeOfAStreamIsNotTheHandlers(t *testing.T) {
 		client := serve(t, s.handler).Client(t, 2)
 		for _, path := range []string{"/answer", "/read"} {
 			resp, err := client.Post("http://a"+path, "", strings.NewReader(strings.Repeat("x", large)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if body := read(t, resp); body != "true <nil>" {
 				t.Errorf("%s: %s", path, body)
 			}

@@ -25,9 +25,7 @@ func ruleOf(name string, lim keyed.Decider[string]) Rule {
 func inflightOf(t testing.TB, limit int) *keyed.Inflight[string] {
 	t.Helper()
 	lim, err := keyed.NewInflight[string](limit, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return lim
 }
 
@@ -129,9 +127,7 @@ func TestAUnitOfAClientIsHeldUntilTheHandlerHasEnded(t *testing.T) {
 func TestRefundsOfDeciders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		win, err := keyed.NewWindows[string](keyed.Window{Limit: 5, Period: time.Minute}, keyed.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		lim := inflightOf(t, 3)
 		held := 0
 		own := deciding(func(n int) (keyed.Verdict, error) {
@@ -173,9 +169,7 @@ func TestFieldsOfDeciders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		windows := func(w keyed.Window) keyed.Decider[string] {
 			lim, err := keyed.NewWindows[string](w, keyed.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			return lim
 		}
 		const none = "; "

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/internal/caller"
 )
 
@@ -233,9 +235,7 @@ func TestUnixSocket(t *testing.T) {
 			s := newSite(t, Config{Rules: []Rule{perKeyOnce(t, AddressBehind("X-Forwarded-For", tt.trusted...))}}, nil)
 			path := filepath.Join(t.TempDir(), "s")
 			ln, err := net.Listen("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			srv := &http.Server{Handler: s.handler}
 			go func() { _ = srv.Serve(ln) }()
 			t.Cleanup(func() { srv.Close() })
@@ -248,9 +248,7 @@ func TestUnixSocket(t *testing.T) {
 				req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/", nil)
 				req.Header.Set("X-Forwarded-For", a)
 				resp, err := client.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, err)
 				resp.Body.Close()
 				got = append(got, resp.StatusCode)
 			}

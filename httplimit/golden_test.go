@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
@@ -56,14 +58,10 @@ func (f form) check(t *testing.T) {
 	got := dump(resp)
 	name := filepath.Join("testdata", f.name+".golden")
 	if *update {
-		if err := os.WriteFile(name, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(name, got, 0o644))
 	}
 	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -141,9 +139,7 @@ func greet(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }
 func behind(t *testing.T, cfg httplimit.Config, next http.Handler) http.Handler {
 	t.Helper()
 	m, err := httplimit.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return m.Handler(next)
 }
 
@@ -156,9 +152,7 @@ func nested(t *testing.T) http.Handler {
 func byAddress(t *testing.T, name string, q gcra.Quota) httplimit.Rule {
 	t.Helper()
 	lim, err := keyed.New[netip.Addr](q, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return httplimit.PerKey(name, lim, httplimit.Address())
 }
 
@@ -173,9 +167,7 @@ func daily(*testing.T) httplimit.Rule {
 // ownQuota returns a rule with a quota of the client's own.
 func ownQuota(t *testing.T) httplimit.Rule {
 	lim, err := keyed.New[netip.Addr](gcra.Per(6, time.Minute, 5), keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	lim.SetQuotaFor(netip.MustParseAddr("192.0.2.1"), new(gcra.Per(600, time.Minute, 50)))
 	return httplimit.PerKey("per-client", lim, httplimit.Address())
 }

@@ -224,17 +224,13 @@ func TestAHijackBehindAMiddlewareHoldsNoUnit(t *testing.T) {
 func fetchFrom(t testing.TB, srv *httptest.Server, r *http.Request) *http.Response {
 	t.Helper()
 	out, err := http.NewRequestWithContext(t.Context(), r.Method, srv.URL+r.URL.RequestURI(), r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	out.Header, out.ContentLength = r.Header, r.ContentLength
 	if r.Body == http.NoBody {
 		out.Body = nil
 	}
 	resp, err := srv.Client().Do(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }

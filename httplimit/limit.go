@@ -70,6 +70,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/internal/pathshape"
 	"github.com/weir-go/weir/internal/problem"
 )
@@ -112,7 +113,7 @@ type Middleware struct {
 	answers  []*answers   // of each rule
 	visits   sync.Pool    // of *visit
 	buffered atomic.Int64 // bytes of bodies that were received first
-	long     crowd
+	long     longlived.Crowd
 	routes   routing
 }
 
@@ -130,7 +131,7 @@ func New(cfg Config) (*Middleware, error) {
 		classify: cfg.Class == nil && cfg.PerClass != nil,
 	}
 	m.long.SetMost(cfg.LongLived)
-	m.long.log = cfg.Log
+	m.long.OnStay = m.warnStay
 	m.fields.init(cfg)
 	for _, r := range cfg.Rules {
 		m.answers = append(m.answers, newAnswers(r.rule.Name))
@@ -196,7 +197,7 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 	if l.learns(r) && v.Class() == "" {
 		v.Unsure()
 	}
-	if !l.cfg.Shadow && v.Limited() && l.long.fills(v.Limiter()) {
+	if !l.cfg.Shadow && v.Limited() && l.long.Fills(v.Limiter()) {
 		v.Refuse(errLongLived)
 		return r, errLongLived
 	}

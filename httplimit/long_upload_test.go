@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -17,9 +19,7 @@ import (
 func TestASlowUploadLeavesTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1), Queue: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		works := make(chan time.Duration)
 		s := newSite(t, Config{Limiter: lim, BodyTimeout: -1, Units: func(*http.Request) int { return 1 }}, func(_ http.ResponseWriter, r *http.Request) {
 			if r.Method == "GET" {
@@ -72,9 +72,7 @@ func TestASlowUploadLeavesTheLimit(t *testing.T) {
 func TestSlowUploadsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(3), Queue: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		s := newSite(t, Config{Limiter: lim, LongLived: 1, BodyTimeout: -1}, func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 		})

@@ -97,9 +97,7 @@ func allow(t testing.TB, name string, burst int) allowance {
 func allowAt(t testing.TB, name string, q gcra.Quota) allowance {
 	t.Helper()
 	lim, err := keyed.New[string](q, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return allowance{PerKey(name, lim, Header("X-Client")), lim}
 }
 
@@ -123,8 +121,6 @@ var refusedByLimiter = weir.Reject(weir.QueueFull, time.Second)
 func perKeyOnce[K comparable](t testing.TB, key func(*http.Request) (K, bool)) Rule {
 	t.Helper()
 	lim, err := keyed.New[K](gcra.Per(1, 1000*time.Hour, 1), keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return PerKey("once", lim, key)
 }

@@ -37,5 +37,5 @@ type Stats struct {
 // Stats returns the counts. They are read one after the other.
 func (m *Middleware) Stats() Stats {
 	s := m.door.Stats()
-	return Stats{Exempt: s.Exempt, LongLived: m.long.Now(), LongFull: m.long.full.Load(), Unrouted: m.routes.unknown.Load(), Rules: s.Rules, Classes: s.Classes}
+	return Stats{Exempt: s.Exempt, LongLived: m.long.Now(), LongFull: m.long.Stayed(), Unrouted: m.routes.unknown.Load(), Rules: s.Rules, Classes: s.Classes}
 }

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
@@ -56,9 +58,7 @@ func (s *street) play(t *testing.T, perClass func(string) weir.Limiter) (calls [
 			cfg = httplimit.Config{Limiter: perClass("")}
 		}
 		m, err := httplimit.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		h := m.Handler(s.handler())
 		start := time.Now()
 		var all sync.WaitGroup
@@ -155,9 +155,7 @@ func (s *street) check(t *testing.T, fixed ...int) {
 	for _, n := range fixed {
 		c, q := s.play(t, func(string) weir.Limiter {
 			l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(n), Depth: 3})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			return l
 		})
 		if q > best {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/bodytime"
+	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/internal/observe"
 	"github.com/weir-go/weir/shape"
 )
@@ -16,13 +18,13 @@ type visit struct {
 	admission.Visit[*http.Request]
 	writer   *observe.Writer
 	spare    []observe.Writer // for later requests
-	body     *body            // of the request, if its time is bounded
+	body     *bodytime.Body   // of the request, if its time is bounded
 	buffered int64            // bytes of the body that were received first
 
 	site  *Middleware
-	long  *long  // the permit, if the client can make the request last
-	found *found // in the context of the request; nil if it does not ask for its route
-	turn  uint   // requests that the visit was used for
+	long  *longlived.Exchange // the permit, if the client can make the request last
+	found *found              // in the context of the request; nil if it does not ask for its route
+	turn  uint                // requests that the visit was used for
 }
 
 // batch is how many Writers are allocated at a time. Writers are not reused: some
@@ -52,7 +54,7 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 	v.writer.Owner = v
 	v.site = l.Middleware
 	if v.body != nil {
-		v.writer.Begins = v.body.answer
+		v.writer.Begins = v.body.Answer
 	}
 	v.watch(r)
 	if l.cfg.Bandwidth != nil {
@@ -76,12 +78,12 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 		}
 	}
 	if v.body != nil && o.Status != observe.Hijacked {
-		v.body.returned()
+		v.body.Returned()
 	}
 	o.Begins, o.Owner = nil, nil // later writes do not concern the visit
 	left = true
 	outcome := weir.Ignored // a slow body is the client's fault
-	if !v.body.late() {
+	if !v.body.Late() {
 		outcome = observe.Outcome(r.Context(), o.Status)
 	}
 	v.end(outcome)
@@ -115,7 +117,7 @@ func (v *visit) abort(l *limited) {
 
 // end gives back what the request holds.
 func (v *visit) end(o weir.Outcome) {
-	v.Leave(v.long.end(o))
+	v.Leave(v.long.End(o))
 }
 
 // dropBody gives back the memory of a body that was received first.

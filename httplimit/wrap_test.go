@@ -133,9 +133,7 @@ func TestResponsesOfAllKinds(t *testing.T) {
 			resp, err := srv.Client().Do(out.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 				Got1xxResponse: func(code int, _ textproto.MIMEHeader) error { hints = code; return nil },
 			})))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			body := read(t, resp)
 			resp.Body.Close()
 			got := fmt.Sprint(path, " ", resp.StatusCode, " ", body, " ", resp.Trailer, " ", hints)
@@ -171,9 +169,7 @@ func TestARefusalAsksForNoBody(t *testing.T) {
 	resp, err := tr.RoundTrip(out.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		Got100Continue: func() { asked = true },
 	})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != 429 || asked {
 		t.Errorf("%d, asked for the body: %v", resp.StatusCode, asked)
@@ -194,9 +190,7 @@ func (r *readingRecorder) ReadFrom(src io.Reader) (int64, error) {
 // A file is copied as the server copies files.
 func TestFilesAreCopiedByTheServer(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte("hello"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(name, []byte("hello"), 0o600))
 	copies := func(w http.ResponseWriter, r *http.Request) {
 		f, err := os.Open(name)
 		if err != nil {

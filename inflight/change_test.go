@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -224,9 +226,7 @@ func TestUse(t *testing.T) {
 func TestTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alg, err := limit.NewAIMD(limit.Config{Initial: 2, MaxHealthyLatency: 5 * time.Second}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		var l *inflight.Limiter
 		var events []inflight.Event
 		l = newLimiter(t, inflight.Config{Algorithm: alg, MaxWait: -1, Trace: func(e inflight.Event) {
@@ -268,9 +268,7 @@ func TestTrace(t *testing.T) {
 func TestTraceOfARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alg, err := limit.NewAIMD(limit.Config{Initial: 1}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		events := make(chan inflight.Event, 9)
 		l := newLimiter(t, inflight.Config{Algorithm: alg, Trace: func(e inflight.Event) { events <- e }})
 		held := acquire(t, l, 1)

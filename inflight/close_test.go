@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -50,9 +52,7 @@ func TestDrainWaitsForWorkInFlight(t *testing.T) {
 		"fixed": func(*testing.T) limit.Algorithm { return limit.Fixed(3) },
 		"AIMD": func(t *testing.T) limit.Algorithm {
 			alg, err := limit.NewAIMD(limit.Config{Initial: 3}, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			return alg
 		},
 	} {
@@ -138,9 +138,7 @@ func TestObserve(t *testing.T) {
 			}})
 		as := func(name string) context.Context { return context.WithValue(t.Context(), ctxKey{}, name) }
 		first, err := l.Acquire(as("first"), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		go func() {
 			p, err := l.Acquire(as("second"), 1)
 			if err != nil {
@@ -216,9 +214,7 @@ func TestObservePanics(t *testing.T) {
 	l, err := inflight.New(inflight.Config{
 		Observe: func(context.Context, int, time.Duration, error) func(weir.Outcome) { panic("observed") },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for _, acquire := range []func(){
 		func() { _, _ = l.Acquire(t.Context(), 1) },
 		func() { _, _ = l.TryAcquire(t.Context(), 1) },

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/gate"
@@ -90,9 +92,7 @@ func inShell(t *testing.T, s story) (verdicts []verdict, limits []int) {
 				defer mu.Unlock()
 				limits = append(limits, e.Limit)
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		var all sync.WaitGroup
 		for _, r := range s.requests {
 			all.Go(func() {
@@ -120,9 +120,7 @@ func inShell(t *testing.T, s story) (verdicts []verdict, limits []int) {
 
 func newAIMD(t *testing.T) limit.Algorithm {
 	a, err := limit.NewAIMD(limit.Config{Initial: 4, Max: 12}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return a
 }
 

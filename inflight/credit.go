@@ -14,16 +14,16 @@ import (
 //
 //	shut | crowded | full | succeeded (18 bits) | admitted (19 bits) | free (24 bits)
 //
-// Every other operation shuts the credit under the mutex, returns the rest of it
-// to the gate, asks the gate, and borrows again before unlocking. The highest bit
-// of each count forces that too, before the count overflows.
+// Every other operation locks the mutex, shuts the credit, returns the rest of it
+// to the gate, asks the gate, and borrows a new credit before it unlocks. The
+// highest bit of each count (collect) forces that too, before the count overflows.
 type credit struct {
 	word atomic.Uint64
 
 	total  atomic.Int64  // units in flight and free, when the credit was lent
 	held   atomic.Int64  // units of abandoned work among them, which no permit holds
-	mask   atomic.Uint64 // an admission is timed if mix of its number has none of these bits
-	lately atomic.Int64  // the instant of a recent admission
+	mask   atomic.Uint64 // an admission is timed if mix of its number has none of these bits; 0: all are timed
+	lately atomic.Int64  // the instant of a recent departure of timed work
 
 	overLimit, queueFull atomic.Uint64 // refused without asking the gate
 }
@@ -35,7 +35,7 @@ const (
 	oneSucceeded = 1 << (freeBits + admittedBits)
 
 	freeMask = oneAdmitted - 1
-	collect  = 1<<(freeBits+admittedBits-1) | 1<<(freeBits+admittedBits+succeededBits-1)
+	collect  = 1<<(freeBits+admittedBits-1) | 1<<(freeBits+admittedBits+succeededBits-1) // the highest bits of both counts
 
 	full    = 1 << 61 // the queue is full
 	crowded = 1 << 62 // requests wait, or the next one would
@@ -45,8 +45,8 @@ const (
 	maxPhase = 1 << 16 // the counts of admissions start again from 0 at this number
 )
 
-// mix makes a count look random, so that callers that take turns are all timed
-// (Knuth's multiplicative hash).
+// mix makes a count look random (Knuth's multiplicative hash). Without it, of callers that
+// take turns some would always be timed and others never.
 func mix(count int) uint64 { return uint64(uint32(count)*2654435769) >> 20 }
 
 func free(w uint64) int     { return int(w & freeMask) }
@@ -69,8 +69,9 @@ func (c *credit) take(n int) (w uint64, ok bool) {
 	}
 }
 
-// put returns n units of successful work, unless more would be free than were lent and
-// permits hold: then a copy of a permit has been released, and the gate panics.
+// put returns n units of successful work to the credit, and reports whether it did. It does not
+// if the gate must be asked. It does not either if more units would be free than permits can have
+// held: then a permit was copied and released twice, and the gate panics.
 func (c *credit) put(n int) bool {
 	for {
 		w := c.word.Load()
@@ -148,8 +149,8 @@ func (l *Limiter) lendLocked() uint64 {
 //
 // If the algorithm needs only a part of the samples, most admissions are not
 // timed: reading the clock and taking the mutex at the end would cost six times
-// as much as the rest (BenchmarkAdmit in bench, with rarest at 1). Their instant
-// is the complement of a recent one.
+// as much as the rest (BenchmarkAdmit in bench, with rarest at 1). An admission that is not timed
+// gets the complement of credit.lately, which is negative: beganLocked makes an instant of it.
 func (l *Limiter) time(ctx context.Context, w uint64, n int) (at time.Duration, note uint64) {
 	if mix(admitted(w))&l.credit.mask.Load() != 0 {
 		return ^time.Duration(l.credit.lately.Load()), plainNote(0, 0)
@@ -159,15 +160,16 @@ func (l *Limiter) time(ctx context.Context, w uint64, n int) (at time.Duration, 
 	return l.now(), plainNote(inflight, l.route(weir.ClassOf(ctx).Route))
 }
 
-// If not all admissions need be timed, 1000 to 4000 a second are.
+// If not all admissions need be timed, 1000 to 4000 a second are: thinLocked keeps the time between
+// the departures of two of them within these bounds. After longAgo without one, there was a lull.
 const (
 	timedOften  = time.Second / 4000
 	timedRarely = time.Second / 1000
 	longAgo     = time.Second / 10
 )
 
-// thinLocked chooses how many admissions are timed, from the time between the
-// departures of two of them.
+// thinLocked is called when timed work departs, and doubles or halves the share of admissions that
+// are timed if the last such departure was too recent or too long ago.
 func (l *Limiter) thinLocked(now time.Duration) {
 	l.credit.lately.Store(int64(now))
 	apart := now - l.timed
@@ -187,9 +189,9 @@ func (l *Limiter) thinLocked(now time.Duration) {
 	}
 }
 
-// beganLocked returns the latest instant at which work that was admitted without a clock
-// may have begun. Its stamp is the last departure of timed work, and it began soon after.
-// If no timed work left for a long time then, it began before the next such departure.
+// beganLocked returns the latest instant at which work whose admission was not timed may have begun.
+// stamp is the instant of credit.lately at its admission. The work began soon after that or, if a
+// lull followed, before the lull ended.
 func (l *Limiter) beganLocked(stamp, now time.Duration) time.Duration {
 	switch {
 	case stamp == l.timed && now-l.timed > longAgo:

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -18,9 +20,7 @@ import (
 func TestDoHoldsNothingAfterItsReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(10)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		takes := func(d time.Duration, result error) {
 			_ = weir.Do(t.Context(), l, func(context.Context) error {
 				time.Sleep(d)
@@ -47,13 +47,9 @@ func TestReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var learnt []limit.Sample
 		l, err := inflight.New(inflight.Config{Algorithm: sampleLog{&learnt}, Queue: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		p, err := l.Acquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		time.Sleep(time.Second)
 		p.Report(weir.Success)
 		if s := l.Stats(); len(learnt) != 1 || learnt[0].End-learnt[0].Start != time.Second || s.Inflight != 1 || s.Outcomes[weir.Success] != 0 {
@@ -79,13 +75,9 @@ func TestReport(t *testing.T) {
 func TestReportThroughAChain(t *testing.T) {
 	var learnt []limit.Sample
 	l, err := inflight.New(inflight.Config{Algorithm: sampleLog{&learnt}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	p, err := weir.Chain(rate.NewLimiter(rate.Inf, 1), l).Acquire(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	p.Report(weir.Dropped)
 	p.Release(weir.Dropped)
 	if s := l.Stats(); len(learnt) != 1 || learnt[0].Outcome != weir.Dropped || s.Outcomes[weir.Dropped] != 1 || s.Inflight != 0 {

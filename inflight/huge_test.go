@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -13,15 +15,11 @@ import (
 func TestAHugeLimitLosesNoUnit(t *testing.T) {
 	for _, huge := range []int{1<<24 - 1, 1 << 24, 1<<24 + 7, math.MaxInt} {
 		l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1000)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		var permits []weir.Permit
 		for range 8 {
 			p, err := l.Acquire(t.Context(), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			p.Report(weir.Success) // its release is not timed
 			permits = append(permits, p.Move())
 		}

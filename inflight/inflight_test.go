@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -30,18 +32,14 @@ func fixed(t testing.TB, n int, cfg inflight.Config) *inflight.Limiter {
 func controller(t testing.TB) limit.Controller {
 	t.Helper()
 	a, err := limit.NewAuto(limit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return a.(limit.Controller)
 }
 
 func newLimiter(t testing.TB, cfg inflight.Config) *inflight.Limiter {
 	t.Helper()
 	l, err := inflight.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 

@@ -24,15 +24,16 @@ func (o *owner) Use(g weir.Grant, n int) int {
 	return n
 }
 
-// Release takes a permit's units back and learns how the work went.
+// Release takes the units of a permit back, and has the limit learn from the outcome. A success that
+// was not timed teaches nothing: its units go back to the credit.
 func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
 	if g.At >= 0 || outcome != weir.Success || !o.credit.put(g.N) {
 		o.settle(g, outcome, true)
 	}
 }
 
-// Report learns from how the work of a permit went, while the permit keeps its
-// units. From then on the permit counts as one that was not timed.
+// Report has the limit learn from the outcome of a permit's work, while the permit keeps its units. Afterwards the permit
+// counts as one that was not timed, so that the limit learns from it once.
 func (o *owner) Report(g weir.Grant, outcome weir.Outcome) weir.Grant {
 	if g.At >= 0 {
 		o.settle(g, outcome, false)
@@ -41,8 +42,8 @@ func (o *owner) Report(g weir.Grant, outcome weir.Outcome) weir.Grant {
 	return g
 }
 
-// settle learns from how the work of a permit went, if it was timed, and takes its units
-// back, if it leaves.
+// settle has the limit learn from the outcome of a permit's work, if that was timed. With leaves, the permit's units
+// are taken back.
 func (o *owner) settle(g weir.Grant, outcome weir.Outcome, leaves bool) {
 	o.lock()
 	defer o.unlock()

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -77,18 +79,14 @@ func TestSlowStart(t *testing.T) {
 		"fixed": func() limit.Algorithm { return limit.Fixed(64) },
 		"auto": func() limit.Algorithm {
 			a, err := limit.NewAuto(limit.Config{Initial: 64, Min: 64})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			return a
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slow, err := limit.NewSlowStart(alg(), limit.SlowStart{Idle: time.Minute, Initial: 4})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, err)
 				var idle atomic.Int64
 				with := newLimiter(t, inflight.Config{Algorithm: slow, Trace: func(e inflight.Event) {
 					if e.Cause == limit.Idle {
@@ -126,9 +124,7 @@ func TestSlowStart(t *testing.T) {
 func TestSlowStartSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, err := limit.NewSlowStart(limit.Fixed(100), limit.SlowStart{Idle: 10 * time.Second, Initial: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		l := newLimiter(t, inflight.Config{Algorithm: slow})
 		var all sync.WaitGroup
 		for range 90 {
@@ -162,21 +158,15 @@ func TestSlowStartSampled(t *testing.T) {
 func TestSlowStartNeverIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, err := limit.NewSlowStart(limit.Fixed(1), limit.SlowStart{Idle: weir.Never})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		l := newLimiter(t, inflight.Config{Algorithm: slow, MaxWait: time.Second})
 		acquire := func() (weir.Permit, error) { return l.Acquire(context.Background(), 1) }
 		first, err := acquire()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		time.Sleep(time.Second)
 		first.Release(weir.Success) // the window begins
 		held, err := acquire()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		defer held.Release(weir.Success)
 		began := time.Now()
 		time.AfterFunc(time.Minute, func() { held.Release(weir.Success) })

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -39,14 +41,10 @@ func TestTraceExpiry(t *testing.T) {
 			Algorithm: &expiring{Controller: controller(t), at: time.Second, limit: 1}, MaxWait: -1,
 			Trace: func(e inflight.Event) { events = append(events, e) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		for range 2 {
 			p, err := l.Acquire(context.Background(), 1) // the second waits for the change
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			defer p.Release(weir.Success)
 		}
 		synctest.Wait()

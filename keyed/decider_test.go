@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/keyed"
@@ -13,9 +15,7 @@ import (
 func decide(t *testing.T, d keyed.Decider[string], n int) keyed.Verdict {
 	t.Helper()
 	v, err := d.Decide(t.Context(), "a", n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return keyed.Verdict{Decision: v.Decision, Policy: v.Policy, Permit: v.Permit.Move()}
 }
 
@@ -23,13 +23,9 @@ func decide(t *testing.T, d keyed.Decider[string], n int) keyed.Verdict {
 func TestDecide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, err := keyed.New[string](gcra.Per(5, time.Minute, 5), keyed.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		win, err := keyed.NewWindows[string](keyed.Window{Limit: 5, Period: time.Minute}, keyed.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		for name, d := range map[string]keyed.Decider[string]{"bucket": lim, "window": win} {
 			v := decide(t, d, 2)
 			if !v.OK || v.Remaining != 3 {
@@ -64,9 +60,7 @@ func TestDecide(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	own := gcra.PerSecond(7, 9)
 	lim, err := keyed.New[string](gcra.Per(100, 50*time.Second, 20), keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	check := func(name string, d keyed.Decider[string], want keyed.Policy) {
 		t.Helper()
 		if v := decide(t, d, 0); v.Policy != want {
@@ -81,9 +75,7 @@ func TestPolicies(t *testing.T) {
 	check("no limit", lim, keyed.Policy{})
 
 	win, err := keyed.NewWindows[string](keyed.Window{}, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for name, tt := range map[string]struct {
 		window keyed.Window
 		want   keyed.Policy
@@ -103,9 +95,7 @@ func TestPolicies(t *testing.T) {
 // A decision allocates nothing, whatever quota the key has.
 func TestDecideAllocatesNothing(t *testing.T) {
 	lim, err := keyed.New[string](gcra.Per(1, time.Hour, 5), keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	own := gcra.Per(1, time.Hour, 7)
 	lim.SetQuotaFor("own", &own)
 	units := newInflight(t, 1)

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/keyed"
 )
@@ -14,9 +16,7 @@ import (
 func newInflight(t *testing.T, limit int) *keyed.Inflight[string] {
 	t.Helper()
 	l, err := keyed.NewInflight[string](limit, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 
@@ -84,9 +84,7 @@ func TestInflightOfManyUnits(t *testing.T) {
 // An IPv6 address is one client with the others of its network, as for a Limiter.
 func TestInflightOfAddresses(t *testing.T) {
 	l, err := keyed.NewInflight[netip.Addr](1, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	p, _ := l.TryAcquire(netip.MustParseAddr("2001:db8::1"), 1)
 	defer p.Release(weir.Success)
 	if _, ok := l.TryAcquire(netip.MustParseAddr("2001:db8::2"), 1); ok {
@@ -97,9 +95,7 @@ func TestInflightOfAddresses(t *testing.T) {
 // While memory is full, new keys are denied; keys with work in flight go on.
 func TestInflightWithoutMemory(t *testing.T) {
 	l, err := keyed.NewInflight[int](2, keyed.Config{Memory: keyed.MinMemory})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	const most = keyed.MinMemory / 64
 	held := make([]weir.Permit, most)
 	for i := range held {
@@ -148,9 +144,7 @@ func TestInflightConfig(t *testing.T) {
 // Whatever many goroutines do, no key exceeds its limit, and all units come back.
 func TestAStormInflight(t *testing.T) {
 	l, err := keyed.NewInflight[int](3, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var inflight [5]atomic.Int64
 	var all sync.WaitGroup
 	for g := range 8 {

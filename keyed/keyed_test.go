@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/keyed"
@@ -26,9 +28,7 @@ const ms = time.Millisecond
 func newLimiter[K comparable](t testing.TB, q gcra.Quota, cfg keyed.Config) *keyed.Limiter[K] {
 	t.Helper()
 	l, err := keyed.New[K](q, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 
@@ -419,9 +419,7 @@ func TestPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter[string](t, perSecond(1, 10), keyed.Config{})
 		p, err := l.For("a").Acquire(t.Context(), 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		s := tell(t, l)
 		s.join(t.Context(), "first", "a", 2)
 		s.join(t.Context(), "second", "a", 3)

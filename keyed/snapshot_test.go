@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/keyed"
 )
@@ -22,9 +24,7 @@ import (
 func snapshot[K comparable](t testing.TB, l *keyed.Limiter[K]) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := l.Snapshot(&b); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, l.Snapshot(&b))
 	return b.Bytes()
 }
 
@@ -53,9 +53,7 @@ func TestSnapshot(t *testing.T) {
 		} {
 			l.Take("stale", 100)
 			l.SetQuotaFor("own", new(gcra.Per(10, time.Second, 100)))
-			if err := l.Restore(bytes.NewReader(saved)); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, l.Restore(bytes.NewReader(saved)))
 			since := 7 // tokens that have come in
 			if name == "another rate" {
 				since = 7 * 7 / 60
@@ -84,9 +82,7 @@ func TestSnapshotOfAddresses(t *testing.T) {
 	a := netip.MustParseAddr("2001:db8::1")
 	l.Allow(a)
 	again := newLimiter[netip.Addr](t, gcra.Per(1, time.Hour, 1), keyed.Config{})
-	if err := again.Restore(bytes.NewReader(snapshot(t, l))); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, again.Restore(bytes.NewReader(snapshot(t, l))))
 	if again.Allow(a.Next()) || !again.Allow(netip.MustParseAddr("2001:db9::")) {
 		t.Error("want the site known, and no other")
 	}
@@ -121,9 +117,7 @@ func TestSnapshotOfOwnQuotas(t *testing.T) {
 		saved := snapshot(t, old)
 		time.Sleep(2 * time.Second)
 		l := made()
-		if err := l.Restore(bytes.NewReader(saved)); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, l.Restore(bytes.NewReader(saved)))
 		for key, want := range map[string]int{"abuser": 0, "partner": 992} {
 			if d := l.Take(key, 0); d.Remaining != want {
 				t.Errorf("%s has %d left: want %d", key, d.Remaining, want)
@@ -153,13 +147,9 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		go old.For(fresh%keys).WaitN(ctx, 1)
 		return file.Write(p)
 	})
-	if err := old.Snapshot(busy); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, old.Snapshot(busy))
 	l := newLimiter[int](t, quota, keyed.Config{Memory: 8 << 20})
-	if err := l.Restore(&file); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, l.Restore(&file))
 	for key := range keys {
 		if d := l.Take(key, 0); d.Remaining != 0 {
 			t.Fatalf("key %d has %d left again", key, d.Remaining)

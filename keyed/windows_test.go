@@ -10,15 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/keyed"
 )
 
 func newWindows[K comparable](t testing.TB, w keyed.Window, cfg keyed.Config) *keyed.Windows[K] {
 	t.Helper()
 	l, err := keyed.NewWindows[K](w, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 
@@ -68,9 +68,7 @@ func TestWindowsOfAddresses(t *testing.T) {
 		t.Errorf("%+v: want the network", top)
 	}
 	var kept bytes.Buffer
-	if err := l.Snapshot(&kept); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, l.Snapshot(&kept))
 	next := newWindows[netip.Addr](t, w, keyed.Config{})
 	if err := next.Restore(bytes.NewReader(kept.Bytes())); err != nil || next.Take(b, 1).OK {
 		t.Errorf("%v: want it used up", err)
@@ -121,14 +119,10 @@ func TestCalendar(t *testing.T) {
 		}
 		l.SetWindow(keyed.Window{Limit: 3, Calendar: keyed.Day, Location: oslo})
 		var kept bytes.Buffer
-		if err := l.Snapshot(&kept); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, l.Snapshot(&kept))
 		for _, w := range []keyed.Window{day, {Limit: 2, Calendar: keyed.Day}, {Limit: 2, Calendar: keyed.Month}, {Limit: 2, Period: time.Hour}, {Limit: 2, Period: time.Hour, Calendar: keyed.Sliding}} {
 			next := newWindows[int](t, w, keyed.Config{})
-			if err := next.Restore(bytes.NewReader(kept.Bytes())); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, next.Restore(bytes.NewReader(kept.Bytes())))
 			if used, _ := usedOf(next, w.Limit, 1); used != 1 || next.Take(2, 1).OK {
 				t.Errorf("%+v: %d used after a restart: want 1", w, used)
 			}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/limit"
 )
@@ -48,9 +50,7 @@ func FuzzAIMD(f *testing.F) {
 	f.Fuzz(func(t *testing.T, events []byte, initial, eighths uint8) {
 		o := oracle{limit: 3 + int(initial)%6, min: 3, max: 8, eighths: 1 + int(eighths)%7, slow: at(12), fell: -1}
 		a, err := limit.NewAIMD(limit.Config{Initial: o.limit, Min: o.min, Max: o.max, MaxHealthyLatency: o.slow}, float64(o.eighths)/8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		now, fell := time.Duration(0), time.Duration(-1)
 		for ; len(events) >= 2; events = events[2:] {
 			s := sample(&now, events[0], events[1])
@@ -110,9 +110,7 @@ func baseline(t *testing.T, which uint8, least, most int) (a limit.Algorithm) {
 	} else {
 		a, err = limit.NewGradient2(cfg)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return a
 }
 

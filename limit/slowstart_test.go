@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
@@ -22,9 +24,7 @@ type starter struct {
 func newStarter(t *testing.T, alg limit.Algorithm, cfg limit.SlowStart) *starter {
 	t.Helper()
 	slow, err := limit.NewSlowStart(alg, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return &starter{t, slow, 0, 10 * time.Millisecond}
 }
 
@@ -189,9 +189,7 @@ func TestSlowStartOfAuto(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		auto, err := limit.NewAuto(limit.Config{Initial: 40})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		s := newStarter(t, auto, limit.SlowStart{Idle: time.Second, Initial: 4})
 		if s.alg.(limit.Controller).Sparse() != auto.(limit.Controller).Sparse() {
 			t.Error("it needs other samples than Auto")

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -115,10 +117,10 @@ func TestGolden(t *testing.T) {
 	}
 	const golden = "testdata/metrics.prom"
 	if *update {
-		fatal(t, os.WriteFile(golden, got, 0o644))
+		testrig.Must(t, os.WriteFile(golden, got, 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	fatal(t, err)
+	testrig.Must(t, err)
 	if !bytes.Equal(got, want) {
 		lines := strings.Split(string(want), "\n")
 		for i, line := range strings.Split(string(got), "\n") {
@@ -133,21 +135,21 @@ func TestGolden(t *testing.T) {
 // Every constructor reads its source, before and after use.
 func TestConstructors(t *testing.T) {
 	lim, err := inflight.New(inflight.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	perKey, err := keyed.New[string](gcra.Per(1, time.Hour, 1), keyed.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	m, err := httplimit.New(httplimit.Config{Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("key", perKey, httplimit.Header("X-Api-Key"))}})
-	fatal(t, err)
+	testrig.Must(t, err)
 	adaptive, err := throttle.New(throttle.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	retrier, err := throttle.NewRetrier(throttle.RetryConfig{}, nil)
-	fatal(t, err)
+	testrig.Must(t, err)
 	responses, err := httpcache.New(httpcache.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	transport, err := httpclient.New(httpclient.Config{MaxHold: -1, Retry: throttle.RetryConfig{Attempts: 1}})
-	fatal(t, err)
+	testrig.Must(t, err)
 	values, err := cache.New(cache.Config[string, int]{Entries: 1, TTL: time.Hour})
-	fatal(t, err)
+	testrig.Must(t, err)
 	reg := register(t,
 		metric.NewHTTP("http", m), metric.NewLimiter("inflight", lim), metric.NewKeyed("keyed", perKey),
 		metric.NewThrottle("throttle", adaptive), metric.NewRetries("retries", retrier),
@@ -158,7 +160,7 @@ func TestConstructors(t *testing.T) {
 	defer server.Close()
 	for range 2 {
 		resp, err := (&http.Client{Transport: transport}).Get(server.URL + "/x")
-		fatal(t, err)
+		testrig.Must(t, err)
 		_ = resp.Body.Close()
 	}
 	text := string(scrape(t, reg))
@@ -178,17 +180,10 @@ func TestConstructors(t *testing.T) {
 	}
 }
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Mistakes of the caller panic, and a second collector of a name is an error.
 func TestMistakes(t *testing.T) {
 	lim, err := inflight.New(inflight.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	for want, mistake := range map[string]func(){
 		"metric: the source is nil":              func() { metric.NewKeyed[string]("a", nil) },
 		"metric: the name is empty or not UTF-8": func() { metric.NewLimiter("", lim) },

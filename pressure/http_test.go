@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
@@ -21,12 +23,12 @@ func TestHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := pressuretest.New(t)
 		g, err := pressure.New(pressure.Config{Max: 0.4, MaxCritical: -1, Path: k.Path})
-		fatal(t, err)
+		testrig.Must(t, err)
 		m, err := httplimit.New(httplimit.Config{
 			Criticality: "X-Criticality", Class: func(*http.Request) string { return "all" },
 			PerClass: func(class string) weir.Limiter { return g.Limit(httplimit.Auto(class)) },
 		})
-		fatal(t, err)
+		testrig.Must(t, err)
 		h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		refused := map[string]int{}
 		for range 200 {

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/longlived"
@@ -20,13 +22,6 @@ import (
 	"github.com/weir-go/weir/pressure"
 	"github.com/weir-go/weir/rate"
 )
-
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func of(p weir.Priority) context.Context {
 	return weir.WithClass(context.Background(), weir.Class{Priority: p})
@@ -62,9 +57,9 @@ func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := pressuretest.New(t)
 		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
-		fatal(t, err)
+		testrig.Must(t, err)
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(10)})
-		fatal(t, err)
+		testrig.Must(t, err)
 		l := g.Limit(lim)
 		second := func(stall time.Duration) map[weir.Priority]int { return second(t, k, l, stall) }
 		if got := second(time.Second / 4); len(got) > 0 {
@@ -90,7 +85,7 @@ func TestGuard(t *testing.T) {
 		if counts := l.(interface{ Stats() inflight.Stats }).Stats(); counts.Admitted == 0 || counts.Rejected[weir.OverLimit] > 0 {
 			t.Errorf("the limiter has %+v", counts)
 		}
-		fatal(t, g.SetMax(0.99))
+		testrig.Must(t, g.SetMax(0.99))
 		for range 60 {
 			second(time.Second / 2)
 		}
@@ -105,7 +100,7 @@ func TestLostFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := pressuretest.New(t)
 		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
-		fatal(t, err)
+		testrig.Must(t, err)
 		seconds := func(n int) (rejected int) {
 			for range 10 * n {
 				if _, err := g.Acquire(of(weir.Sheddable), 1); err != nil {
@@ -123,7 +118,7 @@ func TestLostFile(t *testing.T) {
 		}
 		path := k.Path
 		k.Path = ""
-		fatal(t, os.Remove(path))
+		testrig.Must(t, os.Remove(path))
 		seconds(30)
 		if n := seconds(10); n > 0 || g.Stats().Err == nil || g.Stats().Pressure != 0 {
 			t.Errorf("without the file: %d are rejected, %+v", n, g.Stats())
@@ -139,7 +134,7 @@ func TestNew(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) string {
 		path := filepath.Join(dir, fmt.Sprint(len(text)))
-		fatal(t, os.WriteFile(path, []byte(text), 0o600))
+		testrig.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	for _, tt := range []struct {
@@ -171,7 +166,7 @@ func TestNew(t *testing.T) {
 // A limiter without Stats has none behind a Guard, and without a limiter the Guard decides alone.
 func TestLimit(t *testing.T) {
 	g, err := pressure.New(pressure.Config{Max: 0.4, Path: pressuretest.New(t).Path})
-	fatal(t, err)
+	testrig.Must(t, err)
 	if _, ok := g.Limit(rate.NewLimiter(1, 1)).(interface{ Stats() inflight.Stats }); ok {
 		t.Error("a rate has the Stats of a concurrency limit")
 	}
@@ -187,13 +182,13 @@ func TestLimit(t *testing.T) {
 func TestUsual(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := pressure.New(pressure.Config{Max: 0.4, Path: pressuretest.New(t).Path})
-		fatal(t, err)
+		testrig.Must(t, err)
 		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1)})
-		fatal(t, err)
+		testrig.Must(t, err)
 		guarded := g.Limit(lim)
 		for range 20 {
 			p, err := guarded.Acquire(t.Context(), 1)
-			fatal(t, err)
+			testrig.Must(t, err)
 			time.Sleep(time.Minute)
 			p.Release(weir.Success)
 		}
@@ -208,7 +203,7 @@ func TestConcurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := pressuretest.New(t)
 		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
-		fatal(t, err)
+		testrig.Must(t, err)
 		for range 20 {
 			var all sync.WaitGroup
 			for range 8 {
@@ -234,7 +229,7 @@ func TestAllocs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := pressuretest.New(t)
 		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
-		fatal(t, err)
+		testrig.Must(t, err)
 		ctx := of(weir.Sheddable)
 		for range 60 {
 			if n := testing.AllocsPerRun(10, func() { _, _ = g.Acquire(ctx, 1) }); n > 0 {
@@ -269,13 +264,9 @@ func TestThisMachine(t *testing.T) {
 
 func BenchmarkAcquire(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "cpu.pressure")
-	if err := os.WriteFile(path, []byte("some total=0\n"), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, os.WriteFile(path, []byte("some total=0\n"), 0o600))
 	g, err := pressure.New(pressure.Config{Max: 0.4, Path: path})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	ctx := context.Background()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

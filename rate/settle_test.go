@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/inflight"
@@ -176,13 +178,9 @@ func TestRefusalDownTheChainGivesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 2)
 		down, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1), MaxWait: tick / 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		busy, err := down.Acquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		defer busy.Release(weir.Success)
 		chain := weir.Chain(l, down)
 		if _, err := chain.Acquire(t.Context(), 2); what(err) != "over_limit" {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir"
@@ -22,9 +24,7 @@ import (
 func leases(t testing.TB, rdb redis.UniversalClient, limit int, cfg redislimit.LeaseConfig) *redislimit.Leases {
 	t.Helper()
 	l, err := redislimit.NewLeases(rdb, limit, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -59,17 +59,13 @@ func TestLeases(t *testing.T) {
 			rdb := client(t, server)
 			a, b := leases(t, rdb, 3, hurried), leases(t, client(t, server), 3, hurried)
 			two, err := a.For("key").Acquire(ctx, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if _, err = b.For("key").Acquire(ctx, 2); err == nil {
 				t.Fatal("four units of three")
 			}
 			rejected(t, err, weir.OverLimit)
 			one, err := b.Hold(ctx, "key", 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			units(t, rdb, "key", 3)
 			if _, err := b.Hold(ctx, "other", 3); err != nil {
 				t.Errorf("another key: %v", err)
@@ -79,9 +75,7 @@ func TestLeases(t *testing.T) {
 			two.Release(weir.Success)
 			units(t, rdb, "key", 1)
 			next, err := a.Hold(ctx, "key", 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if next.Token <= one.Token {
 				t.Errorf("fencing tokens %d, then %d", one.Token, next.Token)
 			}
@@ -141,13 +135,9 @@ func TestLeaseExpires(t *testing.T) {
 	cfg.MaxWait, cfg.TTL = time.Minute, 500*time.Millisecond
 	l := leases(t, rdb, 1, cfg)
 	dead := redisscript.Lease{Limits: []int{1}, TTL: 300 * time.Millisecond, ID: "dead", N: 1}
-	if err := redis.NewScript(redisscript.Leases).Run(ctx, rdb, []string{"weir:lease:key"}, dead.Args(redisscript.TakeLease)...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, redis.NewScript(redisscript.Leases).Run(ctx, rdb, []string{"weir:lease:key"}, dead.Args(redisscript.TakeLease)...).Err())
 	h, err := l.Hold(ctx, "key", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	within, stop := context.WithTimeout(ctx, 2*time.Second) // four times the time to live
 	defer stop()
 	if other, err := leases(t, rdb, 1, cfg).Hold(within, "key", 1); err == nil {
@@ -172,9 +162,7 @@ func TestLeaseLostInTime(t *testing.T) {
 	cfg.Timeout, cfg.TTL = time.Hour, 300*time.Millisecond
 	l := leases(t, impatient(t, proxy.Addr), 1, cfg)
 	h, err := l.Hold(context.Background(), "key", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	proxy.Silence(true)
 	select {
 	case <-h.Done():
@@ -196,9 +184,7 @@ func TestLeasePermissions(t *testing.T) {
 	defer rdb.Close()
 	l := leases(t, rdb, 1, hurried)
 	h, err := l.Hold(ctx, "key", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	_, err = l.Hold(ctx, "key", 1)
 	rejected(t, err, weir.OverLimit)
 	h.Release(weir.Success)
@@ -213,16 +199,10 @@ func TestLeaseForgotten(t *testing.T) {
 	cfg.TTL = 300 * time.Millisecond
 	l := leases(t, rdb, 2, cfg)
 	p, err := l.For("permit").Acquire(ctx, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	h, err := l.Hold(ctx, "held", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rdb.FlushAll(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
+	testrig.Must(t, rdb.FlushAll(ctx).Err())
 	select {
 	case <-h.Done():
 	case <-time.After(30 * time.Second):

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/internal/redisscript"
@@ -24,13 +26,9 @@ var leaseScript = redis.NewScript(redisscript.Leases)
 func runLease(t testing.TB, rdb redis.Scripter, op string, l *redisscript.Lease, keys ...string) redisscript.LeaseReply {
 	t.Helper()
 	numbers, err := leaseScript.Run(context.Background(), rdb, keys, l.Args(op)...).Int64Slice()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	reply, err := redisscript.ReadLeaseReply(numbers, len(keys))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return reply
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/internal/redisscript"
@@ -21,13 +23,9 @@ var leavesScript = redis.NewScript(redisscript.Leaves)
 func runLeaves(t testing.TB, rdb redis.Scripter, r redisscript.LeafReport) redisscript.LeafReply {
 	t.Helper()
 	numbers, err := leavesScript.Run(context.Background(), rdb, []string{"{key}:leaves"}, r.Args()...).Int64Slice()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	reply, err := redisscript.ReadLeafReply(numbers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return reply
 }
 

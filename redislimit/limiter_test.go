@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir"
@@ -25,9 +27,7 @@ var patient = redislimit.Config{Away: redislimit.Deny, Instances: 1, Timeout: 20
 func limiter(t testing.TB, rdb redis.UniversalClient, q gcra.Quota, cfg redislimit.Config) *redislimit.Limiter {
 	t.Helper()
 	l, err := redislimit.New(rdb, q, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -35,9 +35,7 @@ func limiter(t testing.TB, rdb redis.UniversalClient, q gcra.Quota, cfg redislim
 func take(t testing.TB, l *redislimit.Limiter, key string, n int) redislimit.Decision {
 	t.Helper()
 	d, err := l.Take(context.Background(), key, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return d
 }
 
@@ -60,9 +58,7 @@ func TestTake(t *testing.T) {
 					t.Errorf("%d: %d of %s: %+v, want %+v", i, tt.n, tt.key, d, tt)
 				}
 			}
-			if err := l.Reset(context.Background(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, l.Reset(context.Background(), "a"))
 			if d := take(t, l, "a", 5); !d.OK {
 				t.Errorf("after Reset: %+v", d)
 			}
@@ -136,9 +132,7 @@ func TestAcquireEnds(t *testing.T) {
 		}
 	}
 	want(acquire(ctx, 6), weir.OverBurst, weir.Never, weir.Never)
-	if err := acquire(ctx, 5); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, acquire(ctx, 5))
 	want(acquire(soon, 1), weir.TooLate, 5*time.Minute, 8*time.Minute)
 	leaving, leave := context.WithCancel(ctx)
 	left := make(chan error)
@@ -166,9 +160,7 @@ func TestAcquireEnds(t *testing.T) {
 func TestUse(t *testing.T) {
 	l := limiter(t, client(t, redistest.Start(t, "redis-server")), gcra.Per(10, time.Hour, 10), patient)
 	p, err := l.For("key").Acquire(context.Background(), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	remains := func(n int) {
 		t.Helper()
 		redistest.Until(t, fmt.Sprint(n, " tokens remain"), func() error {
@@ -199,9 +191,7 @@ func TestStateFromElsewhere(t *testing.T) {
 	cfg := patient
 	cfg.MaxWait, cfg.MaxDebt = time.Minute, -1
 	l := limiter(t, rdb, gcra.Per(1, time.Second, 5), cfg)
-	if err := rdb.Set(ctx, "weir:rate:key", time.Now().Add(24*time.Hour).UnixMicro(), 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, rdb.Set(ctx, "weir:rate:key", time.Now().Add(24*time.Hour).UnixMicro(), 0).Err())
 	if d := take(t, l, "key", 1); d.OK || d.RetryAfter < time.Minute || d.RetryAfter > 63*time.Second {
 		t.Errorf("%+v, want a denial for a minute and some seconds", d)
 	}
@@ -215,9 +205,7 @@ func TestEnds(t *testing.T) {
 	if _, err := l.Take(ctx, "key", 1); err != context.Canceled {
 		t.Errorf("with a context that has ended: %v", err)
 	}
-	if err := rdb.LPush(context.Background(), "weir:rate:list", 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, rdb.LPush(context.Background(), "weir:rate:list", 1).Err())
 	if _, err := l.Take(context.Background(), "list", 1); !redis.HasErrorPrefix(err, "WRONGTYPE") {
 		t.Errorf("of a key with another value: %v", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir"
@@ -23,9 +25,7 @@ import (
 func windowOf(t testing.TB, k redisscript.WindowKind, limit int, period time.Duration) redisscript.Quota {
 	t.Helper()
 	q, err := redisscript.NewWindow(k, limit, period)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return q
 }
 
@@ -33,9 +33,7 @@ func windowOf(t testing.TB, k redisscript.WindowKind, limit int, period time.Dur
 func tokensOf(t testing.TB, q gcra.Quota) redisscript.Quota {
 	t.Helper()
 	sq, err := redisscript.NewQuota(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return sq
 }
 
@@ -71,9 +69,7 @@ func TestFadingIsExact(t *testing.T) {
 			used := chance.Int64N(1000)
 			b := storedBucket{rdb: rdb, key: "key", q: windowOf(t, redisscript.SlidingWindow, redisscript.MaxEvents, time.Duration(period)*time.Microsecond)}
 			start := time.Now().UnixMicro() / period * period
-			if err := rdb.Set(ctx, b.key, fmt.Sprintf("%d:%d:%d", start, used, last), 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, rdb.Set(ctx, b.key, fmt.Sprintf("%d:%d:%d", start, used, last), 0).Err())
 			r, _ := b.ask(t, redisscript.Take{N: math.MaxInt, Debt: redisscript.MaxEvents})
 			elapsed := r.Time.Microseconds() - start
 			if elapsed >= period {
@@ -230,12 +226,8 @@ func run(t testing.TB, rdb redis.Scripter, keys []string, quotas []*redisscript.
 		args = quotas[i].Args(args, &takes[i])
 	}
 	numbers, err := bucketScript.Run(context.Background(), rdb, keys, args...).Int64Slice()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	r, err := redisscript.ReadReply(numbers, quotas...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return r
 }

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/shape"
 )
 
@@ -533,9 +535,7 @@ func TestConnOfAStrangeKind(t *testing.T) {
 // Over TCP the errors of a wait are, to the letter, those of the connection.
 func TestConnOverTCP(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer func() { _ = ln.Close() }()
 	go func() {
 		if peer, err := ln.Accept(); err == nil {
@@ -544,9 +544,7 @@ func TestConnOverTCP(t *testing.T) {
 		}
 	}()
 	inner, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var asked sync.WaitGroup
 	asked.Add(1)
 	never := limiter{func() int { return 10 }, waitForever(&asked)}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/throttle"
@@ -21,9 +23,7 @@ var book = throttle.Config{Window: 2 * time.Minute, Grace: -1, MaxP: 1}
 func limiter(t testing.TB, cfg throttle.Config) *throttle.Limiter {
 	t.Helper()
 	l, err := throttle.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 
@@ -69,9 +69,7 @@ func TestOutcomes(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			l := limiter(t, throttle.Config{})
 			p, err := l.Acquire(t.Context(), tt.n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if st := l.Stats(); st != (throttle.Stats{Sent: 1}) {
 				t.Errorf("%+v: want no request before it has ended", st)
 			}

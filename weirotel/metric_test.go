@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -33,20 +35,13 @@ import (
 	"github.com/weir-go/weir/weirotel"
 )
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // same checks that the metrics of Stats have the names and values that module metric exports.
 func same[S any](t *testing.T, source *measure.Source[S], stats S) {
 	t.Helper()
 	meter, collect := newMeter(t)
 	for _, name := range []string{"a", "b"} { // two sources share instruments
 		_, err := weirotel.Register(meter, name, source, stats)
-		fatal(t, err)
+		testrig.Must(t, err)
 	}
 	var want []string
 	for _, name := range []string{"a", "b"} {
@@ -95,29 +90,29 @@ func TestNamesAndValues(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	meter, collect := newMeter(t)
 	lim, err := inflight.New(inflight.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	perKey, err := keyed.New[string](gcra.Per(1, time.Hour, 1), keyed.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	m, err := httplimit.New(httplimit.Config{Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("key", perKey, httplimit.Header("X-Api-Key"))}})
-	fatal(t, err)
+	testrig.Must(t, err)
 	adaptive, err := throttle.New(throttle.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	retrier, err := throttle.NewRetrier(throttle.RetryConfig{}, nil)
-	fatal(t, err)
+	testrig.Must(t, err)
 	responses, err := httpcache.New(httpcache.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	transport, err := httpclient.New(httpclient.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	values, err := cache.New(cache.Config[string, int]{Entries: 1, TTL: time.Hour})
-	fatal(t, err)
+	testrig.Must(t, err)
 	file := filepath.Join(t.TempDir(), "cpu.pressure")
-	fatal(t, os.WriteFile(file, []byte("some total=0\n"), 0o600))
+	testrig.Must(t, os.WriteFile(file, []byte("some total=0\n"), 0o600))
 	guard, err := pressure.New(pressure.Config{Max: 0.4, Path: file})
-	fatal(t, err)
+	testrig.Must(t, err)
 	var last metric.Registration
 	add := func(r metric.Registration, err error) {
 		t.Helper()
-		fatal(t, err)
+		testrig.Must(t, err)
 		last = r
 	}
 	add(weirotel.MeasureHTTP(meter, "http", m))
@@ -149,7 +144,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, strings.Join(got, "\n"))
 		}
 	}
-	fatal(t, last.Unregister())
+	testrig.Must(t, last.Unregister())
 	for _, line := range collect() {
 		if strings.Contains(line, `"inflight"`) {
 			t.Errorf("after Unregister: %s", line)
@@ -161,7 +156,7 @@ func TestMeasure(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	meter, _ := newMeter(t)
 	lim, err := inflight.New(inflight.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	for want, mistake := range map[string]func(){
 		"weirotel: the source is nil":              func() { _, _ = weirotel.MeasureRetries(meter, "a", nil) },
 		"weirotel: the name is empty or not UTF-8": func() { _, _ = weirotel.MeasureLimiter(meter, "\xff", lim) },

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
@@ -24,7 +26,7 @@ func newMeter(t *testing.T) (metric.Meter, func() []string) {
 	return provider.Meter("test"), func() []string {
 		t.Helper()
 		var all metricdata.ResourceMetrics
-		fatal(t, reader.Collect(t.Context(), &all))
+		testrig.Must(t, reader.Collect(t.Context(), &all))
 		var lines []string
 		for _, scope := range all.ScopeMetrics {
 			for _, m := range scope.Metrics {

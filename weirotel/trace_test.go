@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httpclient"
@@ -24,12 +26,12 @@ import (
 func TestHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		perKey, err := keyed.New[string](gcra.Per(1, time.Minute, 1), keyed.Config{})
-		fatal(t, err)
+		testrig.Must(t, err)
 		lim := oteltest.One(t)
 		m, err := httplimit.New(httplimit.Config{
 			Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("per-key", perKey, httplimit.Header("X-Api-Key"))}, Refuse: weirotel.Refuse(nil),
 		})
-		fatal(t, err)
+		testrig.Must(t, err)
 		h := weirotel.Handler(m, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 		tr := oteltest.NewTracer()
 		ask := func(ctx context.Context, key string, code int) string {
@@ -133,14 +135,14 @@ func TestTransport(t *testing.T) {
 			}
 			return answer, nil
 		})})
-		fatal(t, err)
+		testrig.Must(t, err)
 		tr, client := oteltest.NewTracer(), weirotel.Transport(transport)
 		get := func(path string, most time.Duration) string {
 			return tr.Within(t.Context(), func(ctx context.Context) {
 				ctx, cancel := context.WithTimeout(ctx, most)
 				defer cancel()
 				r, err := http.NewRequestWithContext(ctx, "POST", "http://example.com"+path, io.NopCloser(strings.NewReader("x")))
-				fatal(t, err)
+				testrig.Must(t, err)
 				if resp, err := client.RoundTrip(r); err == nil {
 					resp.Body.Close()
 				}

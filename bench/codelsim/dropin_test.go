@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	_ "github.com/bohde/codel/stats" // the peer's simulation needs it
 )
 
@@ -29,9 +31,7 @@ func command(t *testing.T, args ...string) string {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return string(b)
 }
 
@@ -51,26 +51,18 @@ func overlay(t *testing.T, files map[string]string) string {
 	dir, replace := t.TempDir(), map[string]string{}
 	for name, content := range files {
 		abs, err := filepath.Abs(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		replace[abs] = ""
 		if content != "" {
 			at := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
-			if err := os.WriteFile(at, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, os.WriteFile(at, []byte(content), 0o644))
 			replace[abs] = at
 		}
 	}
 	b, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	at := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(at, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(at, b, 0o644))
 	return "-overlay=" + at
 }
 
@@ -128,9 +120,7 @@ func TestPeerTests(t *testing.T) {
 		"../../codel/peer_priority_test.go": read(t, filepath.Join(dir, "priority_test.go")),
 	}
 	ours, err := filepath.Glob("../../codel/*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for _, name := range ours {
 		files[name] = ""
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/bohde/codel"
 )
 
@@ -62,15 +64,11 @@ func TestDocs(t *testing.T) {
 	var code strings.Builder
 	for _, name := range []string{"example_test.go", "../../inflight/codel_example_test.go"} {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		code.WriteString(strings.ReplaceAll("\n"+string(b), "\n\t", "\n"))
 	}
 	doc, err := os.ReadFile("../../docs/codel.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	blocks := strings.Split(string(doc), "```go\n")[1:]
 	if len(blocks) < 4 {
 		t.Errorf("%d blocks of code: want both sides of both locks at least", len(blocks))

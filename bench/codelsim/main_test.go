@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 const unit = time.Millisecond
@@ -117,9 +119,7 @@ func inBubble(t *testing.T, s script) (all []figures) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		tallies, lag, err := play(s, func() { time.Sleep(50 * time.Microsecond) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if len(lag) != len(s.arrivals) || lag[len(lag)-1] > 50*time.Microsecond {
 			t.Errorf("%d of %d requests, up to %v late", len(lag), len(s.arrivals), lag[len(lag)-1])
 		}
@@ -199,9 +199,7 @@ func TestTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		rest := func() { time.Sleep(50 * time.Microsecond) }
-		if err := table(&out, []pair{{1000, 500}}, time.Second, 2, 1, rest); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, table(&out, []pair{{1000, 500}}, time.Second, 2, 1, rest))
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if len(lines) != 2+len(contenders) || !strings.HasPrefix(lines[0], "1000/500, 1s, runs: 2;") {
 			t.Errorf("want a line of its own, the headings, and one for each contender:\n%s", out.String())

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/gcra"
@@ -31,14 +33,10 @@ func BenchmarkExact(b *testing.B) {
 	rdb, ctx := client(b, server), context.Background()
 	q := gcra.Per(1000, time.Minute, 1000)
 	quota, err := redisscript.NewQuota(q)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	args := quota.Args(nil, &redisscript.Take{N: 1, Least: 1, Most: time.Minute})
 	lim, err := redislimit.New(rdb, q, redislimit.Config{Away: redislimit.Deny, Instances: 1, Timeout: 10 * time.Second})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	defer lim.Close()
 	scripts := []struct{ name, source string }{{"bare", "return {0, 1, 0, 1}"}, {"buckets", redisscript.Buckets}}
 	for _, calls := range []int{1, 16, 128} {

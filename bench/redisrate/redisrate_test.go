@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	original "github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
@@ -45,13 +47,9 @@ func TestSameResults(t *testing.T) {
 				n = min(n, chance.IntN(3)+1)
 			}
 			got, err := ask(ctx, fmt.Sprint(key), limit, n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			want, err := askOriginal(ctx, fmt.Sprint(key), original.Limit(limit), n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if got.Allowed != want.Allowed || got.Remaining != want.Remaining || !near(got.RetryAfter, want.RetryAfter) || !near(got.ResetAfter, want.ResetAfter) {
 				t.Fatalf("seed %d, step %d, %d of %v: %+v, want %+v", seed, step, n, limit, got, want)
 			}
@@ -102,16 +100,12 @@ func BenchmarkRedisRate(b *testing.B) {
 // cpu returns the seconds of CPU that the server has used.
 func cpu(b *testing.B, rdb *redis.Client) (seconds float64) {
 	info, err := rdb.Info(context.Background(), "cpu").Result()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if name == "used_cpu_sys" || name == "used_cpu_user" {
 			s, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			seconds += s
 		}
 	}

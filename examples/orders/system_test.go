@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/examples/internal/weirserve"
 )
 
@@ -22,9 +24,7 @@ import (
 // without a limit next to nothing. Other programs on the machine may spoil a run, but not three.
 func TestOverload(t *testing.T) {
 	db, err := startPostgres(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() {
 		if err := db.stop(); err != nil {
 			t.Error(err)
@@ -34,9 +34,7 @@ func TestOverload(t *testing.T) {
 	var faults []string
 	for range 3 {
 		results, err := x.run(t.Context(), db, config{fixed: 5, cancel: "grace", query: 40 * time.Millisecond}, t.Output())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if faults = x.faults(results[0], results[1], results[2]); len(faults) == 0 {
 			return
 		}
@@ -73,9 +71,7 @@ func TestProgram(t *testing.T) {
 		}
 	}
 	temp, err := os.MkdirTemp("", "orders test ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(temp) })
 	if err := os.Chmod(temp, 0o755); err != nil { // PostgreSQL runs as another user
 		t.Fatal(err)
@@ -84,9 +80,7 @@ func TestProgram(t *testing.T) {
 	cmd := exec.Command(program, "-listen", addr)
 	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
@@ -131,13 +125,9 @@ func TestProgram(t *testing.T) {
 		{"GET", "/customers/x", 400, `^id: must be a number`},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), tt.method, url+tt.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if err != nil || resp.StatusCode != tt.status || !regexp.MustCompile(tt.body).Match(body) {

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/keyed"
 )
@@ -23,9 +25,7 @@ func itself(s string) (string, bool) { return s, true }
 func inflightRule(t *testing.T, name string, limit int) (Rule[string], *keyed.Inflight[string]) {
 	t.Helper()
 	lim, err := keyed.NewInflight[string](limit, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return PerKey(name, lim, itself), lim
 }
 
@@ -84,9 +84,7 @@ func TestUnitsOfARule(t *testing.T) {
 	}
 	d := New(Config[string]{Rules: []Rule[string]{first, second}})
 	var v, w Visit[string]
-	if err := d.Enter(t.Context(), "a", "", &v); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, d.Enter(t.Context(), "a", "", &v))
 	held(1)
 	v.Settle(7) // concerns rates
 	held(1)
@@ -122,9 +120,7 @@ func TestShadowOfUnits(t *testing.T) {
 	d := New(Config[string]{Rules: []Rule[string]{rule}})
 	var v [3]Visit[string]
 	for i := range v {
-		if err := d.Enter(t.Context(), "a", "", &v[i]); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, d.Enter(t.Context(), "a", "", &v[i]))
 	}
 	if s := d.Stats().Rules[0]; s.Allowed != 1 || s.Shadowed != 2 || s.Denied != 0 || units.Stats().Units != 1 {
 		t.Errorf("%+v, %d units", s, units.Stats().Units)
@@ -152,9 +148,7 @@ func TestWaitOfADecider(t *testing.T) {
 			return keyed.Verdict{Decision: weir.Decision{OK: n == 0, RetryAfter: time.Second}}, nil
 		}), func(weir.Outcome) { released = true }}
 		d := New(Config[string]{Rules: []Rule[string]{{Name: "own", Limit: PerKey("own", own, itself).Limit, MaxWait: time.Minute}}})
-		if err := d.cfg.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, d.cfg.Validate())
 		began := time.Now()
 		var v Visit[string]
 		if err := d.Enter(t.Context(), "a", "", &v); err != nil || time.Since(began) != time.Second {

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/inflight"
@@ -21,9 +23,7 @@ import (
 func slots(t *testing.T, n int) *inflight.Limiter {
 	t.Helper()
 	l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(n), Queue: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 
@@ -55,9 +55,7 @@ func TestADoorIsAllOrNothing(t *testing.T) {
 			}
 		}
 		in.Leave(weir.Success)
-		if err := d.Enter(t.Context(), "", "", &in); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, d.Enter(t.Context(), "", "", &in))
 		refused(t, d.Enter(t.Context(), "", "", &out), weir.OverRate)
 		if first.Tokens() != 1 || out.Refuser() != 1 || len(out.Answers()) != 2 || out.Answers()[1].OK {
 			t.Errorf("%v tokens, refused by %d, %+v", first.Tokens(), out.Refuser(), out.Answers())
@@ -178,9 +176,7 @@ func TestValidate(t *testing.T) {
 func TestAStormAtADoor(t *testing.T) {
 	const clients, each, burst = 8, 2000, 500
 	lim, err := keyed.New[string](gcra.Per(1, 1000*time.Hour, burst), keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	two := slots(t, 2)
 	d := New(Config[string]{
 		Rules:   []Rule[string]{PerKey("a", lim, func(s string) (string, bool) { return s, true })},

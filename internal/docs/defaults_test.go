@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/internal/pagetest"
 )
 
@@ -28,13 +30,9 @@ func TestDefaults(t *testing.T) {
 	for _, p := range l.public {
 		files := l.parse(t, p)
 		d, err := doc.NewFromFiles(l.FileSet, files, p.ImportPath)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		types, err := l.Import(p.ImportPath)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		named := defaults(d, types, l.FileSet)
 		var table strings.Builder
 		for _, typ := range d.Types {

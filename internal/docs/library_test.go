@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 const (
@@ -44,9 +46,7 @@ type library struct {
 func load(t *testing.T) *library {
 	t.Helper()
 	l, err := loaded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 
@@ -160,9 +160,7 @@ func (l *library) parse(t *testing.T, p listed) (files []*ast.File) {
 	t.Helper()
 	for _, name := range p.GoFiles {
 		file, err := parser.ParseFile(l.FileSet, filepath.Join(p.Dir, name), nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		files = append(files, file)
 	}
 	return files

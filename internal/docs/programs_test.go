@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // A block of Go in a page. One that is not a whole file is the body of a function: a comment of the page before it
@@ -53,9 +55,7 @@ func (b goBlock) whole() bool { return strings.HasPrefix(b.code, "package ") }
 func TestPrograms(t *testing.T) {
 	l := load(t)
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	dir := t.TempDir()
 	var programs []goBlock
@@ -64,9 +64,7 @@ func TestPrograms(t *testing.T) {
 			continue
 		}
 		file := filepath.Join(dir, b.name()+".go")
-		if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(file, []byte(b.code), 0o600))
 		overlay.Replace[filepath.Join(here, b.name(), "main.go")] = file // in this module, without a file in it
 		programs = append(programs, b)
 	}
@@ -74,13 +72,9 @@ func TestPrograms(t *testing.T) {
 		t.Fatalf("%d programs", len(programs))
 	}
 	text, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	at := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(at, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(at, text, 0o600))
 	build := []string{"build", "-overlay", at, "-o", dir + string(filepath.Separator)}
 	for _, b := range programs {
 		build = append(build, "./"+b.name())

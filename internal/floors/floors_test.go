@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // The module itself keeps the rules.
@@ -21,9 +23,7 @@ func TestFloors(t *testing.T) {
 		t.Fatalf("found %d files: that is not the module", len(files))
 	}
 	breaches, err := Check(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for _, b := range breaches {
 		t.Error(b)
 	}
@@ -74,9 +74,7 @@ var outside = []string{"bench", "deploy", "examples", "internal/tools", "service
 func module(t *testing.T) (files []File) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -102,9 +100,7 @@ func module(t *testing.T) (files []File) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return files
 }
 
@@ -229,9 +225,7 @@ func TestPackagesWithoutRaceDetector(t *testing.T) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return // the module alone, outside a checkout
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	_, list, _ := strings.Cut(string(suite), "\npure=(\n")
 	list, _, found := strings.Cut(list, "\n)\n")
 	dirs := strings.Fields(list)
@@ -246,9 +240,7 @@ func TestPackagesWithoutRaceDetector(t *testing.T) {
 		}
 		for _, name := range names {
 			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			for _, i := range file.Imports {
 				if path, _ := strconv.Unquote(i.Path.Value); slices.Contains(concurrent, path) {
 					t.Errorf("%s imports %s: take %s off the list", name, path, dir)

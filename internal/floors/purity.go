@@ -43,7 +43,7 @@ var wallClock = map[string]string{
 	"internal/waitq":                   "the instants of snapshots and of calendars",
 	"inflight":                         "the slots that instances raise their limits in",
 	"httplimit":                        "X-RateLimit-Reset",
-	"service/internal/config":          "the times of files, to compare them",
+	"service/internal/rulefile":        "the times of files, to compare them",
 	"service/internal/server/snapshot": "the instants of snapshots",
 	"service/internal/server/away":     "fencing tokens that are greater than those of a store or an upstream",
 	"service/internal/server/store":    "the instants of grants, which every node settles",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/servicetime"
 )
 
 // patience returns how long the oldest waiter of q may wait before a surge: an Interval, or
@@ -45,7 +46,7 @@ func (g *Gate[W]) due(b *band[W], q *queue[W]) time.Duration {
 		if q.len == b.len && q.len > g.enough() {
 			return since
 		}
-		return plus(since, g.cfg.Target)
+		return servicetime.After(since, g.cfg.Target)
 	}
 	return max(g.surgeAt(q, since), g.pause.until)
 }
@@ -63,9 +64,9 @@ func (g *Gate[W]) surgeAt(q *queue[W], since time.Duration) time.Duration {
 	case q.surge.Failed(g.now, q.len, cfg.Interval):
 		return g.now
 	case g.shortfall.Behind():
-		return plus(q.busy, cfg.Interval)
+		return servicetime.After(q.busy, cfg.Interval)
 	}
-	return max(plus(q.busy, cfg.Interval), plus(since, max(g.patience(q), cfg.Target)))
+	return max(servicetime.After(q.busy, cfg.Interval), servicetime.After(since, max(g.patience(q), cfg.Target)))
 }
 
 // sweep returns a waiter that the discipline refuses in the middle of the queue, nil if
@@ -119,7 +120,7 @@ func (g *Gate[W]) pauseWhileLowered(now time.Duration) {
 		}
 	}
 	if p.lowered = lowered; lowered && p.since < weir.Never {
-		p.until = plus(now, now-p.since)
+		p.until = servicetime.After(now, now-p.since)
 	}
 }
 
@@ -134,12 +135,4 @@ func (g *Gate[W]) drops(w *waiter[W], now time.Duration) bool {
 		left--
 	}
 	return q.law.Drop(now, now-w.since, left)
-}
-
-// plus does not go beyond the end of the clock.
-func plus(t, d time.Duration) time.Duration {
-	if d > 0 && t > weir.Never-d {
-		return weir.Never
-	}
-	return t + d
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/codel"
-	"github.com/weir-go/weir/internal/heap"
 	"github.com/weir-go/weir/internal/servicetime"
 	"github.com/weir-go/weir/limit"
 )
@@ -112,17 +111,13 @@ type Gate[W any] struct {
 	seen  int        // free units at the last check
 
 	used  []int // units in flight of each partition; the first is of those without
-	holds *heap.Heap[hold]
-	// The 99th percentile of successful work when holds were last shortened, or
-	// what it has risen to since, and the successes since the last look at it.
-	reviewed   time.Duration
-	unreviewed int
+	holds servicetime.Holds
 
 	work      servicetime.Estimator
 	costs     servicetime.Costs
 	callers   map[kind]*servicetime.Patience // that have left; of requests without a deadline
 	shortfall codel.Shortfall
-	stats     Stats // Limit and Waiting are filled in on reading
+	stats     Stats // Limit, Held and Waiting are filled in on reading
 	changes   Changes
 }
 
@@ -132,7 +127,7 @@ type Changes [limit.Drain + 2]uint64
 // New returns a Gate under the limit of alg, which it owns from now on. The
 // Config should be valid.
 func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
-	g := &Gate[W]{now: math.MinInt64, sweepAt: weir.Never, pause: pause{until: math.MinInt64}, holds: newHolds()}
+	g := &Gate[W]{now: math.MinInt64, sweepAt: weir.Never, pause: pause{until: math.MinInt64}}
 	g.SetAlgorithm(alg)
 	g.Configure(cfg)
 	return g
@@ -215,7 +210,7 @@ func (g *Gate[W]) Cancel(now time.Duration, t Ticket[W]) bool {
 	if w == nil || w.gate != g || w.seq != t.seq {
 		return false
 	}
-	if p := g.leaver(&w.req); p != nil {
+	if p := g.patienceFor(&w.req); p != nil {
 		p.Left(now, now-w.since)
 	}
 	g.take(w)
@@ -274,7 +269,7 @@ func (g *Gate[W]) Config() Config { return g.cfg }
 func (g *Gate[W]) Inflight() int { return g.stats.Inflight }
 
 // Held returns the units of abandoned work among them.
-func (g *Gate[W]) Held() int { return g.stats.Held }
+func (g *Gate[W]) Held() int { return g.holds.Units() }
 
 // Waiting returns the number of requests in the queue.
 func (g *Gate[W]) Waiting() int { return g.line.len + g.gone.len }
@@ -285,8 +280,7 @@ func (g *Gate[W]) Limit() int { return g.alg.Limit() }
 // Stats returns the state and the counts.
 func (g *Gate[W]) Stats() Stats {
 	s := g.stats
-	s.Limit = g.alg.Limit()
-	s.Waiting = g.Waiting()
+	s.Limit, s.Held, s.Waiting = g.alg.Limit(), g.holds.Units(), g.Waiting()
 	return s
 }
 
@@ -300,6 +294,10 @@ func (g *Gate[W]) release(n, partition int) {
 		g.used[partition] = max(g.used[partition]-n, 0)
 	}
 }
+
+// Usual returns a duration that successful work seldom exceeds: twice its 99th percentile;
+// 0 if nothing is known.
+func (g *Gate[W]) Usual() time.Duration { return g.work.Took.Usual() }
 
 func (g *Gate[W]) advance(now time.Duration) time.Duration {
 	g.now = max(g.now, now)

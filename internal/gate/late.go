@@ -7,14 +7,13 @@ import (
 	"github.com/weir-go/weir/internal/servicetime"
 )
 
-// leaves returns when the caller of a request leaves that came at an instant; weir.Never if that
-// is not known.
+// leaves returns when the caller of a request that came at an instant will leave, or weir.Never if that is not known.
 func (g *Gate[W]) leaves(r *Request, came time.Duration) time.Duration {
 	if r.Deadline != 0 {
 		return r.Deadline
 	}
 	if p := g.callers[g.kindOf(r)]; p != nil && p.Most() > 0 {
-		return plus(came, p.Most())
+		return servicetime.After(came, p.Most())
 	}
 	return weir.Never
 }
@@ -30,7 +29,8 @@ func (g *Gate[W]) Patience() (least time.Duration) {
 	return least
 }
 
-// A kind of callers has a patience of its own: what is learnt from some refuses no others.
+// A kind is the callers of one partition and priority, which share a Patience. What is learnt from callers of one kind
+// refuses no requests of another.
 type kind struct {
 	partition int
 	priority  weir.Priority
@@ -40,9 +40,10 @@ func (g *Gate[W]) kindOf(r *Request) kind {
 	return kind{g.partitionOf(r), min(max(r.Priority, weir.Sheddable), weir.CriticalPlus)}
 }
 
-// leaver returns what is known of the callers of requests such as r, one of which has left.
-// It is nil if that teaches nothing: the Deadline told when, or it did not wait for the work.
-func (g *Gate[W]) leaver(r *Request) *servicetime.Patience {
+// patienceFor returns the Patience that learns when callers such as that of r leave. It is nil if
+// there is nothing to learn: a Deadline says when the caller leaves, or the caller does not wait
+// for the end of the work.
+func (g *Gate[W]) patienceFor(r *Request) *servicetime.Patience {
 	if r.Deadline != 0 || g.cfg.WaitOnly {
 		return nil
 	}
@@ -58,9 +59,9 @@ func (g *Gate[W]) leaver(r *Request) *servicetime.Patience {
 	return p
 }
 
-// least is how long a request that starts should still have: the time of the quickest work,
-// or that of the usual work if it is a guess when its caller leaves.
-func (g *Gate[W]) least(r *Request) time.Duration {
+// leastLeft returns how much time a request must have left to start: the time of the quickest work
+// if a Deadline says when its caller leaves, and the usual time of work if that is an estimate.
+func (g *Gate[W]) leastLeft(r *Request) time.Duration {
 	if r.Deadline != 0 {
 		return g.work.Quick
 	}
@@ -77,7 +78,7 @@ func (g *Gate[W]) hopeless(r *Request) bool {
 	case g.now >= at:
 		return true
 	}
-	need := plus(g.work.Wait(g.ahead(r)+float64(r.N)), g.work.Service)
+	need := servicetime.After(g.work.Wait(g.ahead(r)+float64(r.N)), g.work.Service)
 	return need > at-g.now
 }
 

@@ -20,20 +20,21 @@ func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 	return g.Learn(s, r)
 }
 
-// Learn is Leave without the departure. Of r, only the Priority, the Partition, the Route and
-// whether there is a Deadline matter. Next follows.
+// Learn has the limit learn from the sample of a request, as Leave does, but its units stay in
+// flight. Of r, only the Priority, the Partition, the Route and whether there is a Deadline
+// matter. Next follows.
 func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 	d := s.End - s.Start
 	switch s.Outcome {
 	case outcome.Left:
-		if p := g.leaver(&r); p != nil {
+		if p := g.patienceFor(&r); p != nil {
 			p.Left(s.End, s.Waited+d)
-			s.Outcome = unwanted(p, s.Waited+d, outcome.TimedOut)
+			s.Outcome = lessonOfLeaver(p, s.Waited+d, outcome.TimedOut)
 		}
 	case outcome.Gone:
-		if p := g.leaver(&r); p != nil {
+		if p := g.patienceFor(&r); p != nil {
 			p.Gone(s.End, s.Waited+d)
-			s.Outcome = unwanted(p, s.Waited+d, outcome.Late)
+			s.Outcome = lessonOfLeaver(p, s.Waited+d, outcome.Late)
 		}
 	}
 	if s.Outcome == weir.Success {
@@ -50,16 +51,15 @@ func (g *Gate[W]) Learn(s limit.Sample, r Request) limit.Cause {
 		}
 		g.work.Ended(d)
 		g.work.Took.Add(d)
-		if g.stats.Held > 0 {
-			g.reviewSoon()
-		}
+		g.holds.Succeeded(&g.work.Took)
 	case outcome.Late:
 		g.work.Ended(d)
 	}
 	return g.changed(g.alg.Observe(s))
 }
 
-// Depart is Leave without the lesson: only the Outcome and the End of s need be exact.
+// Depart takes a request out of flight, as Leave does, but the limit learns nothing from it. Only the Outcome and the
+// End of s need be exact.
 func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	g.check(r, 0)
 	now := g.advance(s.End)
@@ -79,7 +79,7 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	}
 	if outcome.Abandoned(s.Outcome) {
 		g.stats.Abandoned++
-		if g.hold(s.Start, r) {
+		if g.holds.Add(&g.work.Took, s.Start, now, r.N, r.Partition) {
 			return
 		}
 	}
@@ -87,18 +87,19 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	g.work.Freed(now, r.N, g.line.len > 0)
 }
 
-// unwanted returns what the algorithm learns from work whose caller left at an age: it was
-// late, unless callers usually stay for longer.
-func unwanted(p *servicetime.Patience, age time.Duration, lateness weir.Outcome) weir.Outcome {
+// lessonOfLeaver returns the outcome by which the limit learns from work whose caller left at an age. It is late if
+// the caller stayed for at least two thirds of the time that callers are known to stay. A caller that left earlier, or
+// before that time is known, had another reason: its work is Ignored.
+func lessonOfLeaver(p *servicetime.Patience, age time.Duration, late weir.Outcome) weir.Outcome {
 	if most := p.Proven(); most == 0 || age < most-most/3 {
 		return weir.Ignored
 	}
-	return lateness
+	return late
 }
 
-// nearlyLate reports whether work ended at an age at which its caller would soon have left. To the
-// algorithm it is late: with as much in flight, part of such work is late already. It is not where
-// even quick work takes nearly as long as callers stay: a lower limit would not help there.
+// nearlyLate reports whether work ended in the last tenth of the time that its caller stays. The limit learns from it
+// as from late work, because with as much in flight other such work is late already. Where even quick work takes nearly
+// as long as callers stay, a lower limit would not help, and nearlyLate is false.
 func (g *Gate[W]) nearlyLate(p *servicetime.Patience, age time.Duration) bool {
 	most := p.Proven()
 	return most > 0 && age > most-most/10 && g.work.Took.Quick() < most*17/20
@@ -112,7 +113,7 @@ func (g *Gate[W]) Adjust(r Request, m int) {
 }
 
 func (g *Gate[W]) check(r Request, m int) {
-	busy := g.stats.Inflight - g.stats.Held
+	busy := g.stats.Inflight - g.holds.Units()
 	if r.N < 0 || m < 0 || r.N > busy {
 		panic("inflight: more units leave than have entered")
 	}

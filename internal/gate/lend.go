@@ -21,7 +21,7 @@ func (g *Gate[W]) Lend() (free int, ok bool) {
 // units of all requests that have not left. free may exceed what was lent, because requests
 // of the gate may leave into the credit. Return panics if it exceeds what is in flight.
 func (g *Gate[W]) Return(free int, admitted, succeeded uint64) {
-	if free < 0 || free > g.stats.Inflight-g.stats.Held {
+	if free < 0 || free > g.stats.Inflight-g.holds.Units() {
 		panic("inflight: more units are returned than have been lent or entered")
 	}
 	g.stats.Inflight -= free

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/servicetime"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -12,7 +13,10 @@ import (
 // Close it takes all, in order of arrival.
 func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	now = g.advance(now)
-	g.unhold(now)
+	for hold, ok := g.holds.Ended(now); ok; hold, ok = g.holds.Ended(now) {
+		g.release(hold.Units, hold.Partition)
+		g.work.Freed(now, hold.Units, g.line.len > 0)
+	}
 	g.Expire(now)
 	if g.Waiting() == 0 {
 		return a, false
@@ -103,7 +107,7 @@ func (g *Gate[W]) verdict(w *waiter[W], most int, now time.Duration) weir.Reason
 	switch {
 	case w.req.N > most:
 		return weir.OverLimit
-	case now >= at || g.least(&w.req) > at-now:
+	case now >= at || g.leastLeft(&w.req) > at-now:
 		return weir.TooLate
 	case g.drops(w, now):
 		return weir.Overdue
@@ -136,7 +140,7 @@ func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 	if g.line.len > 0 {
 		at = min(at, g.sweepAt)
 		if g.cfg.MaxWait > 0 {
-			at = min(at, plus(g.line.head.since, g.cfg.MaxWait))
+			at = min(at, servicetime.After(g.line.head.since, g.cfg.MaxWait))
 		}
 		if g.controller != nil {
 			if end, ok := g.controller.Deadline(); ok {
@@ -144,9 +148,7 @@ func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 			}
 		}
 	}
-	if g.holds.Len() > 0 {
-		at = min(at, g.holds.Min().until)
-	}
+	at = min(at, g.holds.Next())
 	if g.controller != nil {
 		if end, ok := g.controller.Tick(); ok {
 			at = min(at, end)

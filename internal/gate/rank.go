@@ -23,7 +23,7 @@ func (g *Gate[W]) classOf(r *Request) class {
 	return class{g.partitionOf(r), r.Priority, g.costs.Of(r.Route) < cheap}
 }
 
-// level returns the rank of the class without regard to its partition.
+// level returns the rank of the class as if its partition had no guarantee.
 func (c class) level() rank { return rank{level: int64(c.priority), cheap: c.cheap} }
 
 // A rank orders waiters: the higher goes first, and is evicted last.
@@ -96,7 +96,7 @@ func (g *Gate[W]) rankOf(c class) rank {
 	return r
 }
 
-// aged returns the rank of a waiter with its age.
+// aged returns the rank of a waiter, raised by its age.
 func (g *Gate[W]) aged(w *waiter[W], now time.Duration) rank {
 	r := g.rankOf(w.band.class)
 	r.level += g.age(w, now)
@@ -134,10 +134,10 @@ func (g *Gate[W]) below(partition int) bool {
 	return n > 0 && g.used[partition] < n
 }
 
-// standingOf returns the rank of the waiters of a class for their places in a full queue;
-// with more units and places, if a request is to join them. A partition counts as below
-// its guarantee if all this fits into it, or takes no more than its share of the places.
-func (g *Gate[W]) standingOf(c class, units, places int) rank {
+// evictionRank returns the rank by which a full queue keeps or evicts the waiters of a class. A request that is to join
+// them adds its units and one place. The partition of the class is below its guarantee if its units in flight, in the
+// queue and of that request fit into the guarantee, or if its waiters have no more than its share of the places.
+func (g *Gate[W]) evictionRank(c class, units, places int) rank {
 	r, most := c.level(), g.guarantee(c.partition)
 	if most == 0 {
 		return r
@@ -171,7 +171,7 @@ func (g *Gate[W]) room() int {
 	return g.cfg.Queue
 }
 
-// taken reports whether all places in the queue are.
+// taken reports whether all places in the queue are taken.
 func (g *Gate[W]) taken() bool { return g.line.len >= g.room() }
 
 // uniform reports whether r and all waiters have one rank and share one queue, so that no
@@ -191,14 +191,14 @@ func (g *Gate[W]) victim(r *Request) *waiter[W] {
 		if b.len == 0 {
 			continue
 		}
-		at := g.standingOf(b.class, 0, 0)
+		at := g.evictionRank(b.class, 0, 0)
 		if low == nil || least.over(at) || least == at && b.longest().len > low.longest().len {
 			low, least = b, at
 		}
 	}
-	mine := g.standingOf(g.classOf(r), r.N, 1)
+	mine := g.evictionRank(g.classOf(r), r.N, 1)
 	if g.claim != nil {
-		if at := g.standingOf(g.claim.band.class, 0, 0); mine.over(at) && (low == nil || least.over(at)) {
+		if at := g.evictionRank(g.claim.band.class, 0, 0); mine.over(at) && (low == nil || least.over(at)) {
 			return g.claim
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
 )
@@ -13,9 +15,7 @@ import (
 func buckets(t *testing.T, perSecond, burst int) *keyedtable.Buckets[string] {
 	t.Helper()
 	l, err := keyedtable.NewBuckets[string](gcra.Per(perSecond, time.Second, burst), keyedtable.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 
@@ -77,9 +77,7 @@ func TestTakeBucketByFingerprint(t *testing.T) {
 
 func TestTopOfBuckets(t *testing.T) {
 	l, err := keyedtable.NewBuckets[string](gcra.Per(1, time.Hour, 1), keyedtable.Config{Memory: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for i := range 1000 {
 		l.Allow("worst")
 		if i%2 == 0 {
@@ -148,9 +146,7 @@ func TestTakeUnder(t *testing.T) {
 func newBuckets(t *testing.T, q gcra.Quota) bucketed {
 	t.Helper()
 	b, err := keyedtable.NewBuckets[string](q, keyedtable.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return bucketed{b}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
 	"github.com/weir-go/weir/internal/siphash"
@@ -20,9 +22,7 @@ var seed = siphash.Key{K0: 3, K1: 4}
 func sharedBuckets(t testing.TB, q gcra.Quota, memory int) *keyedtable.Buckets[string] {
 	t.Helper()
 	l, err := keyedtable.NewBuckets[string](q, keyedtable.Config{Memory: memory, MaxDebt: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	l.Share(seed)
 	return l
 }
@@ -30,9 +30,7 @@ func sharedBuckets(t testing.TB, q gcra.Quota, memory int) *keyedtable.Buckets[s
 func sharedWindows(t testing.TB, w keyedtable.Window) *keyedtable.Windows[string] {
 	t.Helper()
 	l, err := keyedtable.NewWindows[string](w, keyedtable.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	l.Share(seed)
 	return l
 }
@@ -81,9 +79,7 @@ func TestExtractSlots(t *testing.T) {
 				largest = max(largest, len(part))
 				return b.Absorb(part, 5)
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 		}
 		if largest == 0 || largest > 70<<10 {
 			t.Errorf("a part has %d bytes", largest)
@@ -123,9 +119,7 @@ func TestWindowsAddUp(t *testing.T) {
 				a.Take("k", 1, 0)
 				b.Take("k", 3, 0)
 				time.Sleep(time.Second)
-				if err := a.Extract(slot.All(), b.Absorb); err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, a.Extract(slot.All(), b.Absorb))
 				if n, _ := a.Used("k"); n != 0 {
 					t.Errorf("%d are left", n)
 				}
@@ -149,9 +143,7 @@ func TestDebtsAddUp(t *testing.T) {
 			a, b := sharedBuckets(t, gcra.Per(1, time.Hour, 10), 0), sharedBuckets(t, gcra.Per(1, time.Hour, 10), 0)
 			a.Settle(a.Fingerprint("k"), 0, tt.a)
 			b.Settle(b.Fingerprint("k"), 0, tt.b)
-			if err := a.Extract(slot.All(), func(part []byte) error { return b.Absorb(part, tt.maxDebt) }); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, a.Extract(slot.All(), func(part []byte) error { return b.Absorb(part, tt.maxDebt) }))
 			if n := b.TokensAt("k", time.Now()); int(n) != tt.want {
 				t.Errorf("%+v: %v tokens", tt, n)
 			}
@@ -166,9 +158,7 @@ func TestSharedSnapshot(t *testing.T) {
 	alone.Take("k", 2)
 	save := func(l *keyedtable.Buckets[string]) *bytes.Buffer {
 		var file bytes.Buffer
-		if err := l.Snapshot(&file); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, l.Snapshot(&file))
 		return &file
 	}
 	if err := b.Restore(save(a)); err != nil || b.TokensAt("k", time.Now()) > 3.1 {

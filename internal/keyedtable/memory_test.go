@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
 )
@@ -48,16 +50,12 @@ func TestSetMemory(t *testing.T) {
 	for name, begin := range map[string]func() (counts, func(key string, n int) bool){
 		"buckets": func() (counts, func(string, int) bool) {
 			l, err := keyedtable.NewBuckets[string](gcra.Per(burst, time.Hour, burst), keyedtable.Config{Memory: large})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			return l, func(key string, n int) bool { return l.Take(key, n).OK }
 		},
 		"windows": func() (counts, func(string, int) bool) {
 			l, err := keyedtable.NewWindows[string](keyedtable.Window{Limit: burst, Period: time.Hour}, keyedtable.Config{Memory: large})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			return l, func(key string, n int) bool { return l.Take(key, n, 0).OK }
 		},
 	} {

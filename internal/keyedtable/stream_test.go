@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
 )
@@ -22,9 +24,7 @@ func allocated(t *testing.T, f func() error) int {
 	runtime.ReadMemStats(&before)
 	err := f()
 	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
@@ -48,9 +48,7 @@ func TestSnapshotStreams(t *testing.T) {
 				t.Errorf("Snapshot allocates %d bytes: want at most %d", got, most)
 			}
 			var file bytes.Buffer
-			if err := l.Snapshot(&file); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, l.Snapshot(&file))
 			if file.Len() < 3<<20 {
 				t.Fatalf("%d bytes: too few for this test", file.Len())
 			}

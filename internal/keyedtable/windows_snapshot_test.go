@@ -13,15 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/internal/keyedtable"
 )
 
 func snapshot(t testing.TB, l *keyedtable.Windows[string]) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := l.Snapshot(&b); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, l.Snapshot(&b))
 	return b.Bytes()
 }
 
@@ -29,9 +29,7 @@ func snapshot(t testing.TB, l *keyedtable.Windows[string]) []byte {
 func again(t testing.TB, l *keyedtable.Windows[string], q keyedtable.Window, cfg keyedtable.Config) *keyedtable.Windows[string] {
 	t.Helper()
 	next := newLimiter(t, q, cfg)
-	if err := next.Restore(bytes.NewReader(snapshot(t, l))); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, next.Restore(bytes.NewReader(snapshot(t, l))))
 	return next
 }
 
@@ -58,9 +56,7 @@ func TestSnapshot(t *testing.T) {
 				"the old one":    old,
 			} {
 				l.Take("stale", 100, 0)
-				if err := l.Restore(bytes.NewReader(saved)); err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, l.Restore(bytes.NewReader(saved)))
 				for i := range 5000 {
 					began := time.Since(at) + time.Duration(5000-i)*ms // ago
 					reset := time.Minute - began
@@ -118,13 +114,9 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		}
 		return file.Write(p)
 	})
-	if err := old.Snapshot(busy); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, old.Snapshot(busy))
 	l := newLimiter(t, q, keyedtable.Config{Memory: 8 << 20})
-	if err := l.Restore(&file); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, l.Restore(&file))
 	for key := range keys {
 		if d := l.Take(fmt.Sprint(key), 0, 0); d.Remaining != 0 {
 			t.Fatalf("key %d has %d left again", key, d.Remaining)

@@ -35,7 +35,7 @@ func (k *Keys) Apply(now time.Duration, p *Pass, a *Answer) {
 	}
 	for i := range p.Reports {
 		if p.Reports[i].Done {
-			k.Ended(p.now, p.Reports[i].Key)
+			k.Ended(p.Now, p.Reports[i].Key)
 		}
 	}
 	if a.Resync {

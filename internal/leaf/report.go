@@ -2,20 +2,16 @@ package leaf
 
 import "time"
 
-// A Pass gathers the reports of one exchange from the Keys of a leaf. The zero Pass is ready
-// for Session.Begin.
+// A Pass gathers the reports of one exchange from the Keys of a leaf.
 type Pass struct {
 	Reports []Report
 
-	now  time.Duration
-	ttl  time.Duration // of assignments
-	full bool          // looks at all keys, not only at the urgent ones
-	most int           // reports
-	more bool          // there was no room for all
+	Now  time.Duration // of the exchange
+	TTL  time.Duration // of assignments
+	Full bool          // it looks at all keys, not only at the urgent ones
+	Most int           // reports
+	More bool          // there was no room for all
 }
-
-// Now returns the instant of the exchange.
-func (p *Pass) Now() time.Duration { return p.now }
 
 // chunk bounds the entries that one Collect looks at.
 const chunk = 128
@@ -24,7 +20,7 @@ const chunk = 128
 // looks at a bounded number of keys, so that an owner can give its lock to others between
 // calls.
 func (k *Keys) Collect(p *Pass) (done bool) {
-	p.now = k.clock(p.now)
+	p.Now = k.clock(p.Now)
 	for range min(chunk, len(k.urgent)) {
 		e := k.urgent[len(k.urgent)-1]
 		if !p.room() {
@@ -40,7 +36,7 @@ func (k *Keys) Collect(p *Pass) (done bool) {
 	if len(k.urgent) > 0 {
 		return false
 	}
-	if !p.full {
+	if !p.Full {
 		return true
 	}
 	for range chunk {
@@ -62,8 +58,8 @@ func (k *Keys) Collect(p *Pass) (done bool) {
 }
 
 func (p *Pass) room() bool {
-	p.more = p.more || len(p.Reports) >= p.most
-	return !p.more
+	p.More = p.More || len(p.Reports) >= p.Most
+	return !p.More
 }
 
 // How long a key is kept after its last request.
@@ -76,11 +72,11 @@ const (
 func (k *Keys) keepFor(p *Pass, e *entry, live bool) time.Duration {
 	switch known := e.sharing || e.limit != (Limit{}); {
 	case live:
-		return p.ttl
-	case known && k.away(p.now):
-		return max(p.ttl, shareFor)
+		return p.TTL
+	case known && k.away(p.Now):
+		return max(p.TTL, shareFor)
 	case known:
-		return p.ttl
+		return p.TTL
 	}
 	return unassignedFor
 }
@@ -90,18 +86,18 @@ func (k *Keys) look(p *Pass, e *entry) {
 	if e.ending {
 		return
 	}
-	live := k.live(p.now, e)
-	if p.now >= e.last+k.keepFor(p, e, live) && !e.queued && e.relay == nil && e.rested(p.now, k) {
+	live := k.live(p.Now, e)
+	if p.Now >= e.last+k.keepFor(p, e, live) && !e.queued && e.relay == nil && e.rested(p.Now, k) {
 		k.end(p, e, live)
 		return
 	}
-	has := k.sample(p.now, e)
+	has := k.sample(p.Now, e)
 	if !e.force && !k.due(p, e, live) {
 		return
 	}
 	p.Reports = append(p.Reports, Report{Key: e.key, Used: max(e.used, 0), Wants: e.wants(), Has: has})
 	e.used = min(e.used, 0)
-	e.reported, e.reportedAt, e.force = e.wants(), p.now, false
+	e.reported, e.reportedAt, e.force = e.wants(), p.Now, false
 }
 
 // sample measures the demand for an entry, and returns the rate that the key may use now.
@@ -172,15 +168,15 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 	change := max(wants-told, told-wants)
 	switch {
 	case !live:
-		return p.now >= e.retryAt && e.last > e.reportedAt
-	case p.now >= e.reportedAt+e.silence(p):
+		return p.Now >= e.retryAt && e.last > e.reportedAt
+	case p.Now >= e.reportedAt+e.silence(p):
 		return true
 	case e.unlimited:
 		return false
 	case e.contended && min(wants, told) > hungry*rate:
 		return change > hungryBand*told+noise
 	case e.contended, wants > rate:
-		return change > watchedBand*told+noise || change > staleBand*told && p.now >= e.reportedAt+p.ttl/8
+		return change > watchedBand*told+noise || change > staleBand*told && p.Now >= e.reportedAt+p.TTL/8
 	case wants > told:
 		return wants > near*rate && change > calmBand*told+3*noise
 	}
@@ -196,9 +192,9 @@ const (
 
 // silence returns how long a key may be without a report.
 func (e *entry) silence(p *Pass) time.Duration {
-	longest := calmSilence * p.ttl
+	longest := calmSilence * p.TTL
 	if e.contended && e.used > 0 {
-		longest = contendedSilence * p.ttl
+		longest = contendedSilence * p.TTL
 	}
 	return longest - longest/2*time.Duration(e.spread)/256
 }

@@ -6,19 +6,20 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/leafsession"
 )
 
 // A script drives a leaf in virtual time against answers that the test chooses.
 type script struct {
 	*testing.T
-	set    *leaf.Set
+	set    *leafsession.Set
 	now    time.Duration
 	policy *leaf.Policy
 }
 
 func newScript(t *testing.T, cfg leaf.Config, p leaf.Policy) *script {
 	cfg.Name = "a"
-	return &script{T: t, set: leaf.NewSet(cfg), policy: &p}
+	return &script{T: t, set: leafsession.NewSet(cfg), policy: &p}
 }
 
 // takes takes one token at a time, and checks how many are allowed, and by which step.

@@ -105,7 +105,7 @@ func (s *Set) answered(a *leaf.Answer) {
 	}
 	for i := range s.pass.Reports {
 		if r := &s.pass.Reports[i]; r.Done {
-			s.change(r.Key, func(k *leaf.Keys) { k.Ended(s.pass.Now(), r.Key) })
+			s.change(r.Key, func(k *leaf.Keys) { k.Ended(s.pass.Now, r.Key) })
 		}
 	}
 }

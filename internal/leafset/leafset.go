@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/leafsession"
 )
 
 // An Upstream assigns a leaf rates.
@@ -54,7 +55,7 @@ type Set struct {
 	finished chan struct{} // closed when the goroutine has ended
 
 	mu      sync.Mutex // guards session; taken before a shard's lock
-	session *leaf.Session
+	session *leafsession.Session
 	pass    leaf.Pass // only the goroutine uses it
 }
 
@@ -90,7 +91,7 @@ func New(cfg Config) (*Set, error) {
 		cfg.Shards = 16 * runtime.GOMAXPROCS(0)
 	}
 	s := &Set{
-		cfg: cfg, epoch: time.Now(), seed: maphash.MakeSeed(), session: leaf.NewSession(cfg.Config),
+		cfg: cfg, epoch: time.Now(), seed: maphash.MakeSeed(), session: leafsession.NewSession(cfg.Config),
 		shards: make([]shard, 1<<bits.Len(uint(cfg.Shards-1))),
 		wake:   make(chan struct{}, 1), finished: make(chan struct{}),
 	}

@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/leafsession"
 	"github.com/weir-go/weir/internal/leafset"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/rate"
@@ -73,9 +76,7 @@ func benchmarkTake(b *testing.B, n int) {
 	}{
 		{"leafset", func(b *testing.B) func(string) bool {
 			s, err := leafset.New(leafset.Config{Config: leaf.Config{Name: "a", MaxKeys: 2 * n}, Upstream: generous{}})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			b.Cleanup(func() { _ = s.Close(context.Background()) })
 			for _, k := range keys {
 				s.Take(k, 1, policy)
@@ -87,9 +88,7 @@ func benchmarkTake(b *testing.B, n int) {
 		}},
 		{"keyed", func(b *testing.B) func(string) bool {
 			l, err := keyed.New[string](gcra.PerSecond(1000, 100), keyed.Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			return func(k string) bool { return l.Take(k, 1).OK }
 		}},
 		{"map of rate.Limiter", func(*testing.B) func(string) bool {
@@ -144,7 +143,7 @@ func benchmarkTake(b *testing.B, n int) {
 // of which few have something to report.
 func BenchmarkExchange(b *testing.B) {
 	const n = 100_000
-	policy, set, now := &leaf.Policy{}, leaf.NewSet(leaf.Config{Name: "a", MaxKeys: n}), time.Duration(0)
+	policy, set, now := &leaf.Policy{}, leafsession.NewSet(leaf.Config{Name: "a", MaxKeys: n}), time.Duration(0)
 	keys := make([]string, n)
 	for i := range keys {
 		keys[i] = fmt.Sprint("user:", i)

@@ -11,19 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/internal/neterr"
 )
 
 func TestKinds(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	address := ln.Addr().String()
 	silent, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer silent.Close()
 	_ = silent.SetDeadline(time.Unix(1, 0))
 	_, readErr := silent.Read(make([]byte, 1))

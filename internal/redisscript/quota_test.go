@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/redisscript"
@@ -60,9 +62,7 @@ func TestRoundedRates(t *testing.T) {
 		gcra.PerSecond(1000*math.Pi, 1e6), gcra.PerSecond(1e8*math.Pi, 1e9), gcra.PerSecond(math.Pi, 1e6), gcra.Per(999_983, 30*24*time.Hour, 999_983),
 	} {
 		q, err := redisscript.NewQuota(tt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		args := q.Args(nil, &redisscript.Take{N: 1, Least: 1})
 		burst := float64(tt.Burst())
 		got, want := burst*float64(args[1].(int64))/float64(args[0].(int64)), burst/tt.Rate()*1e6
@@ -85,9 +85,7 @@ func TestNoQuota(t *testing.T) {
 // A reply is read as package gcra decides; times are rounded up.
 func TestDecision(t *testing.T) {
 	q, err := redisscript.NewQuota(gcra.Per(3, time.Second, 10)) // 3 units a microsecond, 1,000,000 a token
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for _, tt := range []struct {
 		ask   redisscript.Take
 		reply []int64 // granted, units owed, taken
@@ -103,9 +101,7 @@ func TestDecision(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.ask, tt.reply), func(t *testing.T) {
 			r, err := redisscript.ReadReply(append([]int64{1e15}, tt.reply...), &q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if got := r.Decision(0, &q, &tt.ask); got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}

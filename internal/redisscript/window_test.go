@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/redisscript"
@@ -15,9 +17,7 @@ import (
 func newWindow(t *testing.T, k redisscript.WindowKind, limit int, period time.Duration) redisscript.Quota {
 	t.Helper()
 	q, err := redisscript.NewWindow(k, limit, period)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return q
 }
 
@@ -46,13 +46,9 @@ func TestNoWindow(t *testing.T) {
 
 func TestArgs(t *testing.T) {
 	tokens, err := redisscript.NewQuota(gcra.Per(1, time.Millisecond, 10)) // 1000 units a token
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	slow, err := redisscript.NewQuota(gcra.Per(1, time.Second, 16))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	window := newWindow(t, redisscript.SlidingWindow, 10, time.Second)
 	for _, tt := range []struct {
 		name string
@@ -90,9 +86,7 @@ func TestArgs(t *testing.T) {
 func TestMixedReply(t *testing.T) {
 	const now = 1_764_000_000_250_000 // a quarter of a second into the window
 	tokens, err := redisscript.NewQuota(gcra.Per(1, time.Second, 10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	clock, sliding := newWindow(t, redisscript.ClockWindow, 5, time.Second), newWindow(t, redisscript.SlidingWindow, 10, time.Second)
 	takes := []redisscript.Take{{N: 1, Least: 1}, {N: 2, Least: 2}, {N: 4, Least: 4}, {N: 1, Least: 1}, {N: 6, Least: 6, Soft: true}}
 	quotas := []*redisscript.Quota{&tokens, &clock, &sliding, &clock, &clock}
@@ -100,9 +94,7 @@ func TestMixedReply(t *testing.T) {
 		2e6, 1, 6, 1, 3, 3, 0, 1, 0, -1 << 52,
 		0, 0, 1_764_000_001_000_000, 0, 1_764_000_000_000_000, 5, 1_764_000_001_000_000, 0, 1_764_000_001_000_000, 0}
 	r, err := redisscript.ReadReply(reply, quotas...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for i, want := range []weir.Decision{
 		{OK: true, Remaining: 8, ResetAfter: 2 * time.Second},
 		{RetryAfter: 750 * time.Millisecond, ResetAfter: 750 * time.Millisecond},
@@ -141,9 +133,7 @@ func TestUntil(t *testing.T) {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			q := newWindow(t, redisscript.SlidingWindow, 10, period*time.Microsecond)
 			r, err := redisscript.ReadReply([]int64{start + tt.at, 0, tt.used, 0, start, tt.last}, &q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if got := r.Until(0, &q, &tt.ask); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}

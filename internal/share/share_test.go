@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 )
@@ -50,9 +52,7 @@ func TestTightest(t *testing.T) {
 func limits(t *testing.T) *Limits {
 	t.Helper()
 	l, err := New(1, gcra.Unlimited())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return l
 }
 
@@ -142,9 +142,7 @@ func TestDue(t *testing.T) {
 // A client takes its share of the units, in addition to granted units.
 func TestUnits(t *testing.T) {
 	l, err := New(2, gcra.Unlimited())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	l.Granted("a", 3, 10)
 	if !l.Enter("a", 2) || l.Enter("a", 1) {
 		t.Error("want two more units of ten")

@@ -14,3 +14,11 @@ func Eventually(t testing.TB, condition string, holds func() bool) {
 		}
 	}
 }
+
+// Must ends the test if there is an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"time"
 	_ "time/tzdata" // the same zones on every machine
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/window"
 )
@@ -21,9 +23,7 @@ var epoch = time.Date(2011, time.November, 11, 11, 11, 11, 11, time.UTC)
 func zone(t testing.TB, name string) *time.Location {
 	t.Helper()
 	loc, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return loc
 }
 
@@ -189,9 +189,7 @@ func TestDates(t *testing.T) {
 func since(t *testing.T, instant string) time.Duration {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, instant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return at.Sub(epoch)
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
@@ -21,19 +23,19 @@ import (
 // Both constructors read their sources, beside those of package metric.
 func TestConstructors(t *testing.T) {
 	lim, err := inflight.New(inflight.Config{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	server, err := grpclimit.New(grpclimit.Config{PerClass: grpclimit.Auto})
-	fatal(t, err)
+	testrig.Must(t, err)
 	client, err := grpclimit.NewClient(grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 2}, Limiter: lim})
-	fatal(t, err)
+	testrig.Must(t, err)
 	site, err := httplimit.New(httplimit.Config{PerClass: httplimit.Auto})
-	fatal(t, err)
+	testrig.Must(t, err)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(grpcmetric.NewServer("grpc", server), grpcmetric.NewClient("client", client), metric.NewHTTP("http", site))
 
 	_, err = server.Unary()(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/shop.Cart/Add"},
 		func(ctx context.Context, _ any) (any, error) { return "added", nil })
-	fatal(t, err)
+	testrig.Must(t, err)
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	text := w.Body.String()
@@ -56,7 +58,7 @@ func TestConstructors(t *testing.T) {
 // Mistakes of the caller panic.
 func TestMistakes(t *testing.T) {
 	client, err := grpclimit.NewClient(grpclimit.ClientConfig{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	for want, mistake := range map[string]func(){
 		"metric: the source is nil":              func() { grpcmetric.NewServer("a", nil) },
 		"metric: the name is empty or not UTF-8": func() { grpcmetric.NewClient("", client) },
@@ -69,12 +71,5 @@ func TestMistakes(t *testing.T) {
 			}()
 			mistake()
 		}()
-	}
-}
-
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/internal/redistest"
@@ -41,14 +43,10 @@ func play(t *testing.T, l *redis_rate.Limiter, limit redis_rate.Limit, steps []s
 		case "AllowAtMost":
 			res, err = l.AllowAtMost(ctx, "key", limit, s.n)
 		case "Reset":
-			if err := l.Reset(ctx, "key"); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, l.Reset(ctx, "key"))
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		retry := int(res.RetryAfter.Round(time.Minute).Minutes())
 		if res.RetryAfter == -1 {
 			retry = -1
@@ -135,9 +133,7 @@ func TestState(t *testing.T) {
 	rdb, ctx := client(t, server), context.Background()
 	l := redis_rate.NewLimiter(rdb)
 	play(t, l, redis_rate.PerHour(10), []step{{"AllowN", 4, 4, 6, -1, 24}})
-	if err := rdb.ScriptFlush(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, rdb.ScriptFlush(ctx).Err())
 	play(t, l, redis_rate.PerHour(10), []step{{"AllowN", 4, 4, 2, -1, 48}})
 	if ttl := rdb.PTTL(ctx, "weir:redis_rate:key").Val(); ttl <= 47*time.Minute || ttl > 48*time.Minute+time.Second {
 		t.Errorf("the key expires in %v, want 48 minutes", ttl)
@@ -171,9 +167,7 @@ func TestErrors(t *testing.T) {
 // The permissions that docs/redis.md names suffice.
 func TestPermissions(t *testing.T) {
 	server, ctx := redistest.Start(t, "redis-server"), context.Background()
-	if err := client(t, server).Do(ctx, "ACL", "SETUSER", "app", "on", ">secret", "~weir:*", "+eval", "+evalsha", "+time", "+get", "+psetex", "+del").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, client(t, server).Do(ctx, "ACL", "SETUSER", "app", "on", ">secret", "~weir:*", "+eval", "+evalsha", "+time", "+get", "+psetex", "+del").Err())
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "app", Password: "secret"})
 	defer rdb.Close()
 	play(t, redis_rate.NewLimiter(rdb), redis_rate.PerHour(10), []step{{"AllowN", 4, 4, 6, -1, 24}, {"AllowN", -4, -4, 10, -1, 0}, {call: "Reset"}})

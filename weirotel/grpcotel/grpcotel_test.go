@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"google.golang.org/grpc"
@@ -33,27 +35,20 @@ func (s stream) SetTrailer(metadata.MD)       {}
 func (s stream) SetHeader(metadata.MD) error  { return nil }
 func (s stream) SendHeader(metadata.MD) error { return nil }
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Both functions read their sources.
 func TestMeasure(t *testing.T) {
 	reader := sdk.NewManualReader()
 	meter := sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("test")
 	i, err := grpclimit.New(grpclimit.Config{PerClass: grpclimit.Auto})
-	fatal(t, err)
+	testrig.Must(t, err)
 	c, err := grpclimit.NewClient(grpclimit.ClientConfig{})
-	fatal(t, err)
+	testrig.Must(t, err)
 	_, err = grpcotel.MeasureServer(meter, "server", i)
-	fatal(t, err)
+	testrig.Must(t, err)
 	_, err = grpcotel.MeasureClient(meter, "client", c)
-	fatal(t, err)
+	testrig.Must(t, err)
 	var all metricdata.ResourceMetrics
-	fatal(t, reader.Collect(t.Context(), &all))
+	testrig.Must(t, reader.Collect(t.Context(), &all))
 	var names []string
 	for _, m := range all.ScopeMetrics[0].Metrics {
 		names = append(names, m.Name)
@@ -75,7 +70,7 @@ func TestServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, tr := oteltest.One(t), oteltest.NewTracer()
 		i, err := grpclimit.New(grpclimit.Config{Limiter: lim, Rules: []grpclimit.Rule{grpclimit.Overall("all", rate.NewLimiter(1, 3))}})
-		fatal(t, err)
+		testrig.Must(t, err)
 		unary, streams := grpcotel.UnaryServer(i), grpcotel.StreamServer(i)
 		calls := map[string]func(context.Context) error{
 			"unary": func(ctx context.Context) error {
@@ -115,7 +110,7 @@ func TestClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, tr := oteltest.One(t), oteltest.NewTracer()
 		c, err := grpclimit.NewClient(grpclimit.ClientConfig{Limiter: lim})
-		fatal(t, err)
+		testrig.Must(t, err)
 		unary, streams := grpcotel.UnaryClient(c), grpcotel.StreamClient(c)
 		broken := status.Error(codes.NotFound, "broken")
 		calls := map[string]func(context.Context) error{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/proxyrule"
+	"github.com/weir-go/weir/service/internal/rulecheck"
 )
 
 // ofProxy reports whether a file has rules of weir proxy.
@@ -25,7 +26,7 @@ func (c *checkCmd) checkProxy(std cli.Streams) error {
 		}
 		requests = append(requests, r)
 	}
-	report, err := proxyrule.Check(c.Path, requests)
+	report, err := rulecheck.CheckProxy(c.Path, requests)
 	if c.JSON {
 		if err != nil {
 			err = fmt.Errorf("%s: %d errors", c.Path, len(report.Errors))

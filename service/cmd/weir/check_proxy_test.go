@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/service/internal/proxyrule"
+	"github.com/weir-go/weir/service/internal/rulecheck"
 )
 
 const checkProxyRules = `
@@ -34,7 +34,7 @@ GET /reports/7 from 127.0.0.1
 		}
 	}
 	code, stdout, _ := weir(t, "check", "--json", path, "/")
-	var report proxyrule.Report
+	var report rulecheck.ProxyReport
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != 0 || report.Requests[0].Class != "default" || !report.Requests[0].Rules[0].Applies {
 		t.Errorf("%d, %v, %s", code, err, stdout)
 	}
@@ -81,7 +81,7 @@ func TestCheckProxyMistakes(t *testing.T) {
 		t.Errorf("%d, %s: want both mistakes", code, stderr)
 	}
 	code, stdout, stderr := weir(t, "check", "--json", bad)
-	var report proxyrule.Report
+	var report rulecheck.ProxyReport
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != 1 || len(report.Errors) != 2 || !strings.Contains(stderr, "2 errors") {
 		t.Errorf("%d, %v, %s, %s", code, err, stdout, stderr)
 	}

@@ -37,9 +37,7 @@ func TestDrain(t *testing.T) {
 		answered <- err
 	}()
 	<-arrived
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, cmd.Process.Signal(syscall.SIGTERM))
 	until(t, log, "draining")
 	if status, _, err := get(admin + "/-/ready"); status != 503 {
 		t.Errorf("ready while draining: %d, %v: want 503", status, err)
@@ -76,9 +74,7 @@ func TestGraceIsOver(t *testing.T) {
 	cmd, listen, _, log := start(t, binary(t), "proxy", "--origin", origin.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s", "--grace", "100ms")
 	go func() { _, _, _ = get(listen) }()
 	<-arrived
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, cmd.Process.Signal(syscall.SIGTERM))
 	until(t, log, "--grace=100ms was too short")
 	if err, ok := errors.AsType[*exec.ExitError](cmd.Wait()); !ok || err.ExitCode() != 1 {
 		t.Errorf("%v: want exit status 1", err)

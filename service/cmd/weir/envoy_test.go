@@ -120,18 +120,12 @@ func startEnvoyOver(t *testing.T, socket, filter, upstream, limits string) *envo
 	path := envoyPath(t)
 	proxy, admin, dir := freePort(t), freePort(t), t.TempDir()
 	file := filepath.Join(dir, "envoy.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, envoyConfig, proxy, admin, upstream, limits, filter, socket), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, os.WriteFile(file, fmt.Appendf(nil, envoyConfig, proxy, admin, upstream, limits, filter, socket), 0o600))
 	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	cmd := exec.Command(path, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning")
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -155,9 +149,7 @@ func startEnvoyOver(t *testing.T, socket, filter, upstream, limits string) *envo
 func envoyPath(t *testing.T) string {
 	t.Helper()
 	path, err := exec.Command("go", "env", "GOPATH").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	found, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(path)), "clients", "envoy", "lib", "python3*", "site-packages", "envoy", "_bin", "envoy"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("no Envoy found: make need installs it: %q, %v", found, err)
@@ -254,9 +246,7 @@ func TestEnvoy(t *testing.T) {
 		for passed.Load() < before+50 {
 			time.Sleep(time.Millisecond)
 		}
-		if err := os.WriteFile(file, []byte(strings.Replace(envoyRules, "requests_per_unit: 2}", fmt.Sprintf("requests_per_unit: %d}", 3+i), 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal(t, os.WriteFile(file, []byte(strings.Replace(envoyRules, "requests_per_unit: 2}", fmt.Sprintf("requests_per_unit: %d}", 3+i), 1)), 0o600))
 		s.until(fmt.Sprintf("→ %d/d", 3+i))
 	}
 	close(done)
@@ -289,9 +279,7 @@ func TestEnvoyQuotas(t *testing.T) {
 	defer upstream.Close()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	const burst, ttl = 20, 11 * time.Second // Envoy reports every 5 s
-	if err := os.WriteFile(rules, fmt.Appendf(nil, "rules: [{glob: 'edge|user=*', rate: 36/h, burst: %d}]", burst), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, os.WriteFile(rules, fmt.Appendf(nil, "rules: [{glob: 'edge|user=*', rate: 36/h, burst: %d}]", burst), 0o600))
 	s := serving(t, "--rules", rules, "--grpc-listen", "127.0.0.1:0", "--rlqs-ttl", ttl.String())
 	time.Sleep(ttl) // then it knows what proxies have
 	start := func() *envoy {

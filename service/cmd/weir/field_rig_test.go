@@ -23,9 +23,7 @@ func fieldTime(t *testing.T) time.Duration {
 	t.Helper()
 	if s := os.Getenv("WEIR_FIELD"); s != "" {
 		d, err := time.ParseDuration(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal(t, err)
 		return d
 	}
 	return 5 * time.Second
@@ -213,9 +211,7 @@ func askFor(ctx context.Context, client *http.Client, url string, deadline time.
 func fieldDial(t *testing.T, url, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	t.Cleanup(func() { conn.Close() })
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)

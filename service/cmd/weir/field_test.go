@@ -75,9 +75,7 @@ func TestFieldLongLived(t *testing.T) {
 				t.Errorf("short requests: %v: want 99 %%", short)
 			}
 			_, metrics, err := get(admin + "/metrics")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal(t, err)
 			for line := range strings.Lines(metrics) {
 				if strings.HasPrefix(line, "weir_proxy_long_lived") || strings.HasPrefix(line, "weir_proxy_inflight") {
 					t.Log(strings.TrimSpace(line))

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxyrule"
+	"github.com/weir-go/weir/service/internal/rulefile"
 )
 
 // proxyRules are the flags for a file of rules.
@@ -40,11 +41,11 @@ func (c *proxyRules) loader(log *slog.Logger) func() (*proxyrule.Rules, error) {
 }
 
 // watcher returns a Watcher of the file; nil without one.
-func (c *proxyRules) watcher() *config.Watcher {
+func (c *proxyRules) watcher() *rulefile.Watcher {
 	if c.Rules == "" {
 		return nil
 	}
-	return config.NewWatcher([]string{c.Rules}, c.WatchInterval)
+	return rulefile.NewWatcher([]string{c.Rules}, c.WatchInterval)
 }
 
 // refused returns an error of proxy.New: the flags are wrong, or the file.
@@ -62,7 +63,7 @@ func (c *proxyRules) refused(err error) error {
 
 // reloads reloads the rules when the file changes and upon SIGHUP, until ctx ends and stop
 // is called.
-func (c *proxyRules) reloads(ctx context.Context, watcher *config.Watcher, p *proxy.Proxy) (stop func()) {
+func (c *proxyRules) reloads(ctx context.Context, watcher *rulefile.Watcher, p *proxy.Proxy) (stop func()) {
 	reload := func() {
 		if watcher != nil {
 			_, _ = p.Reload() // the outcome is in the log

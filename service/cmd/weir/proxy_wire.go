@@ -23,7 +23,6 @@ import (
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/cli"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/operator"
@@ -31,6 +30,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy/clients"
 	"github.com/weir-go/weir/service/internal/proxyheader"
 	"github.com/weir-go/weir/service/internal/proxyrule"
+	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/server/token"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -68,7 +68,7 @@ type wire struct {
 	origins *certfile.Set
 	trusted caller.Trusted
 	guard   token.Guard
-	watcher *config.Watcher // nil if there are no files
+	watcher *rulefile.Watcher // nil if there are no files
 	log     *slog.Logger
 	mu      sync.Mutex                         // held by reload: the last one puts its files into force last
 	failed  atomic.Bool                        // the last reload
@@ -103,7 +103,7 @@ func (c *proxyWire) open(log *slog.Logger) (*wire, error) {
 		paths = append(paths, c.AdminTokens)
 	}
 	if len(paths) > 0 { // before they are read, so that no change is missed
-		w.watcher = config.NewWatcher(paths, 10*time.Second)
+		w.watcher = rulefile.NewWatcher(paths, 10*time.Second)
 	}
 	if w.origins, err = certfile.Open(origins); err != nil {
 		return nil, fmt.Errorf("--origin-ca, --origin-cert, --origin-key: %w", err)

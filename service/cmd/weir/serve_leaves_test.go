@@ -54,9 +54,7 @@ func newLeafFleet(t *testing.T, url string) *leafFleet {
 		f.wants[i] *= 2 * leafLimit / sum
 		f.factor[i].Store(1)
 		c, err := client.New(client.Config{URL: url, Away: client.Local, Instances: leafCount, Leaf: &client.LeafConfig{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal(t, err)
 		f.leaves[i] = c
 		f.running.Go(func() {
 			defer c.Close()

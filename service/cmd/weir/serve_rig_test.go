@@ -148,9 +148,7 @@ type answered struct {
 func ask(t *testing.T, client *http.Client, method, url string, fields ...string) answered {
 	t.Helper()
 	a, err := tryAsk(client, method, url, fields...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	return a
 }
 

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/rulefile"
 )
 
 // The number of requested reloads, and of automatic ones after them.
@@ -95,13 +95,13 @@ func TestReloadStorm(t *testing.T) {
 		})
 	}
 
-	good := config.Hash([]byte(stormRules(0)))
+	good := rulefile.Hash([]byte(stormRules(0)))
 	for i := 1; i <= storms; i++ {
 		text, want := stormRules(i), 200
 		if i%10 == 0 {
 			text, want = text+"  - {name: gcra, rate: 1/s}\n", 422
 		} else {
-			good = config.Hash([]byte(text))
+			good = rulefile.Hash([]byte(text))
 		}
 		fatal(t, m.write(text, i%4 == 0))
 		if a := s.reload(); a.status != want {
@@ -113,7 +113,7 @@ func TestReloadStorm(t *testing.T) {
 	}
 	for i := storms + 1; i <= storms+watched; i++ {
 		fatal(t, m.write(stormRules(i), i%2 == 0))
-		s.until("hash=" + config.Hash([]byte(stormRules(i))))
+		s.until("hash=" + rulefile.Hash([]byte(stormRules(i))))
 	}
 	stop.Store(true)
 	clients.Wait()

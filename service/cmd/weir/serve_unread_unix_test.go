@@ -13,18 +13,14 @@ import (
 // the end by more than --client-timeout.
 func TestServeUnreadAnswers(t *testing.T) {
 	state := file(t, "state", "")
-	if err := os.Remove(state); err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, os.Remove(state))
 	s := serving(t, "--client-timeout", "300ms", "--grace", "20s", "--state", state)
 	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1}}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)
 	for range 5 {
 		resp, err := (&http.Client{Transport: transport}).Post(s.public+"/rate/x", "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal(t, err)
 		t.Cleanup(func() { resp.Body.Close() })
 	}
 	s.end() // fails if --grace was too short
@@ -36,9 +32,7 @@ func TestServeUnreadAnswers(t *testing.T) {
 // SIGHUP is a reload, also without files: it does not end the process.
 func TestServeHangupWithoutFiles(t *testing.T) {
 	s := serving(t)
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	s.until("msg=reloaded")
 	if a := s.post("/rate/x"); a.status != 200 {
 		t.Errorf("%v", a)

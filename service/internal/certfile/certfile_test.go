@@ -14,33 +14,27 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // write writes a self-signed certificate and its key.
 func write(t *testing.T, f Files, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	cert := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"weir.example"}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	put(t, f.Cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	put(t, f.Key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 }
 
 func put(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // shake makes a handshake, and returns the serial number of the server's certificate.
@@ -64,22 +58,16 @@ func TestReload(t *testing.T) {
 	f := Files{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
 	write(t, f, 1)
 	server, err := Open(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	ca := Files{CA: filepath.Join(dir, "ca.pem")}
 	trust := func() {
 		text, err := os.ReadFile(f.Cert)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		put(t, ca.CA, string(text))
 	}
 	trust()
 	client, err := Open(ca)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	cfg := server.Server()
 	if n, err := shake(t, cfg, client.Client("weir.example")); n != 1 || err != nil {
 		t.Errorf("certificate %d, %v", n, err)
@@ -88,9 +76,7 @@ func TestReload(t *testing.T) {
 		t.Error("a certificate of another name is accepted")
 	}
 	write(t, f, 2)
-	if err := server.Load(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, server.Load())
 	if _, err := shake(t, cfg, client.Client("weir.example")); err == nil {
 		t.Error("a certificate of another authority is accepted")
 	}

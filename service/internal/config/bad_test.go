@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 )
 
@@ -16,9 +18,7 @@ const badFiles = "testdata/bad.txt"
 // What is wrong with a file is said with its place, and what would be right.
 func TestBadFiles(t *testing.T) {
 	text, err := os.ReadFile(badFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	about, files, _ := strings.Cut(string(text), "=== ")
 	got := []string{about[:len(about)-1]}
 	for file := range strings.SplitSeq(files, "\n=== ") {
@@ -45,8 +45,6 @@ func TestBadFiles(t *testing.T) {
 		})
 	}
 	if *update {
-		if err := os.WriteFile(badFiles, []byte(strings.Join(got, "\n=== ")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(badFiles, []byte(strings.Join(got, "\n=== ")+"\n"), 0o644))
 	}
 }

@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/goccy/go-yaml"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
@@ -59,10 +62,8 @@ var exampleRules = []config.Rule{
 
 func TestParse(t *testing.T) {
 	r, err := config.Parse("rules.yaml", []byte(example))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Apply != config.All || r.Unmatched != "deny" || r.Merge || r.Hash != config.Hash([]byte(example)) {
+	testrig.Must(t, err)
+	if r.Apply != config.All || r.Unmatched != "deny" || r.Merge || r.Hash != rulefile.Hash([]byte(example)) {
 		t.Errorf("%+v", r)
 	}
 	for i, want := range exampleRules {
@@ -186,9 +187,7 @@ func TestNames(t *testing.T) {
 	}
 	r.Rules = append(r.Rules, config.Rule{Glob: "x", Name: "a#3", Quota: quota},
 		config.Rule{Entries: map[string]string{"z": "1 2", "a|": "*"}, Quota: quota}, config.Rule{Domain: "edge*", Entries: map[string]string{"é": ""}, Quota: quota})
-	if err := r.Complete(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, r.Complete())
 	var got []string
 	for _, rule := range r.Rules {
 		got = append(got, rule.Name)
@@ -198,14 +197,6 @@ func TestNames(t *testing.T) {
 	}
 	if err := r.Complete(); err != nil {
 		t.Errorf("again: %v", err)
-	}
-}
-
-func TestHash(t *testing.T) {
-	a := config.Hash([]byte("a"), []byte("b"))
-	if len(a) != 12 || a != config.Hash([]byte("a"), []byte("b")) || a == config.Hash([]byte("ab")) || a == config.Hash([]byte("ab"), nil) ||
-		a == config.Hash([]byte("a\x00\x00\x00\x00\x00\x00\x00\x00b")) {
-		t.Errorf("%q", a)
 	}
 }
 
@@ -233,9 +224,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			written, err := yaml.MarshalWithOptions(r, yaml.OmitZero())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			again, err := config.Parse(name, written)
 			if err != nil {
 				t.Fatalf("%s\n%v", written, err)

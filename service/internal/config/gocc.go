@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/inputfile"
+	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
@@ -44,11 +46,11 @@ func LoadGoCC(path string, defaults GoCCDefaults) (*Rules, error) {
 		rules.Rules[0].OwnQuota = true // no operator has chosen a rate for these keys
 		return rules, rules.Complete()
 	}
-	sources, err := appendFile(nil, path)
+	text, err := inputfile.Read(path, maxBytes+1)
 	if err != nil {
 		return nil, err
 	}
-	return ParseGoCC(path, sources[0].text, defaults)
+	return ParseGoCC(path, text, defaults)
 }
 
 // ParseGoCC reads the content of a file of the rate limiter GoCC:
@@ -74,7 +76,7 @@ func ParseGoCC(name string, text []byte, defaults GoCCDefaults) (*Rules, error) 
 	if err != nil {
 		return nil, err
 	}
-	r.Hash = Hash(text)
+	r.Hash = rulefile.Hash(text)
 	return r, nil
 }
 

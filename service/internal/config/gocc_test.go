@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/match"
+	"github.com/weir-go/weir/service/internal/rulefile"
 )
 
 // decide returns what the Rules say about a key, as the server asks them.
@@ -29,9 +32,7 @@ func decide(t *testing.T, r *config.Rules, key string) config.Rule {
 		}
 	}
 	set, err := match.New(patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return r.Merged(set.All(key, nil))
 }
 
@@ -54,10 +55,8 @@ const goccFile = `{
 // GoCC's file decides as GoCC does: what matches is applied in order.
 func TestGoCC(t *testing.T) {
 	r, err := config.Parse("gocc.json", []byte(goccFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !r.Merge || r.Hash != config.Hash([]byte(goccFile)) {
+	testrig.Must(t, err)
+	if !r.Merge || r.Hash != rulefile.Hash([]byte(goccFile)) {
 		t.Errorf("%+v", r)
 	}
 	for _, tt := range []struct {
@@ -82,9 +81,7 @@ func TestGoCC(t *testing.T) {
 
 func TestGoCCDefaults(t *testing.T) {
 	r, err := config.ParseGoCC("gocc.json", []byte(`{"keys": [{"key_pattern": "a", "window_millis": 10}]}`), config.GoCCDefaults{MaxRequests: ptr(7), MaxRequestsInQueue: ptr(0), WindowMillis: ptr(60_000)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if got := decide(t, r, "b"); got.Rate.String() != "7/m" || *got.Queue != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -107,9 +104,7 @@ func TestMergedNames(t *testing.T) {
 		keys = append(keys, fmt.Sprintf(`{"key_pattern": "%s%d", "max_requests_in_queue": %d}`, strings.Repeat("k", i), i, i+1))
 	}
 	r, err := config.Parse("gocc.json", []byte(`{"keys": [`+strings.Join(keys, ",")+`]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	before := fmt.Sprintf("%+v %d", r, *r.Rules[0].Queue)
 	names := map[string]bool{}
 	for set := range 1 << 12 {
@@ -157,9 +152,7 @@ func FuzzGoCC(f *testing.F) {
 			}
 		}
 		text, err := json.Marshal(map[string][]key{"keys": keys})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		r, err := config.Parse("gocc.json", text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)

@@ -1,19 +1,14 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/weir-go/weir/service/internal/inputfile"
+	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
@@ -46,16 +41,7 @@ func LoadWith(path string, o RateLimitOptions) (*Rules, error) {
 // LoadPlaced is LoadWith, and returns where a rule is, by its index: file:line:column. Of files of
 // envoyproxy/ratelimit, it is the file alone.
 func LoadPlaced(path string, o RateLimitOptions) (rules *Rules, place func(rule int) string, err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	var sources []source
-	if info.IsDir() {
-		sources, err = readDir(path)
-	} else {
-		sources, err = appendFile(nil, path)
-	}
+	sources, err := rulefile.Read(path, maxBytes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,81 +55,8 @@ func Parse(name string, text []byte) (*Rules, error) {
 
 // ParseWith is Parse with options for a file of envoyproxy/ratelimit.
 func ParseWith(name string, text []byte, o RateLimitOptions) (*Rules, error) {
-	rules, _, err := load([]source{{name, text}}, o)
+	rules, _, err := load([]rulefile.Source{{Name: name, Text: text}}, o)
 	return rules, err
-}
-
-// Hash returns 12 hexadecimal digits that identify a list of texts.
-func Hash(texts ...[]byte) string {
-	h := sha256.New()
-	for _, text := range texts {
-		// With its length, so that moving text from one to the next shows.
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
-		h.Write(text)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:6])
-}
-
-// A source is a file that was read.
-type source struct {
-	name string
-	text []byte
-}
-
-// appendFile reads one more file, up to the bound for all files; load refuses a file
-// that exceeds it.
-func appendFile(sources []source, name string) ([]source, error) {
-	left := maxBytes + 1
-	for _, s := range sources {
-		left -= len(s.text)
-	}
-	text, err := inputfile.Read(name, left)
-	return append(sources, source{name, text}), err
-}
-
-// readDir reads the files of a directory.
-func readDir(dir string) ([]source, error) {
-	// The kubelet puts all files of a ConfigMap behind one link, ..data, and
-	// changes that. Files that were read before and after are not one version.
-	version := func() string {
-		to, _ := os.Readlink(filepath.Join(dir, "..data"))
-		return to
-	}
-	for range 10 {
-		before := version()
-		sources, err := readFiles(dir)
-		if version() == before {
-			return sources, err
-		}
-	}
-	return nil, fmt.Errorf("%s: changes while it is read", dir)
-}
-
-func readFiles(dir string) (sources []source, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		name := filepath.Join(dir, entry.Name())
-		if !isRules(entry.Name()) {
-			continue
-		}
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		if !info.Mode().IsRegular() {
-			continue
-		}
-		if sources, err = appendFile(sources, name); err != nil {
-			return nil, err
-		}
-	}
-	if len(sources) == 0 {
-		return nil, fmt.Errorf("%s: there is no *.yaml, *.yml or *.json in it", dir)
-	}
-	return sources, nil
 }
 
 // A part is the content of one file of several.
@@ -162,20 +75,20 @@ type whole struct {
 }
 
 // load reads the rules of files, and returns where they are: see LoadPlaced.
-func load(sources []source, o RateLimitOptions) (rules *Rules, at func(rule int) string, err error) {
+func load(sources []rulefile.Source, o RateLimitOptions) (rules *Rules, at func(rule int) string, err error) {
 	var texts [][]byte
 	bytes := 0
 	for _, s := range sources {
-		texts = append(texts, s.text)
-		if bytes += len(s.text); bytes > maxBytes {
-			return nil, nil, &strictyaml.Error{File: s.name, Line: 1, Column: 1, What: fmt.Sprintf("more than %d bytes, with the files before it", maxBytes)}
+		texts = append(texts, s.Text)
+		if bytes += len(s.Text); bytes > maxBytes {
+			return nil, nil, &strictyaml.Error{File: s.Name, Line: 1, Column: 1, What: fmt.Sprintf("more than %d bytes, with the files before it", maxBytes)}
 		}
 	}
 	w := &whole{definedIn: map[string]*part{}}
 	var limits []*strictyaml.File // of envoyproxy/ratelimit
 	var wrong []error
 	for _, s := range sources {
-		file, err := strictyaml.Parse(s.name, s.text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
+		file, err := strictyaml.Parse(s.Name, s.Text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
 		switch {
 		case err != nil:
 			wrong = append(wrong, err)
@@ -188,8 +101,8 @@ func load(sources []source, o RateLimitOptions) (rules *Rules, at func(rule int)
 			if err != nil {
 				return nil, nil, err
 			}
-			r.Hash = Hash(texts...)
-			return r, func(rule int) string { return place(file, "keys["+strconv.Itoa(rule-1)+"]") }, nil
+			r.Hash = rulefile.Hash(texts...)
+			return r, func(rule int) string { return file.Place("keys[" + strconv.Itoa(rule-1) + "]") }, nil
 		case isRateLimit(file):
 			limits = append(limits, file)
 		default:
@@ -204,7 +117,7 @@ func load(sources []source, o RateLimitOptions) (rules *Rules, at func(rule int)
 		if err = errors.Join(append(wrong, err)...); err != nil {
 			return nil, nil, err
 		}
-		r.Hash = Hash(texts...)
+		r.Hash = rulefile.Hash(texts...)
 		return r, func(int) string { return limits[0].Name }, nil
 	}
 	if len(wrong) == 0 {
@@ -217,7 +130,7 @@ func load(sources []source, o RateLimitOptions) (rules *Rules, at func(rule int)
 		return nil, nil, err
 	}
 	w.complete()
-	w.Hash = Hash(texts...)
+	w.Hash = rulefile.Hash(texts...)
 	return &w.Rules, func(rule int) string { return w.place("rules[" + strconv.Itoa(rule) + "]") }, nil
 }
 
@@ -241,7 +154,7 @@ func (w *whole) add(file *strictyaml.File) {
 			*field.whole, w.definedIn[field.name] = *field.value, p
 		case *field.value != *field.whole:
 			p.Report(p.Where(field.name), field.name, " = %q: must be as at %s, or left out",
-				strictyaml.Short(*field.value), place(before.File, field.name))
+				strictyaml.Short(*field.value), before.Place(field.name))
 		}
 	}
 }
@@ -283,10 +196,5 @@ func (w *whole) has(path string) bool {
 
 func (w *whole) place(path string) string {
 	p, path := w.in(path)
-	return place(p.File, path)
-}
-
-func place(file *strictyaml.File, path string) string {
-	at := file.Errorf(file.Where(path), path, "")
-	return fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)
+	return p.Place(path)
 }

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/rulefile"
 )
 
 // write makes files in a new directory.
@@ -19,12 +22,8 @@ func write(t *testing.T, files map[string]string) (dir string) {
 	dir = t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testrig.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return dir
 }
@@ -41,7 +40,7 @@ func rule(name string) string { return "rules: [{name: " + name + ", key: " + na
 func TestLoadFile(t *testing.T) {
 	dir := write(t, map[string]string{"weir.conf": rule("a")})
 	r, err := config.Load(filepath.Join(dir, "weir.conf"))
-	if err != nil || !slices.Equal(names(r), []string{"a"}) || r.Hash != config.Hash([]byte(rule("a"))) {
+	if err != nil || !slices.Equal(names(r), []string{"a"}) || r.Hash != rulefile.Hash([]byte(rule("a"))) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := config.Load(filepath.Join(dir, "none.yaml")); !errors.Is(err, fs.ErrNotExist) {
@@ -63,9 +62,7 @@ func TestLoadDirectory(t *testing.T) {
 		"sub.yaml/f.md": "nonsense",
 	})
 	r, err := config.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if r.Apply != config.All || r.Unmatched != "deny" || !slices.Equal(names(r), []string{"a", "b", "c_c", "d"}) {
 		t.Errorf("%+v", r)
 	}
@@ -126,9 +123,7 @@ func configMap(t *testing.T, version string) (dir string) {
 	dir = t.TempDir()
 	swap(t, dir, version)
 	for _, name := range []string{"a.yaml", "b.yaml"} {
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
 	}
 	return dir
 }
@@ -138,25 +133,15 @@ func swap(t *testing.T, dir, version string) {
 	t.Helper()
 	before, _ := os.Readlink(filepath.Join(dir, "..data"))
 	files := filepath.Join(dir, "..version_"+version)
-	if err := os.MkdirAll(files, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.MkdirAll(files, 0o755))
 	for _, name := range []string{"a", "b"} {
-		if err := os.WriteFile(filepath.Join(files, name+".yaml"), []byte(rule(name+"-"+version)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(filepath.Join(files, name+".yaml"), []byte(rule(name+"-"+version)), 0o644))
 	}
 	next := filepath.Join(dir, "..data_tmp")
-	if err := os.Symlink(filepath.Base(files), next); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, filepath.Join(dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.Symlink(filepath.Base(files), next))
+	testrig.Must(t, os.Rename(next, filepath.Join(dir, "..data")))
 	if before != "" {
-		if err := os.RemoveAll(filepath.Join(dir, before)); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.RemoveAll(filepath.Join(dir, before)))
 	}
 }
 

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/descriptor"
+	"github.com/weir-go/weir/service/internal/rulefile"
 )
 
 const rateLimitFile = `
@@ -41,9 +44,7 @@ descriptors:
 // A file of envoyproxy/ratelimit is rules, and a tree that finds them.
 func TestRateLimit(t *testing.T) {
 	r, err := config.Parse("edge.yaml", []byte(rateLimitFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	want := []struct {
 		path, name string
 		rate       config.Rate
@@ -58,7 +59,7 @@ func TestRateLimit(t *testing.T) {
 		{"edge|user", "edge.user", config.Rate{Count: 7, Period: 365 * 24 * time.Hour}, "", config.Shadow, nil, false},
 		{"edge|status=404", "edge.status_404", config.Rate{}, config.PerRule, "", nil, true},
 	}
-	if len(r.Rules) != len(want) || r.Hash != config.Hash([]byte(rateLimitFile)) {
+	if len(r.Rules) != len(want) || r.Hash != rulefile.Hash([]byte(rateLimitFile)) {
 		t.Fatalf("%d rules, hash %s", len(r.Rules), r.Hash)
 	}
 	for i, w := range want {
@@ -91,9 +92,7 @@ func TestRateLimitNames(t *testing.T) {
 		"- {key: ' ü\"', " + limit + "}\n" +
 		"- {key: " + long + ", " + limit + "}\n"
 	r, err := config.Parse("d.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if got := []string{r.Rules[0].Name, r.Rules[1].Name[:6], r.Rules[2].Name}; !slices.Equal(got, []string{"d.a.b", "d.a.b#", "d.___"}) || len(r.Rules[3].Name) != 64 {
 		t.Errorf("%q, %q", got, r.Rules[3].Name)
 	}
@@ -118,9 +117,7 @@ func TestRateLimitDirectory(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for name, text := range tt.files {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		_, err := config.LoadWith(dir, config.RateLimitOptions{MergeDomains: tt.merge})
 		switch {

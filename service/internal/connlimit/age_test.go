@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
@@ -48,9 +50,7 @@ func TestConnectionsOfAnAgeEnd(t *testing.T) {
 			client := &http.Client{Transport: transport}
 			get := func(path string) string {
 				resp, err := client.Get("http://weir.test" + path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, err)
 				defer resp.Body.Close()
 				body, err := io.ReadAll(resp.Body)
 				if err != nil {
@@ -95,9 +95,7 @@ func TestAgesDiffer(t *testing.T) {
 				client, server := net.Pipe()
 				go func() { _ = ln.Connect(t.Context(), server) }()
 				c, err := limit.Accept()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, err)
 				defer client.Close()
 				defer c.Close()
 				all = append(all, limit.ConnContext(t.Context(), c))

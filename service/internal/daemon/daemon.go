@@ -17,8 +17,10 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/daemon/statefile"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -83,7 +85,7 @@ type Operators struct {
 type Daemon struct {
 	cfg       Config
 	log       *slog.Logger
-	watcher   *config.Watcher
+	watcher   *rulefile.Watcher
 	server    *server.Server
 	shared    *server.Shared // nil without a store
 	tier      *tier          // nil without an upstream
@@ -106,7 +108,7 @@ type Daemon struct {
 	public    publicServer
 	grpc      grpcServer
 	resp      respServer
-	saves     saves
+	state     *statefile.File // nil without --state
 
 	serving  atomic.Bool
 	draining atomic.Bool
@@ -114,9 +116,9 @@ type Daemon struct {
 
 // New loads the files.
 func New(cfg Config) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, log: cfg.Log, node: rand.Text(), saves: saves{soon: make(chan struct{}, 1)}}
+	d := &Daemon{cfg: cfg, log: cfg.Log, node: rand.Text()}
 	// Before the first load, so that no change after it is missed.
-	d.watcher = config.NewWatcher(cfg.paths(), cfg.WatchInterval)
+	d.watcher = rulefile.NewWatcher(cfg.paths(), cfg.WatchInterval)
 	rules, access, err := cfg.load()
 	if err != nil {
 		return nil, err
@@ -125,6 +127,7 @@ func New(cfg Config) (*Daemon, error) {
 	if err := d.newServer(); err != nil {
 		return nil, err
 	}
+	d.state = statefile.New(cfg.State, d.server, d.log)
 	d.reloads.log = logqueue.NewLatest(d.log)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	cfg.RateLimit.MaxConnectionAge = cfg.MaxConnectionAge
@@ -171,7 +174,7 @@ func (l *Listeners) Close() error {
 func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 	defer d.disconnect()
 	defer d.fleet.disconnect()
-	unlock, err := d.restore()
+	unlock, err := d.state.Restore()
 	if err != nil {
 		return errors.Join(err, at.Close())
 	}
@@ -196,7 +199,7 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 	if len(d.cfg.paths()) > 0 {
 		go d.watcher.Run(ctx, d.reloadAndLog)
 	}
-	go d.saveEvery(ctx, d.cfg.StateInterval)
+	go d.state.SaveEvery(ctx, d.cfg.StateInterval)
 	defer d.onHangup()() // also without files: by default, SIGHUP ends the process
 	d.announce(at.Public.Addr(), at.Admin.Addr())
 	for _, more := range []net.Listener{at.GRPC, at.RESP} {
@@ -239,6 +242,9 @@ func (d *Daemon) announce(public, admin net.Addr) {
 		facts = append(facts, "peers", d.cfg.Peers.Members.String())
 	}
 	d.log.Info("weir serve", facts...)
+	if d.cfg.Transport == "inline" && d.blocking() {
+		d.log.Warn("--transport=inline has no effect: this instance asks a store, peers or an upstream about each request, and all are answered as with std")
+	}
 	d.warn(public)
 	if d.cfg.Peers != nil && len(d.cfg.Peers.Secret) == 0 && d.cfg.TLS.ClientCA == "" && !httpserve.Loopback(public) {
 		d.log.Warn("every client that reaches the listener may act as a peer: there is neither --peer-secret-file nor --client-ca", "listen", public.String())
@@ -357,7 +363,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	return errors.Join(d.drain(), d.save(true))
+	return errors.Join(d.drain(), d.state.Save(true))
 }
 
 // source names the origin of the rules.

@@ -2,18 +2,17 @@ package daemon
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
@@ -69,17 +68,13 @@ func TestLogAnswers(t *testing.T) {
 func TestFast(t *testing.T) {
 	s := newServer(t)
 	api, err := httpapi.New(s, httpapi.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	rls, err := grpcapi.New(s, grpcapi.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	r := httptest.NewRequest("POST", "/rate/a", nil)
 	for _, d := range []*Daemon{{}, {shared: new(server.Shared)}, {tier: new(tier)}, {fleet: new(fleet)}} {
 		d.api, d.rls = api, rls
-		if fast, alone := d.isFast()(r), d.shared == nil && d.tier == nil && d.fleet == nil; fast != alone {
+		if fast, alone := d.isFast()(r), !d.blocking(); fast != alone {
 			t.Errorf("alone: %t, fast: %t", alone, fast)
 		}
 	}
@@ -96,6 +91,7 @@ func TestAnnounceWarns(t *testing.T) {
 		warn bool
 	}{
 		{"loopback", Config{}, net.IPv6loopback, false},
+		{"inline alone", Config{Transport: "inline"}, net.IPv6loopback, false},
 		{"everywhere", Config{}, net.IPv4zero, true},
 		{"tokens in cleartext", Config{Tokens: "t.yaml"}, net.IPv4zero, true},
 		{"tokens in cleartext on loopback", Config{Tokens: "t.yaml"}, net.IPv6loopback, false},
@@ -112,32 +108,21 @@ func TestAnnounceWarns(t *testing.T) {
 	}
 }
 
+// An instance that asks others about each request says that --transport=inline has no effect.
+func TestAnnounceTransport(t *testing.T) {
+	for transport, warns := range map[string]bool{"inline": true, "std": false} {
+		var out bytes.Buffer
+		d := Daemon{cfg: Config{Transport: transport}, log: slog.New(slog.NewTextHandler(&out, nil)), server: newServer(t), shared: new(server.Shared)}
+		d.announce(&net.TCPAddr{IP: net.IPv6loopback, Port: 1}, &net.TCPAddr{IP: net.IPv6loopback, Port: 2})
+		if warned := strings.Contains(out.String(), "--transport=inline"); warned != warns {
+			t.Errorf("%s: %s: warned: want %t", transport, out.String(), warns)
+		}
+	}
+}
+
 func newServer(t *testing.T) *server.Server {
 	t.Helper()
 	s, err := server.New(server.Config{Rules: new(config.Rules)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return s
-}
-
-// The state is saved while the server runs, too.
-func TestSaveEvery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := newServer(t)
-		path := filepath.Join(t.TempDir(), "state")
-		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: srv}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go d.saveEvery(ctx, time.Minute)
-		time.Sleep(time.Minute - time.Nanosecond)
-		if _, err := os.Stat(path); err == nil {
-			t.Error("it is saved before its time")
-		}
-		time.Sleep(2 * time.Nanosecond)
-		synctest.Wait()
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
-		}
-	})
 }

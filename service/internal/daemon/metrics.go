@@ -105,13 +105,12 @@ func (d *Daemon) collect(s metric.Scrape) {
 	s.Send(delayed, float64(conns.Delayed))
 	s.Send(refused, float64(conns.Refused), "connections")
 	s.Send(draining, flag(d.draining.Load()))
-	if d.cfg.State != "" {
-		d.saves.mu.Lock()
-		s.Send(saved, float64(d.saves.last.UnixMilli())/1000)
-		s.Send(saveTook, d.saves.took.Seconds())
-		s.Send(saveSize, float64(d.saves.bytes))
-		s.Send(unsaved, float64(d.saves.failures))
-		d.saves.mu.Unlock()
+	if d.state != nil {
+		saves := d.state.Stats()
+		s.Send(saved, float64(saves.Last.UnixMilli())/1000)
+		s.Send(saveTook, saves.Took.Seconds())
+		s.Send(saveSize, float64(saves.Bytes))
+		s.Send(unsaved, float64(saves.Failures))
 	}
 	answers := d.api.Stats()
 	for _, l := range answers.Limits {

@@ -51,7 +51,7 @@ func (d *Daemon) newPublic() publicServer {
 // isFast returns a function that reports whether a request is answered without waiting. A store, a peer or
 // an upstream may have to be waited for.
 func (d *Daemon) isFast() func(*http.Request) bool {
-	if d.shared != nil || d.tier != nil || d.fleet != nil {
+	if d.blocking() {
 		return func(*http.Request) bool { return false }
 	}
 	return func(r *http.Request) bool { return d.rls.Immediate(r) || d.api.Immediate(r) }

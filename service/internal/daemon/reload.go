@@ -130,7 +130,7 @@ func (d *Daemon) reload(context.Context) (change string, err error) {
 		if rules.Hash == "" || rules.Hash != old.Hash {
 			if wrong = d.reloadRules(rules); wrong == nil {
 				d.fleet.reload(rules)
-				d.saveSoon() // the next run has to know the leases that were granted under the old rules
+				d.state.SaveSoon() // the next run has to know the leases that were granted under the old rules
 			}
 		}
 		if err = errors.Join(err, wrong); wrong == nil {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -30,23 +32,17 @@ import (
 func guarded(t *testing.T, transport string) (public, rpc, resp string) {
 	t.Helper()
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(tokens, []byte("tokens:\n- {name: a, token: "+secret+", keys: ['*'], allow: [decide, lease, debug]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(tokens, []byte("tokens:\n- {name: a, token: "+secret+", keys: ['*'], allow: [decide, lease, debug]}\n"), 0o600))
 	d, err := New(Config{
 		LoadRules: func() (*config.Rules, error) {
 			return config.Parse("rules.yaml", []byte("rules: [{glob: '*', rate: 1000000/s, concurrency: {limit: 100}}]"))
 		},
 		Tokens: tokens, Transport: transport, ClientTimeout: time.Minute, WatchInterval: time.Minute, MaxConnections: 100, Log: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	listen := func() net.Listener {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		return ln
 	}
 	at := Listeners{Public: listen(), Admin: listen(), GRPC: listen(), RESP: listen()}
@@ -66,20 +62,14 @@ var openRoutes = map[string]bool{"/healthz": true, "/openapi.json": true, "/heal
 func routes(t *testing.T, public string) (all [][2]string) {
 	t.Helper()
 	answer, err := http.Get("http://" + public + "/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var doc struct {
 		Paths map[string]map[string]any
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, json.Unmarshal(text, &doc))
 	for path, methods := range doc.Paths {
 		path = strings.NewReplacer("{key}", "k", "{id}", "1", "{path}", "p").Replace(path)
 		for _, method := range []string{"get", "post", "delete"} {
@@ -150,32 +140,24 @@ func ask(t *testing.T, version, method, url, bearer, body string) (status int, s
 	transport.Protocols.SetHTTP1(version == "HTTP/1.1")
 	transport.Protocols.SetUnencryptedHTTP2(version == "HTTP/2.0")
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Weir-Key", "k") // of /check
 	if bearer != "" {
 		r.Header.Set("Authorization", "Bearer "+bearer)
 	}
 	answer, err := transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return answer.StatusCode, string(text)
 }
 
 func dialRPC(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -189,9 +171,7 @@ func rateLimit(t *testing.T, address string) codes.Code {
 func quotas(t *testing.T, address string) codes.Code {
 	t.Helper()
 	stream, err := rlqs.NewRateLimitQuotaServiceClient(dialRPC(t, address)).StreamRateLimitQuotas(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	_, err = stream.Recv()
 	return status.Code(err)
 }
@@ -200,14 +180,10 @@ func quotas(t *testing.T, address string) codes.Code {
 func say(t *testing.T, address, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer conn.Close()
 	fmt.Fprint(conn, text)
 	said, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return said
 }

@@ -23,13 +23,9 @@ import (
 func serve(t *testing.T, accepted func(eventloop.Conn)) (dial func() *net.TCPConn) {
 	t.Helper()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	ln, err := eventloop.Listen(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { ln.Close() })
 	go func() {
 		for {
@@ -43,9 +39,7 @@ func serve(t *testing.T, accepted func(eventloop.Conn)) (dial func() *net.TCPCon
 	return func() *net.TCPConn {
 		t.Helper()
 		nc, err := net.Dial("tcp", plain.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		t.Cleanup(func() { nc.Close() })
 		return nc.(*net.TCPConn)
 	}
@@ -107,9 +101,7 @@ func TestEcho(t *testing.T) {
 	testrig.Eventually(t, "connections have no goroutines", func() bool { return runtime.NumGoroutine() < before+clients/2 })
 	late := dial()
 	exchange(t, late, 10)
-	if err := late.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, late.CloseWrite())
 	if b, err := io.ReadAll(late); err != nil || len(b) > 0 {
 		t.Errorf("after the client has sent everything: %q, %v", b, err)
 	}
@@ -276,9 +268,7 @@ func TestBusyLoop(t *testing.T) {
 	})
 	_, _ = dial().Write([]byte("x"))
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer plain.Close()
 	go func() {
 		c, err := plain.Accept()
@@ -287,9 +277,7 @@ func TestBusyLoop(t *testing.T) {
 		}
 	}()
 	c, err := net.Dial("tcp", plain.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer c.Close()
 	for range 100 {
 		exchange(t, c, 10)
@@ -304,22 +292,14 @@ func TestBusyLoop(t *testing.T) {
 func TestEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	ln, err := eventloop.Listen(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var ended atomic.Int64
 	client, err := net.Dial("tcp", plain.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	nc, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	c := nc.(eventloop.Conn)
 	attach(t, c, echo(c, &ended))
 	ln.Close()

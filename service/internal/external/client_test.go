@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/keyed"
@@ -48,9 +50,7 @@ type site struct {
 func newSite(t *testing.T, cfg httplimit.Config, h http.HandlerFunc) *site {
 	t.Helper()
 	m, err := httplimit.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	s := &site{Middleware: m}
 	s.Handler = m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.runs.Add(1)
@@ -65,8 +65,6 @@ func hello(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hell
 func byKey(t *testing.T, q gcra.Quota) httplimit.Rule {
 	t.Helper()
 	lim, err := keyed.New[string](q, keyed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return httplimit.PerKey("per-key", lim, httplimit.Header("X-Api-Key"))
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/rate"
@@ -27,13 +29,9 @@ func curl(t *testing.T, args ...string) (status string, headers map[string]strin
 	args = append([]string{"--silent", "--show-error", "--noproxy", "*", "--output", "/dev/null", "--dump-header", "-"}, args...)
 	r := textproto.NewReader(bufio.NewReader(strings.NewReader(run(t, "curl", args...))))
 	status, err := r.ReadLine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	lines, err := r.ReadMIMEHeader()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	headers = map[string]string{}
 	for name, values := range lines {
 		headers[strings.ToLower(name)] = strings.Join(values, ", ")

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	envoytype "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -45,9 +47,7 @@ const reference = "github.com/envoyproxy/ratelimit@v1.4.1-0.20260122083618-3fb70
 func TestRateLimitReference(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "ratelimit", "config")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.MkdirAll(dir, 0o700))
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(1, seed))
@@ -56,9 +56,7 @@ func TestRateLimitReference(t *testing.T) {
 		domains = append(domains, writeDomain(t, dir, r, fmt.Sprintf("random%d", i)))
 	}
 	rules, err := config.LoadWith(dir, config.RateLimitOptions{Algorithm: config.FixedWindow})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	theirs, ours := startReference(t, root), startWeir(t, rules)
 	counters, differences := counters{rules: rules, units: map[string]time.Duration{}}, 0
 	for i := range *differential {
@@ -103,9 +101,7 @@ type domain struct {
 func exampleDomains(t *testing.T, dir string) (domains []domain) {
 	module := struct{ Dir string }{*checkout}
 	if *checkout == "" {
-		if err := json.Unmarshal([]byte(run(t, "go", "mod", "download", "-json", reference)), &module); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, json.Unmarshal([]byte(run(t, "go", "mod", "download", "-json", reference)), &module))
 	}
 	for _, pattern := range []string{"examples/ratelimit/config/*.yaml", "test/integration/runtime/current/ratelimit/config/*.yaml"} {
 		files, err := filepath.Glob(filepath.Join(module.Dir, pattern))
@@ -117,9 +113,7 @@ func exampleDomains(t *testing.T, dir string) (domains []domain) {
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, filepath.Base(file)), text, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			domains = append(domains, domainOf(t, file))
 		}
 	}
@@ -129,9 +123,7 @@ func exampleDomains(t *testing.T, dir string) (domains []domain) {
 // domainOf returns the domain of a file, with the paths to its limits.
 func domainOf(t *testing.T, file string) domain {
 	rules, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var d domain
 	for _, r := range rules.Rules {
 		name, entries := pathOf(r.Descriptor.Path)
@@ -157,9 +149,7 @@ func writeDomain(t *testing.T, dir string, r *rand.Rand, name string) domain {
 	names := 0
 	writeLevel(&b, r, "", 1+r.IntN(3), &names)
 	file := filepath.Join(dir, name+".yaml")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(file, []byte(b.String()), 0o600))
 	return domainOf(t, file)
 }
 
@@ -334,17 +324,11 @@ func startReference(t *testing.T, root string) rls.RateLimitServiceClient {
 // startWeir serves the same rules in this process.
 func startWeir(t *testing.T, rules *config.Rules) rls.RateLimitServiceClient {
 	s, err := server.New(server.Config{Rules: rules, Memory: 1 << 30}) // enough for exact counts of all keys
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	api, err := grpcapi.New(s, grpcapi.Config{Headers: true, LimitHeader: "RateLimit-Limit", RemainingHeader: "RateLimit-Remaining", ResetHeader: "RateLimit-Reset"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	srv := api.NewServer()
 	go func() { _ = srv.Serve(ln) }()
 	t.Cleanup(srv.Stop)
@@ -354,9 +338,7 @@ func startWeir(t *testing.T, rules *config.Rules) rls.RateLimitServiceClient {
 
 func dial(t *testing.T, port string) rls.RateLimitServiceClient {
 	conn, err := grpc.NewClient("passthrough:127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return rls.NewRateLimitServiceClient(conn)
 }
@@ -369,14 +351,10 @@ func start(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
 		t.Fatalf("no %s found: make need installs it, or says how: %v", name, err)
 	}
 	log, err := os.Create(filepath.Join(t.TempDir(), filepath.Base(name)+".log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	cmd := exec.Command(path, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -391,9 +369,7 @@ func start(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
 func freePort(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer ln.Close()
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	return port

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/transport/respapi/resptest"
 )
 
@@ -18,9 +20,7 @@ import (
 func serveRESP(t *testing.T, tokens bool) (port string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(resptest.Serve(t, tokens))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return port
 }
 
@@ -28,9 +28,7 @@ func serveRESP(t *testing.T, tokens bool) (port string) {
 func clients(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.Command("go", "env", "GOPATH").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return filepath.Join(strings.TrimSpace(string(path)), "clients", name)
 }
 

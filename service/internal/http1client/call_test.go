@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/http1client"
 )
 
@@ -26,14 +28,10 @@ func ignore(int, textproto.MIMEHeader) error { return nil }
 func fetch(t *testing.T, c *http1client.Client, req *http.Request) string {
 	t.Helper()
 	resp, err := c.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return string(body)
 }
 
@@ -43,9 +41,7 @@ func openConnections(t *testing.T, c *http1client.Client, n int) {
 	var open []*http.Response
 	for range n {
 		resp, err := c.RoundTrip(newRequest(t, "GET", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		open = append(open, resp)
 	}
 	for _, resp := range open {
@@ -136,9 +132,7 @@ func TestFreeConnection(t *testing.T) {
 		s := &server{answers: []string{ok, ok, ok, ok}, pieces: 1 << 30}
 		client := s.client()
 		first, err := client.RoundTrip(newRequest(t, "GET", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		var fails atomic.Bool
 		client.Dial = func(context.Context) (net.Conn, error) {
 			time.Sleep(2 * time.Second)
@@ -184,9 +178,7 @@ func TestAbort(t *testing.T) {
 		fetch(t, client, newRequest(t, "GET", ""))
 		first := client.Start(newRequest(t, "GET", ""), ignore)
 		resp, err := first.Do()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if _, err := io.ReadAll(resp.Body); err != nil {
 			t.Fatal(err)
 		}
@@ -219,9 +211,7 @@ func TestContext(t *testing.T) {
 		why := errors.New("why")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		resp, err := s.client().RoundTrip(newRequest(t, "GET", "").WithContext(ctx))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		if body, err := io.ReadAll(resp.Body); err == nil {
 			t.Errorf("%q without an error", body)
@@ -268,9 +258,7 @@ func TestBounded(t *testing.T) {
 			return nc, nil
 		}
 		resp, err := client.RoundTrip(newRequest(t, "GET", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		time.AfterFunc(time.Millisecond, func() { _, _ = io.ReadAll(resp.Body) })
 		if got := told(client, newRequest(t, "GET", "")); got != "failed" || dials.Load() > 3 {
 			t.Errorf("%s, %d connections", got, dials.Load())
@@ -306,9 +294,7 @@ func TestIdle(t *testing.T) {
 func tcpServer(t *testing.T, serve func(n int, c *net.TCPConn)) *http1client.Client {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {
 		for n := 0; ; n++ {
@@ -418,9 +404,7 @@ func TestEarlyAnswer(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if body, err := io.ReadAll(resp.Body); resp.StatusCode != 413 || string(body) != "no" || err != nil {
 				t.Errorf("%d, %q, %v", resp.StatusCode, body, err)
 			}

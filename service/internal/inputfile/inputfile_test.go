@@ -10,14 +10,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(path, []byte("content"), 0o600))
 	for most, want := range map[int]string{100: "content", 3: "con"} {
 		if got, err := Read(path, most); string(got) != want || err != nil {
 			t.Errorf("at most %d: %q, %v: want %q", most, got, err, want)
@@ -32,16 +32,12 @@ func TestRead(t *testing.T) {
 // error; the content of one with a writer is read.
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, syscall.Mkfifo(path, 0o600))
 	if got, err := Read(path, 100); len(got) > 0 || err != nil {
 		t.Errorf("without a writer: %q, %v", got, err)
 	}
 	w, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer w.Close()
 	if _, err := w.WriteString("content"); err != nil {
 		t.Fatal(err)
@@ -50,9 +46,7 @@ func TestPipe(t *testing.T) {
 		t.Errorf("with a writer: %q, %v", got, err)
 	}
 	f, err := open(path, time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer f.Close()
 	if _, err := io.ReadAll(f); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("with a silent writer: %v: want %v", err, os.ErrDeadlineExceeded)

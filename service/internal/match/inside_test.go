@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/descriptor"
 )
 
@@ -64,9 +66,7 @@ func TestHeadAndTail(t *testing.T) {
 		{Regex, "key", "", ""},
 	} {
 		m, err := compile(Pattern{tt.kind, tt.text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if m.head != tt.head || m.tail != tt.tail {
 			t.Errorf("%q: head %q, tail %q: want %q, %q", tt.text, m.head, m.tail, tt.head, tt.tail)
 		}
@@ -88,9 +88,7 @@ func TestPlainPatternsAreComparisons(t *testing.T) {
 		{Regex, "^key.*$", byRegex}, {Regex, "key.", byRegex}, {Regex, "(?i)key", byRegex}, {Regex, `\bkey`, byRegex}, {Regex, "^key.*", byRegex},
 	} {
 		m, err := compile(Pattern{tt.kind, tt.text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if m.test != tt.want {
 			t.Errorf("%q: %v, want %v", tt.text, m.test, tt.want)
 		}
@@ -106,9 +104,7 @@ func TestTheLongestTextIsTestedFirst(t *testing.T) {
 	}
 	for _, p := range []Pattern{{Glob, "ab*abcd*a?"}, {Regex, "ab[0-9]abcd.a"}} {
 		m, err := compile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if m.text != "abcd" {
 			t.Errorf("%q: longest text %q", p.Text, m.text)
 		}
@@ -130,9 +126,7 @@ func TestFiledByTheRarerText(t *testing.T) {
 			patterns = append(patterns, Pattern{Glob, text})
 		}
 		s, err := New(patterns)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		last := int32(len(patterns) - 1)
 		if head, tail := slices.Contains(s.begin.patterns[tt.head], last), slices.Contains(s.end.patterns[tt.tail], last); head != (tt.head != "") || tail != (tt.tail != "") {
 			t.Errorf("%s: filed by its head: %t, by its tail: %t", tt.globs, head, tail)
@@ -143,9 +137,7 @@ func TestFiledByTheRarerText(t *testing.T) {
 // A pattern of entries is filed by the entry that the fewest patterns share.
 func TestFiledByTheRarestEntry(t *testing.T) {
 	s, err := New([]Pattern{{Entries, "*|method=POST|path=/a*"}, {Entries, "*|method=POST|path=/b"}, {Entries, "*|method=POST|user=*"}, {Entries, "*|path=/*"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for f, want := range map[filing][]int32{
 		{descriptor.Entry{Key: "path"}, false}:                 {0, 3},
 		{descriptor.Entry{Key: "path", Value: "/b"}, true}:     {1},

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/match"
 )
 
@@ -82,13 +84,9 @@ func TestUnreachableOracle(t *testing.T) {
 	for range 400 {
 		list := []match.Pattern{pattern(), pattern()}
 		got, err := match.FindUnreachable(list, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		set, err := match.New(list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		first, any := [2]bool{}, [2]bool{}
 		for _, key := range keys {
 			for n, i := range set.All(key, nil) {

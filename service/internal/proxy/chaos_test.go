@@ -285,9 +285,7 @@ func (p panicky) RoundTrip(r *http.Request) (*http.Response, error) {
 // and not one more.
 func admitsExactly(t *testing.T, p *proxy.Proxy, dial func(context.Context, string, string) (net.Conn, error), gate *atomic.Pointer[chan struct{}]) {
 	l, none := proxy.FixedLimit(fullLimit), 0
-	if err := p.Set(proxy.Change{Limit: &l, Queue: &none}); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, p.Set(proxy.Change{Limit: &l, Queue: &none}))
 	open := make(chan struct{})
 	gate.Store(&open)
 	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
@@ -305,9 +303,7 @@ func admitsExactly(t *testing.T, p *proxy.Proxy, dial func(context.Context, stri
 	}
 	testrig.Eventually(t, "the limit is reached", func() bool { return p.Stats().Inflight == fullLimit })
 	resp, err := client.Get("http://proxy.test/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != 503 {
 		t.Errorf("status %d: want 503 for one too many", resp.StatusCode)

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -37,13 +39,9 @@ func TestEarlyAnswerKeepsHeader(t *testing.T) {
 			return nil
 		}})
 		req, err := http.NewRequestWithContext(ctx, "POST", front.URL, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		resp, err := front.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		resp.Body.Close()
 		if fmt.Sprint(early) != "[103 [</a> </b>]]" {
 			t.Errorf("body %T: early answers %q", body, early)

@@ -39,9 +39,7 @@ func TestStreamsOfOneConnection(t *testing.T) {
 		var bodies []io.Closer
 		for range 20 {
 			resp, err := c.Get("http://proxy.test/events")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			bodies = append(bodies, resp.Body)
 		}
 		long(t, p, 20)
@@ -74,16 +72,12 @@ func TestUnreadStream(t *testing.T) {
 	})
 	overHTTP2(t, proxy.Config{Transport: ample, Limit: proxy.FixedLimit(5), LongLived: -1, ClientTimeout: 10 * s}, func(p *proxy.Proxy, c *http.Client) {
 		resp, err := c.Get("http://proxy.test/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		defer resp.Body.Close()
 		time.Sleep(9 * s)
 		want(t, p, 1, 0)
 		other, err := c.Get("http://proxy.test/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if n, err := io.Copy(io.Discard, other.Body); n != 10<<20 || err != nil {
 			t.Errorf("%d bytes of another stream, %v", n, err)
 		}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -29,9 +31,7 @@ func TestLikeReverseProxy(t *testing.T) {
 	}))
 	defer origin.Close()
 	target, err := url.Parse(origin.URL + "/base")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	plain := httptest.NewServer(&httputil.ReverseProxy{Transport: &http.Transport{DisableCompression: true}, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.SetXForwarded()
@@ -152,9 +152,7 @@ var dates = regexp.MustCompile(`Date:\[[^]]*]`)
 func rawly(t *testing.T, to net.Addr, request string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", to.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(c, request); err != nil {

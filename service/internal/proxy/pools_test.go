@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/balance"
 	"github.com/weir-go/weir/service/internal/proxy"
@@ -365,18 +367,14 @@ func TestLimitForEachAndForAll(t *testing.T) {
 		f := newFleet(t, nil, three()...)
 		f.serves("auto", 100, 10*s, 1)
 		for _, l := range []proxy.Limit{proxy.FixedLimit(6), {}} {
-			if err := f.proxy.Set(proxy.Change{Limit: &l}); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, f.proxy.Set(proxy.Change{Limit: &l}))
 			f.serves(fmt.Sprint(l), 100, 20*s, 0.99)
 		}
 		if st := f.proxy.Stats(); st.Limit < 6 {
 			t.Errorf("limit %d: want at least 2 for each origin", st.Limit)
 		}
 		six := proxy.FixedLimit(6)
-		if err := f.proxy.Set(proxy.Change{Limit: &six}); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, f.proxy.Set(proxy.Change{Limit: &six}))
 		if st := f.proxy.Stats(); st.Limit != 6 {
 			t.Errorf("limit %d: want 6", st.Limit)
 		}

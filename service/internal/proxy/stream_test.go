@@ -51,9 +51,7 @@ func TestStream(t *testing.T) {
 	}), proxy.Config{})
 	go func() { more <- "first" }()
 	resp, err := http.Get(front.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer resp.Body.Close()
 	lines := bufio.NewReader(resp.Body)
 	for _, line := range []string{"first", "second"} {
@@ -87,13 +85,9 @@ func TestClientLeavesStream(t *testing.T) {
 	}), proxy.Config{})
 	ctx, leave := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, front.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer resp.Body.Close()
 	want(t, p, 1, 0)
 	leave()
@@ -122,9 +116,7 @@ func TestUpgrade(t *testing.T) {
 				}
 			}), proxy.Config{})
 			conn, err := net.Dial("tcp", front.Listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			defer conn.Close()
 			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 			r := bufio.NewReader(conn)
@@ -161,21 +153,15 @@ func TestPassesOn(t *testing.T) {
 		w.Header().Set("Sum", "42")
 	}), proxy.Config{})
 	req, err := http.NewRequest(http.MethodGet, front.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	req.Host = "shop.example"
 	req.Header.Set("X-Forwarded-For", "198.51.100.7")
 	req.Header.Set("Forwarded", "for=198.51.100.7")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if got := strings.TrimSpace(string(body)); got != "shop.example 127.0.0.1" || resp.Trailer.Get("Sum") != "42" {
 		t.Errorf("%q, trailer %v", got, resp.Trailer)
 	}

@@ -56,9 +56,7 @@ func TestWasted(t *testing.T) {
 				ctx, leave := context.WithTimeout(t.Context(), tt.leaves)
 				defer leave()
 				r, err := proxyrule.ParseRequest(tt.path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testrig.Must(t, err)
 				r.Body = http.NoBody
 				p.ServeHTTP(&leaver{httptest.NewRecorder(), ctx}, r.WithContext(ctx))
 				time.Sleep(2 * time.Minute)
@@ -150,9 +148,7 @@ func TestClassMetrics(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			time.AfterFunc(300*time.Millisecond, leave)
 			r, err := proxyrule.ParseRequest("/heavy")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			r.Body = http.NoBody
 			p.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 			leave()

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // HTTP/2 on both sides, with TLS or without: bodies, trailers, early hints and errors come
@@ -76,9 +78,7 @@ func converse(t *testing.T, f *front, s setting) (all string) {
 			body = io.LimitReader(strings.NewReader(strings.Repeat("x", ask.size)), int64(ask.size))
 		}
 		req, err := http.NewRequestWithContext(t.Context(), ask.method, scheme+"://shop.example"+ask.path, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if ask.size > 0 && !ask.trailer {
 			req.ContentLength = int64(ask.size)
 		}
@@ -102,13 +102,9 @@ func converse(t *testing.T, f *front, s setting) (all string) {
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	cert := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

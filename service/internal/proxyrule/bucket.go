@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/service/internal/routeset"
 )
 
 // Buckets holds the token buckets of a Rule, or its requests in flight. They can serve a later
@@ -82,7 +83,7 @@ func (r *Rule) Rule(b *Buckets) httplimit.Rule {
 	if b.address != nil {
 		rule = httplimit.PerKey(r.Name, b.address, Address)
 	} else {
-		rule = httplimit.PerKey(r.Name, b.text, r.By.function(&m.routes))
+		rule = httplimit.PerKey(r.Name, b.text, r.By.function(m.routes))
 	}
 	if rule = rule.Wait(r.MaxWait); r.Mode == Shadow {
 		rule = rule.Shadow()
@@ -96,16 +97,11 @@ func (r *Rule) Rule(b *Buckets) httplimit.Rule {
 // A ruleMatch finds the requests of a rule.
 type ruleMatch struct {
 	all            bool // without routes
-	routes, except Routes
+	routes, except *routeset.Set
 }
 
 func (r *Rule) match() *ruleMatch {
-	m := &ruleMatch{all: len(r.Routes) == 0}
-	m.routes.addAll(r.Routes)
-	m.except.addAll(r.Except)
-	m.routes.close()
-	m.except.close()
-	return m
+	return &ruleMatch{all: len(r.Routes) == 0, routes: routeset.Of(r.Routes), except: routeset.Of(r.Except)}
 }
 
 func (m *ruleMatch) matches(r *http.Request) bool {
@@ -116,24 +112,15 @@ func (m *ruleMatch) matches(r *http.Request) bool {
 	return !excepted
 }
 
-// addAll adds patterns that Parse has checked.
-func (s *Routes) addAll(patterns []string) {
-	for _, pattern := range patterns {
-		if err := s.Add(pattern); err != nil {
-			panic("proxyrule: " + err.Error())
-		}
-	}
-}
-
 // ClassRoutes returns the patterns of all classes, and the index of the class of each.
-func (r *Rules) ClassRoutes() (*Routes, map[string]int) {
-	routes, classes := new(Routes), map[string]int{}
+func (r *Rules) ClassRoutes() (*routeset.Set, map[string]int) {
+	var all []string
+	classes := map[string]int{}
 	for i := range r.Classes {
-		routes.addAll(r.Classes[i].Routes) // Parse has checked that they do not conflict
 		for _, pattern := range r.Classes[i].Routes {
+			all = append(all, pattern)
 			classes[pattern] = i
 		}
 	}
-	routes.close()
-	return routes, classes
+	return routeset.Of(all), classes // Parse has checked that they do not conflict
 }

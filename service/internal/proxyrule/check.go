@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/service/internal/bytesize"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/routeset"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
@@ -61,9 +62,6 @@ func (c *checker) check(right bool, path string, value any, rule string, args ..
 		c.Report(c.Where(path), path, " = %v: %s", v, rule)
 	}
 }
-
-// has reports whether the file has a field, even if its value is zero.
-func (c *checker) has(path string) bool { return c.HasValue(path) }
 
 func (c *checker) rules() {
 	c.mode("mode", c.Mode)
@@ -116,13 +114,12 @@ func (c *checker) mode(path string, m Mode) {
 
 // name checks a name; names has the path of each earlier one.
 func (c *checker) name(path, name string, names map[string]string) {
-	c.check(c.has(path), path, nil, "must be given")
+	c.check(c.HasValue(path), path, nil, "must be given")
 	valid := name != "" && len(name) <= maxName &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' })
-	c.check(!c.has(path) || valid, path, name, `must be 1 to %d printable ASCII characters without " and \`, maxName)
+	c.check(!c.HasValue(path) || valid, path, name, `must be 1 to %d printable ASCII characters without " and \`, maxName)
 	if before := names[name]; before != "" {
-		at := c.Errorf(c.Where(before), before, "")
-		c.check(false, path, name, "is also the name at %s:%d:%d", at.File, at.Line, at.Column)
+		c.check(false, path, name, "is also the name at %s", c.Place(before))
 	}
 	names[name] = path
 }
@@ -131,35 +128,35 @@ func (c *checker) rule(path string, r *Rule, names map[string]string) {
 	c.name(path+".name", r.Name, names)
 	c.mode(path+".mode", r.Mode)
 	c.keys(path+".by", r.By, r.Routes)
-	if c.has(path + ".limit") {
+	if c.HasValue(path + ".limit") {
 		c.check(r.Limit >= 1 && r.Limit <= maxUnits, path+".limit", r.Limit, "must be from 1 to %d", int64(maxUnits))
 		for _, field := range []string{".rate", ".burst", ".max_wait"} {
-			c.check(!c.has(path+field), path+field, nil, "must be left out with limit: a rule has a rate, or a limit of requests in flight")
+			c.check(!c.HasValue(path+field), path+field, nil, "must be left out with limit: a rule has a rate, or a limit of requests in flight")
 		}
-	} else if c.check(c.has(path+".rate"), path+".rate", nil, "must be given, such as 100/m, or limit: 10"); c.has(path + ".rate") {
+	} else if c.check(c.HasValue(path+".rate"), path+".rate", nil, "must be given, such as 100/m, or limit: 10"); c.HasValue(path + ".rate") {
 		c.check(int64(r.Rate.Count) <= maxTokens, path+".rate", r.Rate, "must have a count of at most %d", int64(maxTokens))
 		c.check(r.Rate.Period != config.Month, path+".rate", r.Rate, "must have another period: months differ in length")
 		c.check(r.Rate.Period >= minPeriod && r.Rate.Period <= maxPeriod, path+".rate", r.Rate, "must have a period from %v to 10 years", minPeriod)
 	}
-	if c.has(path + ".burst") {
+	if c.HasValue(path + ".burst") {
 		c.check(r.Burst >= 1 && int64(r.Burst) <= maxTokens, path+".burst", r.Burst, "must be from 1 to %d", int64(maxTokens))
 	}
 	c.within(path+".max_wait", r.MaxWait, 0)
-	if c.has(path + ".memory") {
+	if c.HasValue(path + ".memory") {
 		c.check(len(r.By) > 0, path+".memory", nil, "must be left out without by: the rule has a single bucket")
 		c.check(r.Memory >= keyed.MinMemory && int64(r.Memory) <= maxBytesOf, path+".memory", r.Memory, "must be from %v to %v",
 			bytesize.Size(keyed.MinMemory), bytesize.Size(maxBytesOf))
 	}
 	c.patterns(path+".routes", r.Routes, union())
 	c.patterns(path+".except", r.Except, union())
-	c.check(!c.has(path+".routes") || len(r.Routes) > 0, path+".routes", nil, "must have a pattern, or be left out for all requests")
+	c.check(!c.HasValue(path+".routes") || len(r.Routes) > 0, path+".routes", nil, "must have a pattern, or be left out for all requests")
 	covered := len(r.Routes) > 0 && !slices.ContainsFunc(r.Routes, func(p string) bool { return !slices.Contains(r.Except, p) })
 	c.check(!covered && !slices.Contains(r.Except, "/"), path+".except", nil, "must leave a request that the rule matches; it matches none")
 }
 
 // keys checks sources of a key.
 func (c *checker) keys(path string, ks Keys, routes Texts) {
-	c.check(!c.has(path) || len(ks) > 0, path, nil, "must have a source, such as address, or be left out")
+	c.check(!c.HasValue(path) || len(ks) > 0, path, nil, "must have a source, such as address, or be left out")
 	c.check(len(ks) <= maxSources, path, len(ks), "must be at most %d sources", maxSources)
 	for i, k := range ks {
 		byRoute := slices.ContainsFunc(k.parts, func(p part) bool { return p.kind == "route" })
@@ -173,16 +170,16 @@ func (c *checker) patterns(path string, list Texts, add func(pattern, at string)
 	c.check(len(list) <= maxPatterns, path, len(list), "must be at most %d patterns", maxPatterns)
 	for i, pattern := range list[:min(len(list), maxPatterns)] {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if !c.has(at) {
+		if !c.HasValue(at) {
 			at = path // not a list
 		}
 		if len(pattern) > maxPattern {
 			c.check(false, at, pattern, "must have at most %d bytes", maxPattern)
 		} else if slices.Contains(list[:i], pattern) {
 			c.check(false, at, pattern, "must not be there twice")
-		} else if why := never(pattern); why != "" {
+		} else if why := routeset.Never(pattern); why != "" {
 			c.check(false, at, pattern, "must %s: it would match no request", why)
-		} else if err := add(pattern, at); errors.Is(err, errConflict) {
+		} else if err := add(pattern, at); errors.Is(err, routeset.ErrConflict) {
 			c.check(false, at, pattern, "must not %v", err)
 		} else if err != nil {
 			c.check(false, at, pattern, `must be a pattern such as /path/, "GET /users/{id}" or example.com/: %v`, err)
@@ -192,19 +189,19 @@ func (c *checker) patterns(path string, list Texts, add func(pattern, at string)
 
 // union is for patterns that may conflict.
 func union() func(pattern, at string) error {
-	s := new(Routes)
+	s := new(routeset.Set)
 	return func(pattern, _ string) error { return s.Add(pattern) }
 }
 
 // disjoint is for the patterns of classes: the most specific one has to decide.
 func (c *checker) disjoint() func(pattern, at string) error {
-	s, places := new(Routes), map[string]string{}
+	s, places := new(routeset.Set), map[string]string{}
 	return func(pattern, at string) error {
 		err := s.AddOne(pattern)
 		if err == nil {
 			places[pattern] = at
 		}
-		if !errors.Is(err, errConflict) {
+		if !errors.Is(err, routeset.ErrConflict) {
 			return err
 		}
 		for other, path := range places {
@@ -219,30 +216,30 @@ func (c *checker) disjoint() func(pattern, at string) error {
 
 // within checks a time from least to maxTime.
 func (c *checker) within(path string, d, least time.Duration) {
-	if c.has(path) {
+	if c.HasValue(path) {
 		c.check(d >= least && d <= maxTime, path, d, "must be from %v to %v", least, maxTime)
 	}
 }
 
 func (c *checker) size(path string, n bytesize.Size, least int) {
-	if c.has(path) {
+	if c.HasValue(path) {
 		c.check(int(n) >= least && int64(n) <= maxBytesOf, path, n, "must be from %v to %v", bytesize.Size(least), bytesize.Size(maxBytesOf))
 	}
 }
 
 func (c *checker) header(path, name string) {
-	c.check(c.has(path), path, nil, "must be given: the name of a header")
-	c.check(!c.has(path) || httpguts.ValidHeaderFieldName(name), path, name, "must be the name of a header")
+	c.check(c.HasValue(path), path, nil, "must be given: the name of a header")
+	c.check(!c.HasValue(path) || httpguts.ValidHeaderFieldName(name), path, name, "must be the name of a header")
 }
 
 func (c *checker) priority(p *Priority) {
 	c.header("priority.header", p.Header)
-	c.check(!c.has("priority.levels") || len(p.Levels) > 0 && len(p.Levels) <= maxLevels, "priority.levels", nil, "must have 1 to %d values", maxLevels)
+	c.check(!c.HasValue("priority.levels") || len(p.Levels) > 0 && len(p.Levels) <= maxLevels, "priority.levels", nil, "must have 1 to %d values", maxLevels)
 	c.check(len(p.Trust) <= maxTrust, "priority.trust", len(p.Trust), "must be at most %d networks", maxTrust)
 }
 
 func (c *checker) tenants(t *Tenants) {
-	c.check(c.has("tenants.by"), "tenants.by", nil, "must be given, such as header X-Api-Key")
+	c.check(c.HasValue("tenants.by"), "tenants.by", nil, "must be given, such as header X-Api-Key")
 	var all Texts
 	for _, class := range c.Classes {
 		all = append(all, class.Routes...)

@@ -25,8 +25,8 @@ func (c *checker) classes() {
 		}
 	}
 	if c.Default != nil {
-		c.check(!c.has("default.name"), "default.name", nil, "must be left out: its name is default")
-		c.check(!c.has("default.routes"), "default.routes", nil, "must be left out: it has the requests that no other class has")
+		c.check(!c.HasValue("default.name"), "default.name", nil, "must be left out: its name is default")
+		c.check(!c.HasValue("default.routes"), "default.routes", nil, "must be left out: it has the requests that no other class has")
 		c.class("default", c.Default)
 	}
 }
@@ -34,7 +34,7 @@ func (c *checker) classes() {
 // shared rejects fields that have no effect without a limit.
 func (c *checker) shared(path string) {
 	for _, name := range []string{"initial_limit", "min_limit", "max_limit", "max_healthy_latency", "slow_start", "queue", "max_wait"} {
-		c.check(!c.has(path+"."+name), path+"."+name, nil, "must be left out without limit: the class then shares the limit and the queue of the default class")
+		c.check(!c.HasValue(path+"."+name), path+"."+name, nil, "must be left out without limit: the class then shares the limit and the queue of the default class")
 	}
 }
 
@@ -56,26 +56,26 @@ func (c *checker) class(path string, class *Class) {
 func (c *checker) concurrency(path string, l *Concurrency) {
 	if l.Limit != nil && l.Limit.Fixed() {
 		for _, name := range []string{"initial_limit", "min_limit", "max_limit", "max_healthy_latency"} {
-			c.check(!c.has(path+"."+name), path+"."+name, nil, "must be left out with a limit that is a number")
+			c.check(!c.HasValue(path+"."+name), path+"."+name, nil, "must be left out with a limit that is a number")
 		}
 		c.check(l.Limit.n <= maxUnits, path+".limit", l.Limit.n, "must be at most %d", int(maxUnits))
 	}
 	if l.Limit != nil && !l.Limit.Fixed() {
 		name := l.Limit.String()
-		c.check(name == "auto" || name == "aimd" || !c.has(path+".max_healthy_latency"), path+".max_healthy_latency", nil, "must be left out with the limit %s: it is for auto and aimd", name)
+		c.check(name == "auto" || name == "aimd" || !c.HasValue(path+".max_healthy_latency"), path+".max_healthy_latency", nil, "must be left out with the limit %s: it is for auto and aimd", name)
 	}
 	for name, n := range map[string]int{"initial_limit": l.InitialLimit, "min_limit": l.MinLimit, "max_limit": l.MaxLimit} {
-		if c.has(path + "." + name) {
+		if c.HasValue(path + "." + name) {
 			c.check(n >= 1 && n <= maxUnits, path+"."+name, n, "must be from 1 to %d", int(maxUnits))
 		}
 	}
-	if c.has(path+".min_limit") && c.has(path+".max_limit") {
+	if c.HasValue(path+".min_limit") && c.HasValue(path+".max_limit") {
 		c.check(l.MinLimit <= l.MaxLimit, path+".min_limit", l.MinLimit, "must be at most max_limit, which is %d", l.MaxLimit)
 	}
-	if c.has(path+".initial_limit") && c.has(path+".max_limit") {
+	if c.HasValue(path+".initial_limit") && c.HasValue(path+".max_limit") {
 		c.check(l.InitialLimit <= l.MaxLimit, path+".initial_limit", l.InitialLimit, "must be at most max_limit, which is %d", l.MaxLimit)
 	}
-	if c.has(path+".initial_limit") && c.has(path+".min_limit") {
+	if c.HasValue(path+".initial_limit") && c.HasValue(path+".min_limit") {
 		c.check(l.InitialLimit >= l.MinLimit, path+".initial_limit", l.InitialLimit, "must be at least min_limit, which is %d", l.MinLimit)
 	}
 	c.within(path+".max_healthy_latency", l.MaxHealthyLatency, 0)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/service/internal/routeset"
 )
 
 // ParseRequest reads a request as a person writes it: method, target and headers, as in
@@ -165,7 +166,7 @@ func (r *Rule) explain(req *http.Request, mode Mode) RuleExplanation {
 	x.Applies = true
 	x.Key = "the bucket of all requests"
 	if len(r.By) > 0 {
-		x.Key = r.By.describe(req, &m.routes, "share a bucket")
+		x.Key = r.By.describe(req, m.routes, "share a bucket")
 	}
 	if r.Limit > 0 {
 		x.Does = fmt.Sprintf("holds 1 of %d requests in flight", r.Limit)
@@ -180,7 +181,7 @@ func (r *Rule) explain(req *http.Request, mode Mode) RuleExplanation {
 }
 
 // describe returns the key of a request with its source.
-func (ks Keys) describe(req *http.Request, routes *Routes, without string) string {
+func (ks Keys) describe(req *http.Request, routes *routeset.Set, without string) string {
 	for _, k := range ks {
 		var all []string
 		for _, p := range k.parts {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/service/internal/routeset"
 )
 
 // Keys lists sources of a key. The first one that a request has gives the key.
@@ -120,7 +121,7 @@ func (ks Keys) onlyAddress() bool {
 }
 
 // function returns the key function of the sources, for the routes of a rule.
-func (ks Keys) function(routes *Routes) func(*http.Request) (string, bool) {
+func (ks Keys) function(routes *routeset.Set) func(*http.Request) (string, bool) {
 	var all []func(*http.Request) (string, bool)
 	for _, k := range ks {
 		all = append(all, k.function(routes))
@@ -146,7 +147,7 @@ func (ks Keys) keyOf(source int, text string) string {
 	return string(rune('0'+source)) + text
 }
 
-func (k Key) function(routes *Routes) func(*http.Request) (string, bool) {
+func (k Key) function(routes *routeset.Set) func(*http.Request) (string, bool) {
 	var all []func(*http.Request) (string, bool)
 	for _, p := range k.parts {
 		all = append(all, p.function(routes))
@@ -170,7 +171,7 @@ func (k Key) function(routes *Routes) func(*http.Request) (string, bool) {
 }
 
 // function returns a function for the text of a part. Long texts are hashed.
-func (p part) function(routes *Routes) func(*http.Request) (string, bool) {
+func (p part) function(routes *routeset.Set) func(*http.Request) (string, bool) {
 	switch p.kind {
 	case "header":
 		return httplimit.Header(p.name)
@@ -184,7 +185,7 @@ func (p part) function(routes *Routes) func(*http.Request) (string, bool) {
 	case "method":
 		return func(r *http.Request) (string, bool) { return r.Method, true }
 	case "host":
-		return func(r *http.Request) (string, bool) { return caller.Key(canonicalHost(r.Host)) }
+		return func(r *http.Request) (string, bool) { return caller.Key(routeset.CanonicalHost(r.Host)) }
 	case "cookie":
 		return func(r *http.Request) (string, bool) {
 			for _, c := range r.CookiesNamed(p.name) {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/inputfile"
+	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
@@ -43,7 +43,7 @@ func Parse(name string, text []byte) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rules{Hash: config.Hash(text)}
+	r := &Rules{Hash: rulefile.Hash(text)}
 	file.Decode(file.Body, reflect.ValueOf(r).Elem(), "")
 	c := checker{file, r}
 	c.rules()

@@ -24,7 +24,7 @@ func (r *Rule) Look(b *Buckets, req *http.Request) BucketState {
 		address, _ := Address(req) // without one, as without a key: the zero key
 		d = look(req.Context(), b.address, address)
 	} else {
-		key, _ := r.By.function(&r.match().routes)(req)
+		key, _ := r.By.function(r.match().routes)(req)
 		d = look(req.Context(), b.text, key)
 	}
 	s := BucketState{Remaining: d.Remaining, ResetAfter: d.ResetAfter}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
@@ -14,18 +16,14 @@ import (
 func parsed(t testing.TB, text string) *proxyrule.Rules {
 	t.Helper()
 	r, err := proxyrule.Parse("a.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return r
 }
 
 func request(t testing.TB, text string) *http.Request {
 	t.Helper()
 	r, err := proxyrule.ParseRequest(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return r
 }
 
@@ -136,9 +134,7 @@ func TestLoad(t *testing.T) {
 	if _, err := proxyrule.Load(dir + "/none.yaml"); err == nil || !strings.Contains(err.Error(), "none.yaml: no such file") {
 		t.Errorf("no file: %v", err)
 	}
-	if err := os.WriteFile(dir+"/large.yaml", make([]byte, 2<<20), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(dir+"/large.yaml", make([]byte, 2<<20), 0o666))
 	if _, err := proxyrule.Load(dir + "/large.yaml"); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") {
 		t.Errorf("a large file: %.100v", err)
 	}

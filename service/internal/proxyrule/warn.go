@@ -5,8 +5,7 @@ import "fmt"
 // warnings describes the parts of a file that reject all of their requests, with their places.
 func (c *checker) warnings() (all []string) {
 	warn := func(path, format string, args ...any) {
-		at := c.Errorf(c.Where(path), path, "")
-		all = append(all, fmt.Sprintf("%s:%d:%d: warning: ", at.File, at.Line, at.Column)+fmt.Sprintf(format, args...))
+		all = append(all, c.Place(path)+": warning: "+fmt.Sprintf(format, args...))
 	}
 	limit := func(path, what string, l *Limit, m Mode) {
 		if l != nil && l.fixed && l.n == 0 && c.modeOf(m) != Shadow {

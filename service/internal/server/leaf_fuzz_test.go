@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/leafsession"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -32,10 +33,10 @@ type leafFleet struct {
 	spent, least, worst float64
 }
 
-// A leafProcess is a leaf.Set, and a message on its way.
+// A leafProcess is a leafsession.Set, and a message on its way.
 type leafProcess struct {
 	name   string
-	set    *leaf.Set
+	set    *leafsession.Set
 	demand float64 // tokens a second
 	policy leaf.Policy
 
@@ -72,7 +73,7 @@ func (f *leafFleet) serve() {
 func (f *leafFleet) join() *leafProcess {
 	f.names++
 	name := fmt.Sprint("leaf", f.names)
-	p := &leafProcess{name: name, set: leaf.NewSet(leaf.Config{Name: name}), policy: leaf.Policy{First: leaf.DenyFirst, Away: leaf.ShareAway}}
+	p := &leafProcess{name: name, set: leafsession.NewSet(leaf.Config{Name: name}), policy: leaf.Policy{First: leaf.DenyFirst, Away: leaf.ShareAway}}
 	f.leaves = append(f.leaves, p)
 	return p
 }

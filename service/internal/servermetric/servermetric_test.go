@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -29,9 +31,9 @@ func quota(count int, per time.Duration) config.Quota {
 func serve(t *testing.T, rules ...config.Rule) *server.Server {
 	t.Helper()
 	all := &config.Rules{Rules: rules}
-	must(t, all.Complete())
+	testrig.Must(t, all.Complete())
 	s, err := server.New(server.Config{Rules: all})
-	must(t, err)
+	testrig.Must(t, err)
 	return s
 }
 
@@ -55,7 +57,7 @@ func TestServer(t *testing.T) {
 		)
 		var v decider.Verdict
 		for range 2 {
-			must(t, s.Wait(t.Context(), &decider.Request{Key: "soon", N: 1}, &v))
+			testrig.Must(t, s.Wait(t.Context(), &decider.Request{Key: "soon", N: 1}, &v))
 			_ = s.Decide(context.Background(), &decider.Request{Key: "quiet", N: 1}, &v)
 			_ = s.Decide(context.Background(), &decider.Request{Key: "unknown", N: 1}, &v)
 			_, _ = s.Acquire(t.Context(), decider.LeaseRequest{Key: "job", N: 1})
@@ -166,18 +168,11 @@ func scrape(t *testing.T, s *server.Server) string {
 func read(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	must(t, registry.Register(c))
+	testrig.Must(t, registry.Register(c))
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 {
 		t.Fatal(w.Body)
 	}
 	return w.Body.String()
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

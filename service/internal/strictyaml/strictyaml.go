@@ -201,6 +201,12 @@ func (f *File) Where(path string) *token.Token {
 	}
 }
 
+// Place returns file:line:column of what Where returns.
+func (f *File) Place(path string) string {
+	at := f.Errorf(f.Where(path), path, "")
+	return fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)
+}
+
 // HasValue reports whether Decode has read a value of the field at path.
 func (f *File) HasValue(path string) bool { return f.at[path] != nil }
 

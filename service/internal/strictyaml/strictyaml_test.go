@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
@@ -128,9 +130,7 @@ func TestErrors(t *testing.T) {
 // is missing, of the value around it.
 func TestReport(t *testing.T) {
 	f, err := strictyaml.Parse("a.yaml", []byte("text: a\nlist:\n  - count: 1\n  - size: x\n"), strictyaml.Bounds{Bytes: 100, Values: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var v outer
 	f.Decode(f.Body, reflect.ValueOf(&v).Elem(), "")
 	for path, wrong := range map[string]bool{"list[1].size": true, "list[1]": true, "list": true, "list[0]": false, "lis": false, "text": false} {
@@ -165,9 +165,7 @@ func TestHas(t *testing.T) {
 // A type may have its own decoder.
 func TestSpecial(t *testing.T) {
 	f, err := strictyaml.Parse("a.yaml", []byte("list: [7, {count: 8}]"), strictyaml.Bounds{Bytes: 100, Values: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	f.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){reflect.TypeFor[inner](): func(n ast.Node, v reflect.Value, path string) {
 		count, _ := f.Field(v, "count")
 		f.Decode(n, count, path)
@@ -220,9 +218,7 @@ func TestMergesAreBounded(t *testing.T) {
 	}
 	for _, yaml11 := range []bool{false, true} {
 		f, err := strictyaml.Parse("a.yaml", []byte(b.String()), strictyaml.Bounds{Bytes: 1 << 20, Values: 10_000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		f.YAML11 = yaml11
 		var got outer
 		f.Decode(f.Body, reflect.ValueOf(&got).Elem(), "")

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/unixsocket"
 )
 
@@ -23,9 +25,7 @@ type site struct {
 
 func newSite(t *testing.T) site {
 	dir, err := os.MkdirTemp("", "weir") // shorter than TempDir: the path of a socket is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return site{t, filepath.Join(dir, "s")}
 }
@@ -102,19 +102,13 @@ func TestListen(t *testing.T) {
 func TestConn(t *testing.T) {
 	s := newSite(t)
 	ln, err := unixsocket.Listen(s.path, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer ln.Close()
 	client, err := net.Dial("unix", s.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer client.Close()
 	nc, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer nc.Close()
 	if a, ok := nc.LocalAddr().(*net.UnixAddr); !ok || a.Name != s.path {
 		t.Errorf("the local address is %v", nc.LocalAddr())
@@ -132,9 +126,7 @@ func TestMode(t *testing.T) {
 	for _, mode := range []unixsocket.Mode{0o600, 0o660, 0o666, 0o777} {
 		s := newSite(t)
 		ln, err := unixsocket.Listen(s.path, mode)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		info, err := os.Stat(s.path)
 		if err != nil || info.Mode().Perm() != fs.FileMode(mode) {
 			t.Errorf("mode %v, %v: want %v", info.Mode(), err, mode)
@@ -147,9 +139,7 @@ func TestMode(t *testing.T) {
 func TestStale(t *testing.T) {
 	s := newSite(t)
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	dead.SetUnlinkOnClose(false)
 	_ = dead.Close()
 	s.has("s")
@@ -192,9 +182,7 @@ func TestInUse(t *testing.T) {
 // What is not a socket stays as it is.
 func TestMistakes(t *testing.T) {
 	s := newSite(t)
-	if err := os.WriteFile(s.path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(s.path, []byte("precious"), 0o600))
 	for path, want := range map[string]string{
 		s.path:                     "is a file, and not a socket",
 		filepath.Dir(s.path):       "is a file, and not a socket",

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/longlived"
@@ -77,19 +79,13 @@ func TestRecent(t *testing.T) {
 func TestRecentAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set, err := origins.New(origins.Config{URLs: []string{"http://origin.test"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		l, err := limits.New("", limits.Settings{Limit: proxyrule.FixedLimit(1)}, limits.Fairness{}, nil, set, func(inflight.Event) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		c := &Class{Gate: limits.Gate{Limiter: l, Origins: set, Counts: tally.New(nil)}}
 		p := New(Config{Origins: set, Epoch: time.Now()})
 		var ps limits.Units
-		if err := c.Acquire(t.Context(), "", -1, &ps); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, c.Acquire(t.Context(), "", -1, &ps))
 		f := &forward{forwarder: p, Request: Request{Class: c}, ctx: t.Context(), units: ps.Move()}
 		p.work.countBegin(p.now())
 		f.units.CountHolder(1)

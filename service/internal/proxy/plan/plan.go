@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxy/tally"
 	"github.com/weir-go/weir/service/internal/proxyrule"
+	"github.com/weir-go/weir/service/internal/routeset"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
@@ -37,8 +38,8 @@ type Plan struct {
 	guard       *pressure.Guard // nil: none
 	maxPressure float64
 
-	routes  *proxyrule.Routes // of the classes
-	classOf map[string]int    // index of the class, by pattern
+	routes  *routeset.Set  // of the classes
+	classOf map[string]int // index of the class, by pattern
 	Reader  *proxyrule.Reader
 	Buckets map[string]*proxyrule.Buckets // by rule
 	Rates   *httplimit.Middleware         // nil without rules

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxy/proxypage"
@@ -55,9 +57,7 @@ func newRig(t testing.TB, file string) *rig {
 	r := &rig{}
 	r.text.Store(&file)
 	idle := filepath.Join(t.TempDir(), "cpu.pressure")
-	if err := os.WriteFile(idle, []byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(idle, []byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"), 0o600))
 	r.status.Store(200)
 	var err error
 	r.Proxy, err = proxy.New(proxy.Config{
@@ -65,9 +65,7 @@ func newRig(t testing.TB, file string) *rig {
 		Limit: proxy.FixedLimit(8), PressureFile: idle, Queue: 4, MaxWait: 100 * time.Millisecond,
 		LoadRules: func() (*proxyrule.Rules, error) { return proxyrule.Parse("rules.yaml", []byte(*r.text.Load())) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	page := proxypage.New(r.Proxy, false)
 	t.Cleanup(page.Close)
 	srv := httptest.NewServer(httpserve.Private(page, true, nil))

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxy/condition"
 	"github.com/weir-go/weir/service/internal/proxy/forward"
@@ -147,9 +149,7 @@ func TestRequestOf(t *testing.T) {
 		"method": {"post"}, "url": {"https://shop.example/a%2Fb?c=d"}, "address": {"2001:db8::1"}, "header": {"X-Api-Key: 4 2", "", "Content-Length: 7"},
 	}
 	r, err := requestOf(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if r.Method != "POST" || r.Host != "shop.example" || r.URL.RequestURI() != "/a%2Fb?c=d" || r.RemoteAddr != "[2001:db8::1]:0" ||
 		r.Header.Get("X-Api-Key") != "4 2" || r.ContentLength != 7 {
 		t.Errorf("%+v", r)
@@ -171,9 +171,7 @@ func TestRequestOf(t *testing.T) {
 		{"url=/" + strings.Repeat("&header=a:b", 51), "there are 51: must be <= 50"},
 	} {
 		q, err := url.ParseQuery(tt.query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if _, err := requestOf(q); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%.60s: %v: want %s", tt.query, err, tt.want)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	envoytype "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -226,9 +228,7 @@ func TestErrors(t *testing.T) {
 // A client without a known token is refused, and one with a token has its keys alone.
 func TestTokens(t *testing.T) {
 	set, err := token.Parse("tokens.yaml", []byte("tokens:\n- {name: a, token: the-secret-of-a-is-long, keys: ['edge|a=*']}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var guard token.Guard
 	guard.Use(set)
 	r := newRig(t, grpcapi.Config{Identify: guard.Identify}, fixed, rules)
@@ -255,9 +255,7 @@ func TestTokens(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), "POST", web.URL+"/json", strings.NewReader(`{"domain":"edge","descriptors":[{"entries":[{"key":"`+tt.key+`","value":"x"}]}]}`))
 		req.Header.Set("Authorization", tt.header)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		if resp.Body.Close(); resp.StatusCode != tt.status {
 			t.Errorf("%q, %q: %s: want %d", tt.header, tt.key, resp.Status, tt.status)
 		}
@@ -305,14 +303,10 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	stream, err := reflectionpb.NewServerReflectionClient(r.conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	err = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{
 		FileContainingSymbol: "envoy.service.ratelimit.v3.RateLimitService"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if got, err := stream.Recv(); err != nil || len(got.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
 		t.Errorf("%v, %v", got, err)
 	}

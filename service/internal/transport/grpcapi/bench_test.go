@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -22,17 +24,11 @@ func BenchmarkCall(b *testing.B) {
 	for _, bounded := range []bool{false, true} {
 		b.Run(map[bool]string{false: "plain", true: "bounded"}[bounded], func(b *testing.B) {
 			r, err := config.ParseWith("rules.yaml", []byte(rules), config.RateLimitOptions{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			s, err := server.New(server.Config{Rules: r})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			tcp, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			var cfg grpcapi.Config
 			var opts []grpc.ServerOption
 			ln := connlimit.New(tcp, 100)
@@ -41,16 +37,12 @@ func BenchmarkCall(b *testing.B) {
 				opts = append(opts, grpcapi.SetIdle(ln.SetIdle))
 			}
 			api, err := grpcapi.New(s, cfg)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			srv := api.NewServer(opts...)
 			go func() { _ = srv.Serve(ln) }()
 			defer srv.Stop()
 			conn, err := grpc.NewClient(tcp.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			defer conn.Close()
 			client, request := rls.NewRateLimitServiceClient(conn), &rls.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{of("a", "1")}}
 			b.ReportAllocs()

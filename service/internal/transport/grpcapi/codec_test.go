@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	envoytype "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -85,12 +87,8 @@ func TestDecode(t *testing.T) {
 				m.Descriptors = append(m.Descriptors, d)
 			}
 			b, err := proto.Marshal(m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.decode(b); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
+			testrig.Must(t, c.decode(b))
 			clear(b) // nothing of it is kept
 			expect(t, c, m)
 		}
@@ -105,9 +103,7 @@ func TestDecodeBounds(t *testing.T) {
 			m.Descriptors = append(m.Descriptors, new(common.RateLimitDescriptor))
 		}
 		b, err := proto.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		return b
 	}
 	entries := func(n int) []byte {
@@ -116,9 +112,7 @@ func TestDecodeBounds(t *testing.T) {
 			m.Descriptors[0].Entries[i] = new(common.RateLimitDescriptor_Entry)
 		}
 		b, err := proto.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		return b
 	}
 	c := newCall()

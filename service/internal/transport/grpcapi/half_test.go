@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -121,9 +123,7 @@ func (c *rawClient) end(stream uint32) ending {
 func TestHalfMessage(t *testing.T) {
 	const limit, calls, large, part = 10 * time.Second, 200, 250 << 10, 100
 	message, err := proto.Marshal(&rls.RateLimitRequest{Domain: "edge", Descriptors: list(of("free", "x"))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for _, web := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			bodies := connlimit.NewLimit(connlimit.Bodies, 1<<30)
@@ -133,9 +133,7 @@ func TestHalfMessage(t *testing.T) {
 				ln = r.webListener
 			}
 			nc, err := ln.Dial()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			c, start, before := newRawClient(t, nc), time.Now(), heap()
 			streams := []uint32{c.call(large, make([]byte, 30<<10))}
 			for range calls {

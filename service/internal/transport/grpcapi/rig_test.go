@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -32,25 +34,17 @@ type rig struct {
 func newRig(t *testing.T, cfg grpcapi.Config, o config.RateLimitOptions, rules string) *rig {
 	t.Helper()
 	r, err := config.ParseWith("rules.yaml", []byte(rules), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	s, err := server.New(server.Config{Rules: r})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	api, err := grpcapi.New(s, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	ln, srv := bufconn.Listen(1<<16), api.NewServer()
 	go func() { _ = srv.Serve(ln) }()
 	t.Cleanup(srv.Stop)
 	conn, err := grpc.NewClient("passthrough:test", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	shared, web := bufconn.Listen(1<<16), &http.Server{Handler: api.Handler(http.NotFoundHandler()), Protocols: new(http.Protocols)}
 	web.Protocols.SetUnencryptedHTTP2(true)
@@ -58,9 +52,7 @@ func newRig(t *testing.T, cfg grpcapi.Config, o config.RateLimitOptions, rules s
 	t.Cleanup(func() { web.Close() })
 	over, err := grpc.NewClient("passthrough:web", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return shared.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { over.Close() })
 	return &rig{t, s, api, conn, over, ln, shared}
 }

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -48,9 +50,7 @@ func TestSlowMessage(t *testing.T) {
 				ctx, cancel = context.WithTimeout(t.Context(), tt.bound)
 			}
 			s, err := r.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, tt.method)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			start := time.Now()
 			err = s.RecvMsg(new(rls.RateLimitResponse))
 			if took := time.Since(start); status.Code(err) != codes.DeadlineExceeded || took != tt.want {
@@ -59,9 +59,7 @@ func TestSlowMessage(t *testing.T) {
 			cancel()
 		}
 		watch, err := healthpb.NewHealthClient(r.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		time.Sleep(2 * limit)
 		if _, err := watch.Recv(); err != nil {
 			t.Errorf("a watch ends: %v", err)
@@ -89,9 +87,7 @@ func TestSetIdle(t *testing.T) {
 		defer s.Stop()
 		conn, err := grpc.NewClient("passthrough:test", grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		defer conn.Close()
 		r.conn = conn
 		expect := func(when string, want ...bool) {

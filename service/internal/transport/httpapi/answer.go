@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
 
 // A fault is an error answer.
@@ -32,7 +33,6 @@ const slashInKey = "write a slash in a key as %2F"
 
 // Constant faults.
 var (
-	badEscape    = bad("the query has an invalid escape")
 	brokenBody   = bad("the body is incomplete")
 	unknownPath  = &fault{status: http.StatusNotFound, text: "unknown path; " + slashInKey}
 	noGrant      = &fault{status: http.StatusNotFound, text: decider.ErrNoGrant.Error()}
@@ -153,9 +153,9 @@ func (c *call) fail(f *fault) {
 
 // appendFault appends the members of a fault, and ends the object.
 func (c *call) appendFault(b []byte, f *fault) []byte {
-	b = appendText(b, `"error":`, f.text)
+	b = jsontext.AppendText(b, `"error":`, f.text)
 	if c.key != "" {
-		b = appendText(b, `,"key":`, c.key)
+		b = jsontext.AppendText(b, `,"key":`, c.key)
 	}
 	return append(f.appendDenial(b), "}\n"...)
 }
@@ -179,12 +179,12 @@ func (f *fault) appendProblem(b []byte) []byte {
 	case http.StatusServiceUnavailable:
 		kind = problem.ReducedCapacity
 	}
-	b = appendText(b, `"type":`, kind)
-	b = appendText(b, `,"title":`, http.StatusText(f.status))
-	b = appendInt(b, `,"status":`, f.status)
-	b = appendText(b, `,"detail":`, f.text)
+	b = jsontext.AppendText(b, `"type":`, kind)
+	b = jsontext.AppendText(b, `,"title":`, http.StatusText(f.status))
+	b = jsontext.AppendInt(b, `,"status":`, f.status)
+	b = jsontext.AppendText(b, `,"detail":`, f.text)
 	if f.rule != "" {
-		b = append(appendText(b, `,"violated-policies":[`, f.rule), ']')
+		b = append(jsontext.AppendText(b, `,"violated-policies":[`, f.rule), ']')
 	}
 	return append(b, ',')
 }
@@ -194,17 +194,17 @@ func (f *fault) appendDenial(b []byte) []byte {
 	if f.reason == 0 {
 		return b
 	}
-	b = appendText(b, `,"reason":`, f.reason.String())
+	b = jsontext.AppendText(b, `,"reason":`, f.reason.String())
 	if f.rule != "" {
-		b = appendText(b, `,"rule":`, f.rule)
+		b = jsontext.AppendText(b, `,"rule":`, f.rule)
 	}
 	if f.retryAfter <= 0 || f.retryAfter == weir.Never {
 		return b
 	}
-	b = appendMillis(b, `,"retry_after_ms":`, f.retryAfter)
+	b = jsontext.AppendMillis(b, `,"retry_after_ms":`, f.retryAfter)
 	if f.canWait {
-		b = appendMillis(b, `,"eta_ms":`, f.retryAfter)
-		b = appendInt(b, `,"place":`, f.place)
+		b = jsontext.AppendMillis(b, `,"eta_ms":`, f.retryAfter)
+		b = jsontext.AppendInt(b, `,"place":`, f.place)
 	}
 	return b
 }

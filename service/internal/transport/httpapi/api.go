@@ -37,6 +37,8 @@ import (
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/transport/httpapi/query"
+	"github.com/weir-go/weir/service/internal/transport/httpapi/ratefield"
 )
 
 // Defaults of Config.
@@ -123,21 +125,20 @@ func (c Config) Validate() error {
 
 // An API is the http.Handler of a Decider. It is safe for concurrent use.
 type API struct {
-	cfg          Config
-	decider      decider.Decider
-	epoch        time.Time
-	calls        sync.Pool // of *call
-	batches      sync.Pool // of *batch
-	exchanges    sync.Pool // of *exchange
-	checks       sync.Pool // of *check
-	limits       [limits]*connlimit.Limit
-	origins      http.CrossOriginProtection
-	policies     sync.Map // *policy by *decider.RuleRef
-	policiesMade atomic.Uint64
-	answers      [][len(statuses)]atomic.Uint64 // by endpoint; the last are requests to none
-	batched      atomic.Uint64                  // requests in batches
-	took         latency
-	crowded      atomic.Bool // many goroutines wait, as was seen last
+	cfg       Config
+	decider   decider.Decider
+	epoch     time.Time
+	calls     sync.Pool // of *call
+	batches   sync.Pool // of *batch
+	exchanges sync.Pool // of *exchange
+	checks    sync.Pool // of *check
+	limits    [limits]*connlimit.Limit
+	origins   http.CrossOriginProtection
+	policies  ratefield.Policies
+	answers   [][len(statuses)]atomic.Uint64 // by endpoint; the last are requests to none
+	batched   atomic.Uint64                  // requests in batches
+	took      latency
+	crowded   atomic.Bool // many goroutines wait, as was seen last
 }
 
 // New returns an API, or an error about the Config.
@@ -228,21 +229,18 @@ type call struct {
 	unstored bool // forbidStore was called
 
 	target
-	params  params
+	params  query.Params
 	request decider.Request
 	verdict decider.Verdict
 	denial  fault
 	buf     []byte // of the answer
-	left    []byte // RateLimit
-	values  values
+	fields  ratefield.Writer
 	status  int               // of the answer
 	unread  bool              // there is a body, which is not read
 	limit   *connlimit.Limit  // that counts the request; nil if it was refused before
 	client  *connlimit.Client // nil if the connection came through no connlimit.Listener
 
-	last       traits // of a request
-	lastRule   *decider.RuleRef
-	lastPolicy *policy // of lastRule
+	last traits // of a request
 }
 
 // maxKept bounds the buffers that are kept for the next call, in bytes.
@@ -250,7 +248,7 @@ const maxKept = 64 << 10
 
 // forget clears all that belongs to the request.
 func (c *call) forget() {
-	c.w, c.r, c.unstored, c.target, c.params, c.request = nil, nil, false, target{}, params{}, decider.Request{}
+	c.w, c.r, c.unstored, c.target, c.params, c.request = nil, nil, false, target{}, query.Params{}, decider.Request{}
 	c.verdict.Answers, c.limit, c.client = c.verdict.Answers[:0], nil, nil
 	if cap(c.buf) > maxKept {
 		c.buf = nil
@@ -275,8 +273,8 @@ func (c *call) run(i int) (f *fault) {
 	if f = c.authorize(e.action, c.key); f != nil {
 		return f
 	}
-	if f = c.params.parse(c.r.URL.RawQuery, e.params); f != nil {
-		return f
+	if err := c.params.Parse(c.r.URL.RawQuery, e.params); err != nil {
+		return bad("%v", err)
 	}
 	if f = c.checkTaking(e); f != nil {
 		return f

@@ -9,7 +9,9 @@ import (
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/transport/httpapi/atmost"
 	"github.com/weir-go/weir/service/internal/transport/wirejson/batchjson"
+	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
 
 // A batch is a list of requests that are decided together. It is reused.
@@ -89,7 +91,7 @@ func (c *call) decideBatch() *fault {
 	}
 	c.api.batched.Add(uint64(len(b.Requests)))
 	b.room()
-	ok, err := c.decideEach(b)
+	ok, err := atmost.DecideEach(c.r.Context(), c.api.decider, &b.Batch, b.verdicts)
 	if err != nil {
 		return c.undecided(err)
 	}
@@ -105,7 +107,7 @@ func (c *call) readBatch(b *batch) (lines bool, f *fault) {
 	if f = c.receive(b); f != nil {
 		return lines, f
 	}
-	b.All, b.IDs = c.params.all, c.params.ids
+	b.All, b.IDs = c.params.All, c.params.IDs
 	read := b.Read
 	if lines {
 		read = b.ReadLines
@@ -191,10 +193,10 @@ func (c *call) appendResult(out []byte, b *batch, i int, atMost bool) []byte {
 	if v.OK {
 		out = append(out, `{"ok":true`...)
 		if remaining, ok := v.Remaining(); ok {
-			out = appendInt(out, `,"remaining":`, remaining)
+			out = jsontext.AppendInt(out, `,"remaining":`, remaining)
 		}
 		if atMost {
-			out = appendInt(out, `,"granted":`, req.N)
+			out = jsontext.AppendInt(out, `,"granted":`, req.N)
 		}
 		if b.IDs && req.N > 0 {
 			out = append(out, `,"request_id":"`...)
@@ -217,5 +219,5 @@ func appendStep(b []byte, step decider.Step) []byte {
 	if !step.Degraded() {
 		return b
 	}
-	return appendText(b, `,"degraded":`, step.String())
+	return jsontext.AppendText(b, `,"degraded":`, step.String())
 }

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 )
@@ -18,13 +20,9 @@ func TestFieldsOfCalendar(t *testing.T) {
 			Rate: config.Rate{Count: 2, Period: 24 * time.Hour}, Algorithm: config.Calendar, Zone: "Europe/Berlin",
 		}}
 		s, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{day}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		a, err := New(s, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		time.Sleep(time.Until(time.Date(2000, 3, 25, 23, 0, 0, 0, time.UTC)))
 		for _, want := range []struct {
 			left  string

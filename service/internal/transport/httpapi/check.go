@@ -3,14 +3,12 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
-	"unsafe"
 
-	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/transport/httpapi/gateway"
+	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
 
 // checkRoot is the first part of the path of the endpoint for gateways.
@@ -19,36 +17,17 @@ const checkRoot = "check"
 // anyMethod is the method of an endpoint that answers each method alike.
 const anyMethod = "*"
 
-// maxCheckKeys bounds the keys of a check, with that of the address.
-const maxCheckKeys = 8
-
-// Header fields of a check.
-const (
-	keyField     = "Weir-Key"
-	addressField = "Weir-Address"
-	costField    = "Weir-Cost"
-	deniedField  = "Weir-Denied-Status"
-)
-
-// A check is a gateway's question about a request of its client. All of it comes from header
-// fields that the gateway sets: the client chooses the method, the path and the query, so that
-// these say nothing.
+// A check is a gateway's question that is being answered.
 type check struct {
-	keys   []string
-	cost   int
-	denied int // the status of a denial
-
-	addresses []byte // the keys of addresses, to which keys points
-
-	requests [maxCheckKeys]decider.Request // of several keys
-	verdicts [maxCheckKeys]decider.Verdict
+	gateway.Check
+	requests [gateway.MaxKeys]decider.Request // of several keys
+	verdicts [gateway.MaxKeys]decider.Verdict
 }
 
 // forget clears all that belongs to the request.
 func (k *check) forget() {
-	clear(k.keys)
+	k.Forget()
 	clear(k.requests[:])
-	k.keys, k.addresses = k.keys[:0], k.addresses[:0]
 	for i := range k.verdicts {
 		k.verdicts[i].Answers = k.verdicts[i].Answers[:0]
 	}
@@ -68,12 +47,12 @@ func (c *call) check(e *endpoint) *fault {
 		k.forget()
 		c.api.checks.Put(k)
 	}()
-	if f := k.parse(c.r.Header); f != nil {
-		return f
+	if err := k.Parse(c.r.Header); err != nil {
+		return noCheck(err.Error())
 	}
 	if f := c.findKeys(k); f != nil {
 		if f.status == http.StatusTooManyRequests {
-			return c.refuse(f, k.denied)
+			return c.refuse(f, k.Denied)
 		}
 		return f
 	}
@@ -95,7 +74,7 @@ func (c *call) check(e *endpoint) *fault {
 	if f.status != http.StatusTooManyRequests {
 		return f // the server is closing
 	}
-	return c.refuse(f, k.denied)
+	return c.refuse(f, k.Denied)
 }
 
 // noCheck returns the fault of a gateway that is not set up well.
@@ -103,39 +82,15 @@ func noCheck(text string) *fault {
 	return &fault{status: http.StatusInternalServerError, text: "/check: " + text}
 }
 
-// parse reads the header fields that configure a check.
-func (k *check) parse(h http.Header) (f *fault) {
-	if k.denied, f = number(h, deniedField, http.StatusTooManyRequests, 400, 499); f != nil {
-		return f
-	}
-	k.cost, f = number(h, costField, 1, 0, 1<<31-1)
-	return f
-}
-
 // findKeys reads the keys of a check.
 func (c *call) findKeys(k *check) *fault {
-	keys, addresses := c.r.Header[keyField], c.r.Header[addressField]
-	switch n := len(keys) + len(addresses); {
-	case n == 0:
-		return noCheck("there is neither " + keyField + " nor " + addressField + ": the gateway must set one of them")
-	case n > maxCheckKeys:
-		return noCheck("there are more than " + strconv.Itoa(maxCheckKeys) + " keys")
-	}
-	for _, address := range addresses {
-		client, ok := caller.ParsePeer(strings.TrimSpace(address))
-		if !ok {
-			return &fault{status: http.StatusTooManyRequests, text: "cannot read " + addressField + ": it must be an IP address, with or without a port, or unix:"}
+	if err := k.ParseKeys(c.r.Header, c.api.cfg.MaxKey); err != nil {
+		if mistake, ok := err.(gateway.Mistake); ok {
+			return noCheck(string(mistake))
 		}
-		k.addClient(client)
+		return &fault{status: http.StatusTooManyRequests, text: err.Error()}
 	}
-	for _, key := range keys {
-		key, err := decider.ParseKey(key, c.api.cfg.MaxKey)
-		if err != nil {
-			return &fault{status: http.StatusTooManyRequests, text: keyField + ": " + err.Error()}
-		}
-		k.keys = append(k.keys, key)
-	}
-	for _, key := range k.keys {
+	for _, key := range k.Keys {
 		if f := c.authorize(token.Decide, key); f != nil {
 			return noCheck(f.text)
 		}
@@ -143,49 +98,20 @@ func (c *call) findKeys(k *check) *fault {
 	return nil
 }
 
-// addClient adds the key of a client: "address:" and its address, its network, or unix. The key is valid until
-// forget.
-func (k *check) addClient(client caller.Peer) {
-	from := len(k.addresses)
-	b := append(k.addresses, "address:"...)
-	if n := caller.Network(client.Addr); client.Unix {
-		b = append(b, "unix"...)
-	} else if n.IsSingleIP() {
-		b = n.Addr().AppendTo(b)
-	} else {
-		b = n.AppendTo(b)
-	}
-	k.addresses = b // if it has moved, earlier keys keep the old array
-	k.keys = append(k.keys, unsafe.String(&b[from], len(b)-from))
-}
-
-// number reads a header field that is a whole number, with a default.
-func number(h http.Header, name string, otherwise, least, most int) (int, *fault) {
-	values := h[name]
-	if len(values) == 0 {
-		return otherwise, nil
-	}
-	n, err := strconv.Atoi(values[0])
-	if err != nil || n < least || n > most || len(values) > 1 {
-		return 0, noCheck(name + ": must be given once, a whole number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most))
-	}
-	return n, nil
-}
-
 // decide decides about all keys, or takes no tokens. The verdict belongs to the key with the
 // longest denial; if all keys are allowed, it has the answers for all.
 func (c *call) decide(k *check) *fault {
-	if c.request = (decider.Request{Key: k.keys[0], N: k.cost}); len(k.keys) == 1 {
+	if c.request = (decider.Request{Key: k.Keys[0], N: k.Cost}); len(k.Keys) == 1 {
 		if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
 			return c.uncheckable(err)
 		}
 		return nil
 	}
-	for i, key := range k.keys {
-		k.requests[i] = decider.Request{Key: key, N: k.cost}
+	for i, key := range k.Keys {
+		k.requests[i] = decider.Request{Key: key, N: k.Cost}
 	}
-	all := k.verdicts[:len(k.keys)]
-	ok, err := c.api.decider.Batch(c.r.Context(), k.requests[:len(k.keys)], true, all)
+	all := k.verdicts[:len(k.Keys)]
+	ok, err := c.api.decider.Batch(c.r.Context(), k.requests[:len(k.Keys)], true, all)
 	if err != nil {
 		return c.uncheckable(err)
 	}
@@ -222,7 +148,7 @@ func (c *call) refuse(f *fault, status int) *fault {
 	if f.reason != 0 {
 		c.retryAfter(f.retryAfter)
 	}
-	b := appendText(f.appendProblem(append(c.buf[:0], '{')), `"error":`, f.text)
+	b := jsontext.AppendText(f.appendProblem(append(c.buf[:0], '{')), `"error":`, f.text)
 	c.buf = append(f.appendDenial(b), "}\n"...)
 	c.status = status
 	c.send(problemType)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
 
 // maxInstances bounds the keys that /debug shows: the keys with the most requests.
@@ -40,7 +41,7 @@ func (c *call) instances() *fault {
 		if st == nil {
 			continue
 		}
-		b = append(appendText(b, between, seen[i].Key), ':')
+		b = append(jsontext.AppendText(b, between, seen[i].Key), ':')
 		b, between = appendInstance(b, seen[i].Key, st), ","
 		if len(b) > chunk {
 			c.restoreDeadline()
@@ -65,7 +66,7 @@ func (c *call) instance() *fault {
 		c.send(jsonType)
 		return nil
 	}
-	return c.sendObject(append(appendText(c.buf[:0], `{"Key":`, c.key), `,"Found":false`...))
+	return c.sendObject(append(jsontext.AppendText(c.buf[:0], `{"Key":`, c.key), `,"Found":false`...))
 }
 
 // counted returns the first rule with a rate; nil if it counts nothing of a key.
@@ -83,13 +84,13 @@ func counted(x *decider.Explanation) *decider.RuleState {
 
 // appendInstance appends the state of a key in the format of GoCC.
 func appendInstance(b []byte, key string, st *decider.RuleState) []byte {
-	b = appendText(b, `{"Key":`, key)
-	b = appendInt(b, `,"Config":{"WindowMillis":`, st.Rule.Rate.Period.Milliseconds())
-	b = appendInt(b, `,"MaxRequestsPerWindow":`, st.Rule.Rate.Count)
-	b = appendInt(b, `,"MaxRequestsInQueue":`, st.Rule.MaxQueue)
-	b = appendInt(b, `},"NumApprovedThisWindow":`, st.Used)
-	b = appendInt(b, `,"NumDeniedThisWindow":`, st.Denied)
-	b = appendInt(b, `,"NumWaiting":`, st.Waiting)
+	b = jsontext.AppendText(b, `{"Key":`, key)
+	b = jsontext.AppendInt(b, `,"Config":{"WindowMillis":`, st.Rule.Rate.Period.Milliseconds())
+	b = jsontext.AppendInt(b, `,"MaxRequestsPerWindow":`, st.Rule.Rate.Count)
+	b = jsontext.AppendInt(b, `,"MaxRequestsInQueue":`, st.Rule.MaxQueue)
+	b = jsontext.AppendInt(b, `},"NumApprovedThisWindow":`, st.Used)
+	b = jsontext.AppendInt(b, `,"NumDeniedThisWindow":`, st.Denied)
+	b = jsontext.AppendInt(b, `,"NumWaiting":`, st.Waiting)
 	return append(b, `,"Found":true}`...)
 }
 

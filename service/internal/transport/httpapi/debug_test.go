@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
@@ -80,9 +82,7 @@ func TestDebugThatTakesLong(t *testing.T) {
 		site := newSite(t, httpapi.Config{}, allKeys(2, time.Hour, ""))
 		site.ask("POST", "/rate/x", "")
 		api, err := httpapi.New(slowFinder{site.server}, httpapi.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		w := serve(t, api)
 		for version := 1; version <= 2; version++ {
 			resp, err := w.Client(t, version).Get("http://weir/debug")
@@ -166,9 +166,7 @@ func TestDebugOfAClientThatLeaves(t *testing.T) {
 	finder := &gatedFinder{Decider: site.server, gate: make(chan struct{}), leave: leave}
 	close(finder.gate)
 	api, err := httpapi.New(finder, httpapi.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	w := &kept{header: map[string][]string{}}
 	api.ServeHTTP(w, newRequest("GET", "/debug", "").WithContext(ctx))
 	if finder.explained != 10 || len(w.body) > 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/transport/httpapi/query"
 )
 
 // An endpoint is a method of a path.
@@ -15,32 +16,32 @@ type endpoint struct {
 	root   string             // the first part of the path
 	parts  int                // of the path: the second is a key, the third an id
 	action token.Action       // that is authorized, if any
-	params param              // that the query may have
+	params query.Param        // that the query may have
 	kind   connlimit.Kind     // of a request that does not wait
 	run    func(*call) *fault // answers, or returns a fault
 }
 
 // endpoints are ordered by frequency of use.
 var endpoints = []endpoint{
-	{"POST", "rate", 2, token.Decide, ofRate, connlimit.Deciding, (*call).ask},
-	{"GET", "rate", 2, token.Decide, ofRate, connlimit.Deciding, (*call).ask},
-	{"POST", "rate", 1, "", paramAll | paramIDs, connlimit.Deciding, (*call).decideBatch}, // authorizes by itself
-	{anyMethod, checkRoot, 1, "", 0, connlimit.Deciding, nil},                             // likewise: see call.check
-	{"POST", "assign", 1, "", 0, connlimit.Deciding, (*call).assign},                      // likewise
-	{"DELETE", "rate", 3, token.Decide, paramIK, connlimit.Settling, (*call).settle},
-	{"POST", "rate", 3, token.Decide, paramN, connlimit.Settling, (*call).settle},
-	{"POST", "lease", 2, token.Lease, ofLease, connlimit.Deciding, (*call).lease},
+	{"POST", "rate", 2, token.Decide, query.OfRate, connlimit.Deciding, (*call).ask},
+	{"GET", "rate", 2, token.Decide, query.OfRate, connlimit.Deciding, (*call).ask},
+	{"POST", "rate", 1, "", query.All | query.IDs, connlimit.Deciding, (*call).decideBatch}, // authorizes by itself
+	{anyMethod, checkRoot, 1, "", 0, connlimit.Deciding, nil},                               // likewise: see call.check
+	{"POST", "assign", 1, "", 0, connlimit.Deciding, (*call).assign},                        // likewise
+	{"DELETE", "rate", 3, token.Decide, query.IK, connlimit.Settling, (*call).settle},
+	{"POST", "rate", 3, token.Decide, query.N, connlimit.Settling, (*call).settle},
+	{"POST", "lease", 2, token.Lease, query.OfLease, connlimit.Deciding, (*call).lease},
 	{"GET", "lease", 2, token.Lease, 0, connlimit.Deciding, (*call).leases},
-	{"POST", "lease", 3, token.Lease, paramTTL, connlimit.Settling, (*call).renew},
-	{"DELETE", "lease", 3, token.Lease, paramOutcome, connlimit.Settling, (*call).giveLeaseBack},
+	{"POST", "lease", 3, token.Lease, query.TTL, connlimit.Settling, (*call).renew},
+	{"DELETE", "lease", 3, token.Lease, query.Outcome, connlimit.Settling, (*call).giveLeaseBack},
 	{"GET", "debug", 1, token.Debug, 0, connlimit.Debugging, (*call).instances},
 	{"HEAD", "debug", 1, token.Debug, 0, connlimit.Debugging, (*call).instances},
 	{"GET", "debug", 2, token.Debug, 0, connlimit.Deciding, (*call).instance},
 	{"HEAD", "debug", 2, token.Debug, 0, connlimit.Deciding, (*call).instance},
-	{"GET", "healthz", 1, "", paramsOfAny, unlimited, (*call).health},
-	{"HEAD", "healthz", 1, "", paramsOfAny, unlimited, (*call).health},
-	{"GET", "openapi.json", 1, "", paramsOfAny, connlimit.Deciding, (*call).openAPI},
-	{"HEAD", "openapi.json", 1, "", paramsOfAny, connlimit.Deciding, (*call).openAPI},
+	{"GET", "healthz", 1, "", query.OfAny, unlimited, (*call).health},
+	{"HEAD", "healthz", 1, "", query.OfAny, unlimited, (*call).health},
+	{"GET", "openapi.json", 1, "", query.OfAny, connlimit.Deciding, (*call).openAPI},
+	{"HEAD", "openapi.json", 1, "", query.OfAny, connlimit.Deciding, (*call).openAPI},
 }
 
 // path returns the path as openapi.yaml spells it.

@@ -46,11 +46,11 @@ func (c *call) enter(e *endpoint) *fault {
 		return nil
 	}
 	c.client = connlimit.ClientOf(c.r.Context())
-	if c.params.canWait {
+	if c.params.CanWait {
 		if c.limit = c.api.limits[connlimit.Waiting]; c.limit.Enter(c.client, 1) {
 			return nil
 		}
-		c.params.canWait = false
+		c.params.CanWait = false
 	}
 	limit := c.api.limits[e.kind]
 	if !limit.Enter(c.client, 1) {

@@ -7,7 +7,7 @@ func Endpoints() map[string]string {
 	for i := range endpoints {
 		e := &endpoints[i]
 		params := [...]string{"", "", "key ", "key id "}[e.parts]
-		for _, name := range e.params.names() {
+		for _, name := range e.params.Names() {
 			params += name + " "
 		}
 		if e.method == anyMethod {

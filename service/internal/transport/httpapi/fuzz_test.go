@@ -3,11 +3,11 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
 
 // FuzzString compares what is written with encoding/json.
@@ -22,39 +22,8 @@ func FuzzString(f *testing.F) {
 		if err := enc.Encode(text); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(appendString(nil, text)) + "\n"; got != want.String() {
+		if got := string(jsontext.AppendString(nil, text)) + "\n"; got != want.String() {
 			t.Errorf("%q: %s: want %s", text, got, &want)
-		}
-	})
-}
-
-// FuzzQuery compares with net/url, where that finds nothing wrong.
-func FuzzQuery(f *testing.F) {
-	for _, text := range []string{"", "n=1", "n=%31&canWait=true", "canWait=+1+&x=%zz", "n=1&n=2", "%6e=3", "timeout=1.5&ttl=2m", "=&=&&", "n", "n=1;canWait=1", "n=%", "outcome=late&all=T&ids=f", "atMost=1&&", strings.Repeat("&", 31)} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, query string) {
-		var p params
-		fault := p.parse(query, paramsOfAny-1)
-		values, err := url.ParseQuery(query)
-		if err != nil || fault != nil {
-			return
-		}
-		for name, all := range values {
-			if named(name) == 0 || len(all) > 1 {
-				t.Errorf("%q: %q came %d times", query, name, len(all))
-			}
-		}
-		for _, name := range []string{"canWait", "n", "timeout", "maxRequests", "maxRequestsInQueue", "ttl", "outcome", "all", "ids", "atMost", "ik"} {
-			if (p.given&named(name) != 0) != values.Has(name) || (p.valued&named(name) != 0) != (name != "ik" && strings.TrimSpace(values.Get(name)) != "") {
-				t.Errorf("%q: %s: given %b, valued %b", query, name, p.given, p.valued)
-			}
-		}
-		if want, err := strconv.Atoi(strings.TrimSpace(values.Get("n"))); err == nil && p.n != want {
-			t.Errorf("%q: n is %d: want %d", query, p.n, want)
-		}
-		if p.n < 0 || p.n > math.MaxInt32 || p.timeout < 0 || p.ttl < 0 || p.valued&paramTTL != 0 && p.ttl == 0 {
-			t.Errorf("%q: %+v", query, p)
 		}
 	})
 }

@@ -7,11 +7,13 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/transport/httpapi/query"
+	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
 
 // lease takes a lease, and waits for it if canWait is set.
 func (c *call) lease() *fault {
-	req := decider.LeaseRequest{Key: strings.Clone(c.key), N: c.cost(), TTL: c.params.ttl, Wait: c.params.canWait}
+	req := decider.LeaseRequest{Key: strings.Clone(c.key), N: c.cost(), TTL: c.params.TTL, Wait: c.params.CanWait}
 	if req.N == 0 {
 		return bad("cannot read n: it must be at least 1 for a lease")
 	}
@@ -51,14 +53,14 @@ func (c *call) noLeaseFault(err error, step decider.Step) *fault {
 
 // renew extends a lease.
 func (c *call) renew() *fault {
-	return c.sendLease(c.api.decider.Renew(c.r.Context(), c.key, c.id, c.params.ttl))
+	return c.sendLease(c.api.decider.Renew(c.r.Context(), c.key, c.id, c.params.TTL))
 }
 
 // giveLeaseBack returns a lease.
 func (c *call) giveLeaseBack() *fault {
 	outcome := weir.Success
-	if c.params.valued&paramOutcome != 0 {
-		outcome = c.params.outcome
+	if c.params.Valued&query.Outcome != 0 {
+		outcome = c.params.Outcome
 	}
 	if err := c.api.decider.Return(c.r.Context(), c.key, c.id, outcome); err != nil {
 		return c.noLeaseFault(err, decider.Exact)
@@ -75,12 +77,12 @@ func (c *call) sendLease(l decider.Lease, err error) *fault {
 	if c.traits().text {
 		return c.sendText(append(c.buf[:0], l.ID...))
 	}
-	b := appendText(c.buf[:0], `{"lease_id":`, l.ID)
-	b = appendInt(b, `,"token":`, l.Token)
-	b = appendInt(b, `,"ttl_ms":`, l.TTL.Milliseconds())
-	b = appendInt(b, `,"limit":`, l.Limit)
-	b = appendInt(b, `,"inflight":`, l.Inflight)
-	b = appendMillis(b, `,"waited_ms":`, l.Waited)
+	b := jsontext.AppendText(c.buf[:0], `{"lease_id":`, l.ID)
+	b = jsontext.AppendInt(b, `,"token":`, l.Token)
+	b = jsontext.AppendInt(b, `,"ttl_ms":`, l.TTL.Milliseconds())
+	b = jsontext.AppendInt(b, `,"limit":`, l.Limit)
+	b = jsontext.AppendInt(b, `,"inflight":`, l.Inflight)
+	b = jsontext.AppendMillis(b, `,"waited_ms":`, l.Waited)
 	return c.sendObject(b)
 }
 
@@ -99,8 +101,8 @@ func (c *call) leases() *fault {
 	if least == nil {
 		return noLeasing
 	}
-	b := appendInt(c.buf[:0], `{"limit":`, least.Limit)
-	b = appendInt(b, `,"inflight":`, least.Inflight)
-	b = appendInt(b, `,"waiting":`, least.Waiting)
+	b := jsontext.AppendInt(c.buf[:0], `{"limit":`, least.Limit)
+	b = jsontext.AppendInt(b, `,"inflight":`, least.Inflight)
+	b = jsontext.AppendInt(b, `,"waiting":`, least.Waiting)
 	return c.sendObject(b)
 }

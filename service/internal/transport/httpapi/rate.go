@@ -8,32 +8,35 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/transport/httpapi/atmost"
+	"github.com/weir-go/weir/service/internal/transport/httpapi/query"
+	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
 
 // ask asks for tokens, and waits for them if canWait is set.
 func (c *call) ask() *fault {
 	p, cfg := &c.params, &c.api.cfg
-	if f := p.checkOwn(paramMaxRequests, "maxRequests", p.maxRequests, 1, cfg.MaxLimit); f != nil {
+	if f := checkOwn(p, query.MaxRequests, "maxRequests", p.MaxRequests, 1, cfg.MaxLimit); f != nil {
 		return f
 	}
-	if f := p.checkOwn(paramMaxRequestsInQueue, "maxRequestsInQueue", p.maxQueue, 0, cfg.MaxQueue); f != nil {
+	if f := checkOwn(p, query.MaxRequestsInQueue, "maxRequestsInQueue", p.MaxQueue, 0, cfg.MaxQueue); f != nil {
 		return f
 	}
 	req := &c.request // it is zero: to set the fields takes less time than to copy a whole one
-	req.Key, req.N, req.Limit, req.Queue = c.key, c.cost(), p.maxRequests, p.maxQueue
-	req.OwnQueue, req.WantID = p.valued&paramMaxRequestsInQueue != 0, req.N > 0
+	req.Key, req.N, req.Limit, req.Queue = c.key, c.cost(), p.MaxRequests, p.MaxQueue
+	req.OwnQueue, req.WantID = p.Valued&query.MaxRequestsInQueue != 0, req.N > 0
 	if c.r.ContentLength == 0 { // or else reading has taken time
 		req.Now = c.came
 	}
-	if p.atMost && p.canWait {
+	if p.AtMost && p.CanWait {
 		return bad("atMost and canWait exclude each other")
 	}
-	if p.canWait {
+	if p.CanWait {
 		if f := c.wait(); f != nil {
 			return f
 		}
-	} else if p.atMost {
-		if err := c.decideAtMost(); err != nil {
+	} else if p.AtMost {
+		if err := atmost.Decide(c.r.Context(), c.api.decider, &c.request, &c.verdict); err != nil {
 			return c.undecided(err)
 		}
 	} else if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
@@ -49,16 +52,16 @@ func (c *call) ask() *fault {
 
 // cost returns the number of tokens or units that the request asks for.
 func (c *call) cost() int {
-	if c.params.valued&paramN == 0 {
+	if c.params.Valued&query.N == 0 {
 		return 1
 	}
-	return c.params.n
+	return c.params.N
 }
 
 // checkOwn checks a limit that a request sets for itself.
-func (p *params) checkOwn(which param, name string, value, least, most int) *fault {
+func checkOwn(p *query.Params, which query.Param, name string, value, least, most int) *fault {
 	switch {
-	case p.valued&which == 0:
+	case p.Valued&which == 0:
 		return nil
 	case most == 0:
 		return &fault{status: http.StatusForbidden, text: name + " query parameter is disabled"}
@@ -76,7 +79,8 @@ func (c *call) wait() *fault {
 	}
 	defer cancel()
 	v := &c.verdict
-	c.request.OnWait, c.values = c.suspend, values{} // many calls may wait
+	c.request.OnWait = c.suspend
+	c.fields.DropMemory() // many calls may wait
 	err := c.api.decider.Wait(ctx, &c.request, v)
 	if v.Waited > 0 {
 		c.restoreDeadline()
@@ -98,11 +102,11 @@ func (c *call) wait() *fault {
 // waitContext returns the context of a wait. It ends with the request or after the
 // shorter of the time-outs that the request has.
 func (c *call) waitContext() (context.Context, context.CancelFunc, *fault) {
-	timeout, limited := c.params.timeout, c.params.valued&paramTimeout != 0
+	timeout, limited := c.params.Timeout, c.params.Valued&query.Timeout != 0
 	if header := c.r.Header["Request-Timeout"]; len(header) > 0 {
-		d, ok := duration(header[0])
+		d, ok := query.Duration(header[0])
 		if !ok || len(header) > 1 {
-			return nil, nil, bad("cannot read Request-Timeout: it must be %s", wantDuration)
+			return nil, nil, bad("cannot read Request-Timeout: it must be %s", query.WantDuration)
 		}
 		if !limited || d < timeout {
 			timeout, limited = d, true
@@ -139,18 +143,18 @@ func (c *call) grant() *fault {
 	v, b := &c.verdict, append(c.buf[:0], '{')
 	if c.request.N == 0 {
 		if remaining, ok := v.Remaining(); ok {
-			b = appendInt(b, `"remaining":`, remaining)
+			b = jsontext.AppendInt(b, `"remaining":`, remaining)
 		}
 		return c.sendObject(b)
 	}
 	b = append(b, `"request_id":"`...)
 	b = append(c.api.decider.AppendGrantID(b, v.Grant, c.key), '"')
-	if c.params.atMost {
-		b = appendInt(b, `,"granted":`, c.request.N)
+	if c.params.AtMost {
+		b = jsontext.AppendInt(b, `,"granted":`, c.request.N)
 	}
 	if v.Waited > 0 {
-		b = appendMillis(b, `,"waited_ms":`, v.Waited)
-		b = appendInt(b, `,"place":`, v.Place)
+		b = jsontext.AppendMillis(b, `,"waited_ms":`, v.Waited)
+		b = jsontext.AppendInt(b, `,"place":`, v.Place)
 	}
 	return c.sendObject(b)
 }
@@ -162,7 +166,7 @@ func (c *call) grantText() *fault {
 	if c.request.N > 0 {
 		b = c.api.decider.AppendGrantID(b, c.verdict.Grant, c.key)
 	} else if remaining, ok := c.verdict.Remaining(); ok {
-		b = appendInt(b, "", remaining)
+		b = jsontext.AppendInt(b, "", remaining)
 	}
 	return c.sendText(b)
 }
@@ -171,7 +175,7 @@ func (c *call) grantText() *fault {
 func (c *call) denyRate() *fault {
 	v := &c.verdict
 	f := c.deny("rate limit exceeded", v.Reason, v.RetryAfter, v.Step)
-	f.canWait, f.place = c.params.canWait && v.Reason != weir.Closed, v.Place
+	f.canWait, f.place = c.params.CanWait && v.Reason != weir.Closed, v.Place
 	if a := v.Denied(); a != nil {
 		f.rule = a.Rule.Name
 	}
@@ -180,17 +184,17 @@ func (c *call) denyRate() *fault {
 
 // settle reports the true cost of a grant, or gives it back.
 func (c *call) settle() *fault {
-	if c.r.Method == http.MethodPost && c.params.valued&paramN == 0 {
+	if c.r.Method == http.MethodPost && c.params.Valued&query.N == 0 {
 		return bad("n is missing: the true cost of a grant; %s", slashInKey)
 	}
-	done, err := c.api.decider.Settle(c.r.Context(), c.key, c.id, c.params.n)
+	done, err := c.api.decider.Settle(c.r.Context(), c.key, c.id, c.params.N)
 	switch {
 	case errors.Is(err, decider.ErrNoGrant):
 		return noGrant
 	case err != nil:
 		return c.failed()
 	}
-	b := appendInt(c.buf[:0], `{"was":`, done.Was)
-	b = appendInt(b, `,"charged":`, done.Charged)
+	b := jsontext.AppendInt(c.buf[:0], `{"was":`, done.Was)
+	b = jsontext.AppendInt(b, `,"charged":`, done.Charged)
 	return c.sendObject(b)
 }

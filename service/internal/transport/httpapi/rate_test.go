@@ -190,6 +190,15 @@ func TestRate(t *testing.T) {
 			{method: "POST", url: "/rate/a?canWait=true&maxRequestsInQueue=0", status: 429, body: `.*"queue_full".*`},
 			{method: "POST", url: "/rate/a?canWait=true&maxRequestsInQueue=1", status: 200, body: `.*"waited_ms":1000.*`},
 		}},
+		"what clients and instances of GoCC send besides does no harm": {rules: []config.Rule{allKeys(100, time.Hour, config.Fixed)}, steps: []step{
+			{method: "POST", url: "/rate/a", headers: []string{"X-Correlation-ID: abc-123"}, status: 200, body: granted},
+			{method: "POST", url: "/rate/a?canWait=&maxRequests=", status: 200, body: granted},
+			{method: "POST", url: "/rate/a?canWait=T&ik=true", status: 200, body: granted},
+			{method: "POST", url: "/rate/%20a%20", status: 200, body: granted},
+			{method: "POST", url: "/rate/a?canWait=perhaps", status: 400, body: `.*cannot read canWait.*`},
+			{method: "POST", url: "/rate/%20", status: 400, body: `.*`},
+			{method: "GET", url: "/debug/a", status: 200, body: `.*"NumApprovedThisWindow":4,.*`},
+		}},
 		"keys are as they were meant": {rules: []config.Rule{allKeys(0, s, config.Fixed)}, steps: []step{
 			{method: "GET", url: "/rate/a%2Fb%2F%2Fc", status: 429, body: `.*"key":"a/b//c",.*`},
 			{method: "GET", url: "/rate/%20+a%20b%20", status: 429, body: `.*"key":"\+a b",.*`},
@@ -208,6 +217,23 @@ func TestRate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The tokens of a window are granted, each with an id of its own, by POST or GET.
+func TestIDs(t *testing.T) {
+	versions(t, func(t *testing.T, version int) {
+		c := serve(t, newSite(t, httpapi.Config{}, allKeys(100, time.Hour, config.Fixed))).Client(t, version)
+		ids := map[string]bool{}
+		for i := range 100 {
+			ids[fetch(t, c, []string{"POST", "GET"}[i%2], "/rate/a", "").text("request_id")] = true
+		}
+		if len(ids) != 100 || ids[""] {
+			t.Errorf("%d ids", len(ids))
+		}
+		if a := fetch(t, c, "POST", "/rate/a", ""); a.status != 429 || a.text("error") != "rate limit exceeded" {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
 }
 
 func TestSettle(t *testing.T) {

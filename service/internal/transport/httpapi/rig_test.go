@@ -32,14 +32,10 @@ func newSite(t testing.TB, cfg httpapi.Config, rules ...config.Rule) *site {
 func siteOf(t testing.TB, cfg httpapi.Config, rules config.Rules) *site {
 	t.Helper()
 	srv, err := server.New(server.Config{Rules: &rules, MaxLimit: cfg.MaxLimit, MaxQueue: cfg.MaxQueue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	cfg.GetDecides = true // as in GoCC
 	api, err := httpapi.New(srv, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return &site{api, srv, t}
 }
 

@@ -14,7 +14,16 @@ import (
 // Clients that prefer text/plain get ids and errors alone, as from GoCC. The ids are valid for the
 // grants and leases that they name.
 func TestText(t *testing.T) {
-	overBoth(t, httpapi.Config{}, time.Hour, 2, 0, func(t *testing.T, g *gocc) {
+	synctest.Test(t, func(t *testing.T) {
+		site := newSite(t, httpapi.Config{}, allKeys(2, time.Hour, config.Fixed))
+		do := func(status int, method, url, accept string) *answer {
+			t.Helper()
+			a := site.ask(method, url, "", "Accept: "+accept)
+			if a.status != status {
+				t.Errorf("%s %s: %d %s: want %d", method, url, a.status, a.body, status)
+			}
+			return a
+		}
 		want := func(a *answer, body string) string {
 			t.Helper()
 			if kind := a.header.Get("Content-Type"); kind != "text/plain; charset=utf-8" || !regexp.MustCompile("^"+body+"$").MatchString(a.body) {
@@ -22,19 +31,19 @@ func TestText(t *testing.T) {
 			}
 			return a.body
 		}
-		id := want(g.do(200, "POST", "/rate/a", "Accept", "text/plain"), "[0-9a-f-]{36}")
-		want(g.do(200, "GET", "/rate/a", "Accept", "text/plain, */*"), "[0-9a-f-]{36}")
-		want(g.do(429, "POST", "/rate/a", "Accept", "text/plain"), "rate limit exceeded")
-		want(g.do(400, "POST", "/rate/a?canWait=x", "Accept", "text/plain"), "cannot read canWait: it must be true or false")
-		g.do(200, "DELETE", "/rate/a/"+id)
-		want(g.do(200, "GET", "/rate/a?n=0", "Accept", "text/plain"), "1")
+		id := want(do(200, "POST", "/rate/a", "text/plain"), "[0-9a-f-]{36}")
+		want(do(200, "GET", "/rate/a", "text/plain, */*"), "[0-9a-f-]{36}")
+		want(do(429, "POST", "/rate/a", "text/plain"), "rate limit exceeded")
+		want(do(400, "POST", "/rate/a?canWait=x", "text/plain"), "cannot read canWait: it must be true or false")
+		do(200, "DELETE", "/rate/a/"+id, "*/*")
+		want(do(200, "GET", "/rate/a?n=0", "text/plain"), "1")
 		for _, accept := range []string{"*/*", "application/json, text/plain, */*", "text/plain;q=0.5, application/json", "text/plain;q=0", "text/html", "text/*", strings.Repeat("a/b,", 32) + "text/plain"} {
-			if a := g.do(200, "POST", "/rate/b?n=0", "Accept", accept); a.header.Get("Content-Type") != "application/json" || a.json["remaining"] != 2.0 {
+			if a := do(200, "POST", "/rate/b?n=0", accept); a.header.Get("Content-Type") != "application/json" || a.json["remaining"] != 2.0 {
 				t.Errorf("%s: %v %s", accept, a.header, a.body)
 			}
 		}
 		for _, accept := range []string{"application/json;q=0.5, text/plain", strings.Repeat("a/b,", 31) + "text/plain", "text/plain" + strings.Repeat(";a=b", 1000) + ";q=0"} {
-			want(g.do(200, "POST", "/rate/b?n=0", "Accept", accept), "2")
+			want(do(200, "POST", "/rate/b?n=0", accept), "2")
 		}
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
@@ -30,13 +32,9 @@ func versions(t *testing.T, test func(t *testing.T, version int)) {
 func fetch(t *testing.T, c *http.Client, method, path, body string) *answer {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://weir"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	resp, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return read(t, r, resp)
 }
 
@@ -229,9 +227,7 @@ func TestSlowBody(t *testing.T) {
 			r, _ := http.NewRequest("POST", "http://weir"+path, slow)
 			start := time.Now()
 			resp, err := c.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			if a := read(t, r, resp); a.status != 408 || time.Since(start) != 3*time.Second {
 				t.Errorf("%s: %d %s after %v", path, a.status, a.body, time.Since(start))
 			}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/transport/respapi"
@@ -54,13 +56,9 @@ func (l *loop) Close() error {
 // The way of a command through the API allocates nothing.
 func TestCommandsAllocateNothing(t *testing.T) {
 	s, err := server.New(server.Config{OwnQuotas: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	api, err := respapi.New(s, respapi.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	commands := []string{encode("CL.THROTTLE", "key", "15", "30", "60"), encode("WEIR.TAKE", "key"), encode("PING")}
 	for i := range 2 * len(commands) {
 		command, loops := commands[i/2], i%2 == 1

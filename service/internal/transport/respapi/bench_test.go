@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/transport/respapi"
 )
@@ -17,23 +19,15 @@ func BenchmarkThrottle(b *testing.B) {
 	for _, c := range []struct{ pipeline, keys int }{{1, 1}, {64, 1}, {64, 100_000}} {
 		b.Run(fmt.Sprintf("pipeline=%d/keys=%d", c.pipeline, c.keys), func(b *testing.B) {
 			s, err := server.New(server.Config{OwnQuotas: true})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			api, err := respapi.New(s, respapi.Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			go func() { _ = api.Serve(ln) }()
 			defer ln.Close()
 			nc, err := net.Dial("tcp", ln.Addr().String())
-			if err != nil {
-				b.Fatal(err)
-			}
+			testrig.Must(b, err)
 			defer nc.Close()
 			const reply = "*5\r\n:0\r\n:1000000\r\n:999999\r\n:-1\r\n:1\r\n"
 			pipelines := make([][]byte, max(c.keys/c.pipeline, 1)*4)
@@ -49,9 +43,7 @@ func BenchmarkThrottle(b *testing.B) {
 				}
 				for left := c.pipeline * 5; left > 0; { // a reply has five numbers
 					n, err := nc.Read(in)
-					if err != nil {
-						b.Fatal(err)
-					}
+					testrig.Must(b, err)
 					left -= bytes.Count(in[:n], []byte(":"))
 				}
 			}

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/token"
@@ -171,9 +173,7 @@ func TestTokens(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		parse := func(text string) *token.Set {
 			set, err := token.Parse("tokens.yaml", []byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			return set
 		}
 		const shop, other = "the secret of the shop", "the secret of another"
@@ -262,9 +262,7 @@ func TestTopFromAfar(t *testing.T) {
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(farListener{far}) }()
 		nc, err := far.Dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		p := newPeer(nc, t)
 		p.wants("WEIR.TOP", "NOPERM keys are listed to clients on loopback, to operators, and to a token that allows debug on all keys")
 		if x := fields(p.do("WEIR.EXPLAIN login:1")); x["allowed"] != 1 {

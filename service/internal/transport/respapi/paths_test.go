@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/transport/respapi"
@@ -171,17 +173,11 @@ func TestAttachAgain(t *testing.T) {
 func overTCP(t *testing.T, cfg respapi.Config, wrap func(net.Listener) net.Listener) (s *site, dial func() *peer) {
 	t.Helper()
 	node, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{perKey(1, time.Minute)}}, OwnQuotas: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	api, err := respapi.New(node, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	ln := wrap(plain)
 	served := make(chan error, 1)
 	go func() { served <- api.Serve(ln) }()
@@ -194,9 +190,7 @@ func overTCP(t *testing.T, cfg respapi.Config, wrap func(net.Listener) net.Liste
 	return &site{API: api, server: node, t: t}, func() *peer {
 		t.Helper()
 		nc, err := net.Dial("tcp", plain.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		t.Cleanup(func() { nc.Close() })
 		return newPeer(nc, t)
 	}

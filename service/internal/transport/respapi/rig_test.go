@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
@@ -48,9 +50,7 @@ type site struct {
 func serve(t *testing.T, cfg respapi.Config, rules ...config.Rule) *site {
 	t.Helper()
 	s, err := server.New(server.Config{Rules: &config.Rules{Rules: rules}, OwnQuotas: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	site := serveOn(t, cfg, s)
 	site.server = s
 	return site
@@ -60,9 +60,7 @@ func serve(t *testing.T, cfg respapi.Config, rules ...config.Rule) *site {
 func serveOn(t *testing.T, cfg respapi.Config, d decider.Decider) *site {
 	t.Helper()
 	api, err := respapi.New(d, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	site := &site{API: api, ln: pipenet.Listen(), t: t}
 	served := make(chan error, 1)
 	go func() {

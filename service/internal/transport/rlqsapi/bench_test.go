@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -46,9 +48,7 @@ func (s *stream) Send(r *rlqs.RateLimitQuotaResponse) error {
 // report of one bucket.
 func BenchmarkReport(b *testing.B) {
 	srv, err := server.New(server.Config{Rules: &config.Rules{Rules: perKey}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	api := rlqsapi.New(srv, rlqsapi.Config{})
 	const buckets = 100
 	message := &rlqs.RateLimitQuotaUsageReports{Domain: "shop"}
@@ -58,9 +58,7 @@ func BenchmarkReport(b *testing.B) {
 		})
 	}
 	wire, err := proto.Marshal(message)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testrig.Must(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	s := &stream{ctx: ctx, reports: make(chan []byte), answers: make(chan []byte, 1)}
 	ended := make(chan error)

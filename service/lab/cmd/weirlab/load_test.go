@@ -35,9 +35,7 @@ func TestLoadCommand(t *testing.T) {
 		t.Errorf("%d, %q, %q: want a table", code, stdout, stderr)
 	}
 	records, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if n := strings.Count(string(records), "\n"); n != 41 {
 		t.Errorf("%d lines in the trace: want a header and 40 records", n)
 	}
@@ -58,9 +56,7 @@ func TestLoadCommand(t *testing.T) {
 // A load of lines prints the same table.
 func TestLoadLines(t *testing.T) {
 	target, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	defer target.Close()
 	code, stdout, stderr := weirlab(t, "load", "udp://"+target.LocalAddr().String(), "--body", "hits.{n}:1|c", "--rate", "200", "--duration", "50ms", "--quiet")
 	if code != 0 || stderr != "" || !strings.Contains(stdout, "sent") || !strings.Contains(stdout, "10 requests in 0.1 s") {
@@ -70,9 +66,7 @@ func TestLoadLines(t *testing.T) {
 	for range 10 {
 		line := make([]byte, 100)
 		n, _, err := target.ReadFrom(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		lines = append(lines, string(line[:n]))
 	}
 	for n := range 10 {
@@ -175,9 +169,7 @@ func TestLoadRequests(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(path, []byte(text), 0o666))
 		return path
 	}
 	body := file("body", "content {n}")
@@ -220,9 +212,7 @@ func TestLoadTLS(t *testing.T) {
 	srv.StartTLS()
 	defer srv.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o666))
 	for _, tt := range []struct {
 		args string
 		code int
@@ -272,9 +262,7 @@ func TestLoadReports(t *testing.T) {
 		t.Errorf("%d, %v, %s, %s: want that nothing has changed", code, err, stdout, stderr)
 	}
 	broken := strings.Replace(string(must(t, in("a.json"))), `"failed_share": 0`, `"failed_share": 0.5`, 1)
-	if err := os.WriteFile(in("d.json"), []byte(broken), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(in("d.json"), []byte(broken), 0o666))
 	if code, _, stderr = weirlab(t, "load", "compare", in("a.json"), in("d.json"), "--max-worse", "10%"); code != 1 || !strings.Contains(stderr, "worse: failed: 50.0 % instead of 0.0 %: +50.00 points") {
 		t.Errorf("%d, %s: want half a failure", code, stderr)
 	}
@@ -308,9 +296,7 @@ func TestLoadReports(t *testing.T) {
 func must(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return text
 }
 

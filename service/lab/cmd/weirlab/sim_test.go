@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/cli/clitest"
 )
 
@@ -34,9 +36,7 @@ variants:
 func TestSimCommand(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "small.yaml")
-	if err := os.WriteFile(file, []byte(simScenario), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(file, []byte(simScenario), 0o666))
 	code, stdout, stderr := weirlab(t, "sim", file, "--out", filepath.Join(dir, "out"))
 	if code != 0 || !strings.Contains(stdout, "small (") || !strings.Contains(stdout, "limited") || !strings.Contains(stderr, "small.svg") {
 		t.Errorf("%d, %q, %q: want a table and a picture", code, stdout, stderr)
@@ -71,13 +71,9 @@ func TestSimCommand(t *testing.T) {
 func TestSimErrors(t *testing.T) {
 	dir := t.TempDir()
 	good, bad, other := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "other", "good.yaml")
-	if err := os.Mkdir(filepath.Join(dir, "other"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.Mkdir(filepath.Join(dir, "other"), 0o777))
 	for name, text := range map[string]string{good: simScenario, other: simScenario, bad: strings.Replace(simScenario, "rate:", "rat:", 1)} {
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 	for _, tt := range []struct {
 		code int
@@ -117,9 +113,7 @@ func TestSimReference(t *testing.T) {
 func TestSimFleet(t *testing.T) {
 	text := "name: few\nduration: 2s\nfleet: {leaves: 3}\nkeys: [{name: api, rate: 100, burst: 10}]\ndemand: [{rate: 200}]\n"
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(file, []byte(text), 0o666))
 	code, stdout, stderr := weirlab(t, "sim", file, "--json", "--seed", "5")
 	var figures []struct {
 		Fleets []struct {
@@ -143,9 +137,7 @@ func TestSimFleet(t *testing.T) {
 
 func TestSimInterrupted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "small.yaml")
-	if err := os.WriteFile(file, []byte(simScenario), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(file, []byte(simScenario), 0o666))
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	var out, err bytes.Buffer
@@ -160,9 +152,7 @@ func TestSimInterruptedWithin(t *testing.T) {
 	long := strings.Replace(simScenario, "duration: 10s", "duration: 10000h", 1)
 	for name, text := range map[string]string{"dense": dense, "long": long} {
 		file := filepath.Join(t.TempDir(), "endless.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(file, []byte(text), 0o666))
 		ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer stop()
 		var out, err bytes.Buffer

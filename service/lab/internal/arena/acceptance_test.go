@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // What weir promises of Auto, in some million calls. What runs at once in the
@@ -52,9 +54,7 @@ func TestAcceptanceStreet(t *testing.T) { acceptanceStreet(t, 1) }
 
 func acceptanceStreet(t *testing.T, seeds int) {
 	rows, err := Rows(Street)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	cfg := Config{Seeds: seeds, Rows: rows}
 	for _, p := range Policies() {
 		if p.Name == "auto" {
@@ -62,9 +62,7 @@ func acceptanceStreet(t *testing.T, seeds int) {
 		}
 	}
 	r, err := Run(t.Context(), cfg, new(atomic.Int64))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	sum := 0.0
 	for _, line := range r.Matrix {
 		c := line.Cells[0]
@@ -93,9 +91,7 @@ func TestAcceptanceProduction(t *testing.T) { acceptanceProduction(t, 1) }
 
 func acceptanceProduction(t *testing.T, seeds int) {
 	all, err := Rows(Production)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	promises := []struct {
 		rows    *regexp.Regexp
 		goodput float64 // share of the oracle's, in the worst run
@@ -120,9 +116,7 @@ func acceptanceProduction(t *testing.T, seeds int) {
 		}
 	}
 	r, err := Run(t.Context(), cfg, new(atomic.Int64))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if len(r.Matrix) != 12+6+6+2 {
 		t.Errorf("%d rows: a promise has lost its rows", len(r.Matrix))
 	}

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
 
@@ -46,9 +48,7 @@ func TestLosses(t *testing.T) {
 	}
 	r.Standings = r.standings()
 	var table bytes.Buffer
-	if err := r.Table(&table); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, r.Table(&table))
 	_, losses, _ := strings.Cut(table.String(), "\nmine loses")
 	losses, _, _ = strings.Cut(losses, "\n\n")
 	if lines := strings.Split(losses, "\n"); len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != "row other 0.060 goodput 0.070" {
@@ -59,15 +59,11 @@ func TestLosses(t *testing.T) {
 // Cells that are played one by one, and gathered, equal the cells of Run.
 func TestPlay(t *testing.T) {
 	rows, err := Rows(Classic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == "small" })
 	cfg := Config{Rows: rows[i : i+1], Seeds: 2, Policies: []Policy{{Name: "mine", About: "three at a time", Guard: times(1.5)}}}
 	want, err := Run(t.Context(), cfg, new(atomic.Int64))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	cells := [][][]Cell{{make([]Cell, cfg.Seeds)}}
 	for seed := range cfg.Seeds {
 		if cells[0][0][seed], err = cfg.Play(0, 0, uint64(seed)+1, func(s *sim.Sim) error {
@@ -84,9 +80,7 @@ func TestPlay(t *testing.T) {
 
 func TestRunErrors(t *testing.T) {
 	rows, err := Rows(Classic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	full := Config{Policies: Policies(), Rows: rows, Seeds: 1}
 	for what, change := range map[string]func(*Config){
 		"Policies": func(c *Config) { c.Policies = nil },

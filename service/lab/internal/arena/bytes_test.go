@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 func matrix(t *testing.T, seeds int, rows, policies []string) Result {
 	t.Helper()
 	all, err := Rows(Classic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	cfg := Config{Seeds: seeds}
 	for _, r := range all {
 		if rows == nil || slices.Contains(rows, r.Name) {
@@ -30,9 +30,7 @@ func matrix(t *testing.T, seeds int, rows, policies []string) Result {
 	}
 	var done atomic.Int64
 	r, err := Run(t.Context(), cfg, &done)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if got := time.Duration(done.Load()); got != cfg.Duration() {
 		t.Errorf("%v simulated: want %v", got, cfg.Duration())
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/pace"
 )
 
@@ -48,18 +50,14 @@ func TestRandomBounds(t *testing.T) {
 	names := map[string]bool{}
 	for seed := range uint64(8 * len(kinds)) {
 		rows, err := Random(seed, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		kind := kinds[seed%uint64(len(kinds))].name
 		for i, r := range rows[:2] {
 			mode := []string{Proxy, Library}[i]
 			sc := r.scenario
 			l, c := sc.Layers[0], sc.Clients[0]
 			rate, err := pace.Parse(c.Rate)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			calls := 0.0
 			for at := range 1000 {
 				calls += rate.Rate(time.Duration(at)*sc.Duration/1000) * sc.Duration.Seconds() / 1000
@@ -129,9 +127,7 @@ func TestRandomExtraKinds(t *testing.T) {
 // Random rows are played as the others are.
 func TestPlayRandom(t *testing.T) {
 	rows, err := Random(7, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	cfg := Config{Rows: rows, Seeds: 1}
 	for _, p := range Policies() {
 		if p.Name == "auto" || p.Name == "static-knee" {
@@ -141,12 +137,8 @@ func TestPlayRandom(t *testing.T) {
 	var tables [2]bytes.Buffer
 	for i := range tables {
 		r, err := Run(t.Context(), cfg, new(atomic.Int64))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.CompareTable(&tables[i], "auto"); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
+		testrig.Must(t, r.CompareTable(&tables[i], "auto"))
 	}
 	text := tables[0].String()
 	for _, want := range []string{"7-failures/proxy", "7-failures/library", "auto / best", "below 0.8"} {

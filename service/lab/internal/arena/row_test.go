@@ -15,6 +15,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
 
@@ -28,9 +30,7 @@ func TestRows(t *testing.T) {
 	}
 	for _, group := range Groups() {
 		rows, err := Rows(group)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		names, files := map[string]bool{}, []string{}
 		for _, r := range rows {
 			if names[r.Name] || r.Group != group {
@@ -86,22 +86,14 @@ func writeGuards(t *testing.T) {
 	line := fmt.Sprintf("guard: {limit: auto, queue: %d, max_wait: %v, discipline: %v, target: %v, interval: %v, blind: true}",
 		g.Queue, g.MaxWait, g.Discipline, g.Target, g.Interval)
 	files, err := filepath.Glob("../../scenarios/arena/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	more, err := filepath.Glob("../../scenarios/arena/*/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for _, name := range append(files, more...) {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		text = regexp.MustCompile(`guard: \{.*\}`).ReplaceAll(text, []byte(line))
-		if err := os.WriteFile(name, text, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(name, text, 0o666))
 	}
 }
 
@@ -109,9 +101,7 @@ func writeGuards(t *testing.T) {
 // caller waits.
 func TestDerived(t *testing.T) {
 	rows, err := Rows(Classic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for name, want := range map[string]struct {
 		knee             int
 		relief, deadline time.Duration
@@ -142,9 +132,7 @@ func TestDerived(t *testing.T) {
 // A policy stands wherever the file has a guard, and nowhere else.
 func TestWith(t *testing.T) {
 	rows, err := Rows(Classic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == "layers" })
 	for _, p := range Policies() {
 		sc := rows[i].with(p, 7, false)

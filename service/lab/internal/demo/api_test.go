@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/demo"
 )
 
@@ -20,9 +22,7 @@ type watcher struct {
 func watch(t *testing.T, url string) watcher {
 	t.Helper()
 	resp, err := http.Get(url + "/api/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	t.Cleanup(func() { resp.Body.Close() })
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
@@ -55,9 +55,7 @@ func (w watcher) until(what string, ok func(demo.State) bool) (s demo.State) {
 func live(t *testing.T, speed float64) (*demo.Live, string) {
 	t.Helper()
 	l, err := demo.NewLive(speed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	srv := httptest.NewServer(l.Handler())
 	t.Cleanup(func() {
 		l.Close()
@@ -69,9 +67,7 @@ func live(t *testing.T, speed float64) (*demo.Live, string) {
 func set(t *testing.T, url, kind, body string) int {
 	t.Helper()
 	resp, err := http.Post(url+"/api/set", kind, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	resp.Body.Close()
 	return resp.StatusCode
 }
@@ -136,17 +132,13 @@ func TestTourAwaitsViewer(t *testing.T) {
 func TestTourGivesWay(t *testing.T) {
 	l, url := live(t, 50)
 	w := watch(t, url)
-	if err := l.Steer(demo.Steer{Tour: true}); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, l.Steer(demo.Steer{Tour: true}))
 	w.until("the tour begins", func(s demo.State) bool { return s.Phase == demo.Normal && s.Client == demo.TourClient })
 	if err := l.Steer(demo.Steer{Setup: demo.Setup{Workers: -1}}); err == nil {
 		t.Error("-1 workers are accepted")
 	}
 	w.until("the slow release", func(s demo.State) bool { return s.Phase == demo.Overload && s.Settings.ServiceSeconds == 2 })
-	if err := l.Steer(demo.Steer{Setup: demo.Setup{Workers: 3}}); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, l.Steer(demo.Steer{Setup: demo.Setup{Workers: 3}}))
 	last := w.until("60 s have gone by", func(s demo.State) bool {
 		if len(s.Samples) < 60 {
 			_ = l.Steer(demo.Steer{Setup: demo.Setup{Workers: 3}}) // asks for another state
@@ -163,9 +155,7 @@ func TestViewersAreBounded(t *testing.T) {
 	refused := 0
 	for range 70 {
 		resp, err := http.Get(url + "/api/events")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		defer resp.Body.Close()
 		if resp.StatusCode == 503 {
 			refused++

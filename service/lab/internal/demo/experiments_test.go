@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // The five experiments, at their own speed, in virtual time and over connections in
@@ -15,13 +17,9 @@ import (
 func TestExperiments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		report, err := runAll(t.Context(), memory(), 1, 20*time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		var table strings.Builder
-		if err := report.Table(&table); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, report.Table(&table))
 		t.Log("\n" + table.String())
 		judge(t, report)
 		time.Sleep(time.Minute) // the origin ends abandoned work
@@ -74,15 +72,11 @@ func judge(t *testing.T, report Report) {
 // The fields of the JSON report have stable names and units.
 func TestReportJSON(t *testing.T) {
 	data, err := json.Marshal(Report{Experiments: []Result{{Name: "slow"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var got struct {
 		Experiments []map[string]any `json:"experiments"`
 	}
-	if err := json.Unmarshal(data, &got); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, json.Unmarshal(data, &got))
 	for _, field := range []string{"name", "goodput_rps", "throughput_rps", "p50_seconds", "p99_seconds"} {
 		if _, ok := got.Experiments[0][field]; !ok {
 			t.Errorf("%s: there is no field %s", data, field)

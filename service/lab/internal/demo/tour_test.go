@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/testrig"
 )
 
 // The tour tells its story within half a minute, in virtual time: goodput collapses
@@ -11,12 +13,8 @@ import (
 func TestTour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := newLive(memory(), TourSpeed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Steer(Steer{Tour: true}); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
+		testrig.Must(t, l.Steer(Steer{Tour: true}))
 		time.Sleep(30 * time.Second)
 		l.mu.Lock()
 		samples, changes := l.samples, l.changes

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/figure"
 	"github.com/weir-go/weir/service/lab/internal/plot"
@@ -24,9 +26,7 @@ func run(t *testing.T, name string, limit int) figure.Figure {
 		sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: limit}, Queue: 10}
 	}
 	r, err := sim.Run(t.Context(), sc, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return figure.Figure{Scenarios: []sim.Scenario{sc}, Runs: []sim.Result{r}}
 }
 
@@ -37,9 +37,7 @@ func drawn(t *testing.T, format string, runs ...figure.Figure) []byte {
 		all.Scenarios, all.Runs = append(all.Scenarios, f.Scenarios...), append(all.Runs, f.Runs...)
 	}
 	var buf bytes.Buffer
-	if err := all.Draw(&buf, format); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, all.Draw(&buf, format))
 	return buf.Bytes()
 }
 
@@ -69,9 +67,7 @@ func TestSVG(t *testing.T) {
 
 func TestPNG(t *testing.T) {
 	img, err := png.Decode(bytes.NewReader(drawn(t, "png", run(t, "free", 0))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if b := img.Bounds(); b.Dx() != 1100 {
 		t.Errorf("%v: want 1100 pixels wide", b)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/figure"
 )
 
@@ -27,9 +29,7 @@ variants: [{name: leaf mode}, {name: static, set: {fleet.policy: static}}]
 
 func TestFleet(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	if err := os.WriteFile(file, []byte(fleetFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(file, []byte(fleetFile), 0o600))
 	for variant, want := range map[string][]string{
 		"":     {"A fleet", "seed 5", "4 leaves, 1 key, a limit of 1,000 a second", ">static<", "Allowed, of the limit", "two cut off", "Leaf 1: allowed", "fair share"},
 		"leaf": {"A fleet: leaf mode", "Decisions by step", ">assigned<", ">leaf 2<", "reports of keys"},
@@ -40,24 +40,18 @@ func TestFleet(t *testing.T) {
 		}
 		f := figures[0]
 		var done atomic.Int64
-		if err := figure.Simulate(t.Context(), figures, nil, &done, nil); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, figure.Simulate(t.Context(), figures, nil, &done, nil))
 		if runs := f.Len(); figure.Duration(figures) != time.Duration(runs)*4*time.Second || done.Load() != int64(runs)*int64(4*time.Second) {
 			t.Errorf("%q: %d runs, %v of %v", variant, runs, time.Duration(done.Load()), figure.Duration(figures))
 		}
 		var svg, table bytes.Buffer
-		if err := f.Draw(&svg, "svg"); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, f.Draw(&svg, "svg"))
 		for _, text := range want {
 			if !strings.Contains(svg.String(), text) {
 				t.Errorf("%q: the picture lacks %q", variant, text)
 			}
 		}
-		if err := f.Table(&table); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, f.Table(&table))
 		for _, text := range []string{"A fleet (" + file + ", seed 5, 4s)", "leaf mode", "worst leaf", "served after", "partition"} {
 			if !strings.Contains(table.String(), text) {
 				t.Errorf("%q: the table lacks %q:\n%s", variant, text, table.String())
@@ -68,9 +62,7 @@ func TestFleet(t *testing.T) {
 
 func TestFleetInterrupted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	if err := os.WriteFile(file, []byte(fleetFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.WriteFile(file, []byte(fleetFile), 0o600))
 	seed := uint64(9)
 	figures, err := figure.Load([]string{file}, "static", &seed)
 	if err != nil || figures[0].Fleets[0].Seed != 9 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/leafsession"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/clock"
@@ -15,7 +16,7 @@ import (
 // serverMemory bounds the counts of the simulated server, in bytes.
 const serverMemory = 32 << 20
 
-// leafPolicy is leaf mode: leaf.Set in the leaves, and server.Server as the upstream.
+// leafPolicy is leaf mode: leafsession.Set in the leaves, and server.Server as the upstream.
 type leafPolicy struct {
 	sim    *Sim
 	rules  *config.Rules
@@ -48,7 +49,7 @@ func newLeafPolicy(s *Sim) (*leafPolicy, error) {
 }
 
 func (p *leafPolicy) node(_ time.Duration, name string, i int, _ *rand.Rand) node {
-	return &leafNode{policy: p, leaf: i, set: leaf.NewSet(leaf.Config{Name: name, Share: p.policy.Away == leaf.ShareAway})}
+	return &leafNode{policy: p, leaf: i, set: leafsession.NewSet(leaf.Config{Name: name, Share: p.policy.Away == leaf.ShareAway})}
 }
 
 func (p *leafPolicy) centre(now time.Duration) centre {
@@ -63,11 +64,11 @@ func (p *leafPolicy) centre(now time.Duration) centre {
 
 func (p *leafPolicy) leave(_ time.Duration, n node) any { return n.(*leafNode).set.Leave() }
 
-// A leafNode is a leaf.Set, and what its shell does.
+// A leafNode is a leafsession.Set, and what its shell does.
 type leafNode struct {
 	policy *leafPolicy
 	leaf   int
-	set    *leaf.Set
+	set    *leafsession.Set
 	first  float64 // the rate of the last assignment of the first key
 }
 

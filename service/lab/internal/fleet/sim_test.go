@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/fleet"
 )
@@ -24,9 +26,7 @@ func steady(leaves int) fleet.Scenario {
 func run(t *testing.T, sc fleet.Scenario) fleet.Result {
 	t.Helper()
 	r, err := fleet.Run(t.Context(), sc, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return r
 }
 
@@ -55,9 +55,7 @@ func TestDeterminism(t *testing.T) {
 			sc := all(steady(10))
 			sc.Fleet.Policy, sc.Seed = policy, seed
 			text, err := json.Marshal(run(t, sc))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			results[i] = string(text)
 		}
 		if results[0] != results[1] {

@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/load"
 	"github.com/weir-go/weir/service/lab/internal/pace"
 	"github.com/weir-go/weir/service/lab/internal/report"
@@ -64,9 +66,7 @@ func run(t *testing.T, ctx context.Context, cfg load.Config) (report.Report, []t
 	var records []trace.Record
 	cfg.Record = func(r trace.Record) { c.Add(r); records = append(records, r) }
 	offered, err := load.Run(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return c.Report(offered), records
 }
 
@@ -355,9 +355,7 @@ func TestRealServer(t *testing.T) {
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if r := c.Report(s); r.ByStatus["200"] != 100 {
 		t.Errorf("%v: want 100 answers", r.ByStatus)
 	}
@@ -404,9 +402,7 @@ func TestConfigValidate(t *testing.T) {
 func TestProfileEnds(t *testing.T) {
 	for _, text := range []string{"5@2s", "5@2s,0"} {
 		profile, err := pace.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		r, _ := offer(t, load.Config{Profile: profile, Transport: takes(time.Millisecond)})
 		near(t, text+": seconds", r.Elapsed, 2)
 		near(t, text+": offered", r.Offered, 5)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/load"
 	"github.com/weir-go/weir/service/lab/internal/pace"
 )
@@ -15,19 +17,13 @@ import (
 // A real Redis server answers, wants its secret, and reports errors.
 func TestRedisServer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	addr := ln.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, ln.Close())
 	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--requirepass", "secret", "--save", "", "--appendonly", "no")
 	server.Dir = t.TempDir()
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, server.Start())
 	defer func() {
 		_ = server.Process.Kill()
 		_ = server.Wait()

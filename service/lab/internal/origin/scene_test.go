@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/origin"
 )
 
@@ -32,9 +34,7 @@ func play(t *testing.T, cfg origin.Config, story func(t *testing.T, s *scene)) {
 			s.done = append(s.done, d)
 		}
 		o, err := origin.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		s.Origin = o
 		story(t, s)
 	})
@@ -102,7 +102,5 @@ func (s *scene) wantPresent(t *testing.T, workers, inflight, waiting int) {
 
 func (s *scene) change(t *testing.T, c origin.Change) {
 	t.Helper()
-	if err := s.Set(c); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, s.Set(c))
 }

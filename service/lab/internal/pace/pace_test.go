@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/pace"
 )
 
@@ -16,9 +18,7 @@ const s = time.Second
 func parse(t testing.TB, text string) pace.Profile {
 	t.Helper()
 	p, err := pace.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return p
 }
 
@@ -222,9 +222,7 @@ func TestEnd(t *testing.T) {
 		"5": -1, "5..10@3s": -1, "5@1s,5": -1, "0": 0, "5@1s": time.Second, "5@1s,0": time.Second, "1..5@2s,5@1s": 3 * time.Second,
 	} {
 		p, err := pace.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		end, ok := p.End()
 		if !ok {
 			end = -1

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"gonum.org/v1/plot/plotter"
 
 	"github.com/weir-go/weir/service/lab/internal/plot"
@@ -42,9 +44,7 @@ func TestSheet(t *testing.T) {
 	for n := len(s.Panels); n > 0; n-- {
 		s.Panels = s.Panels[:n]
 		var svg, image bytes.Buffer
-		if err := plot.DrawSheet(&svg, s, "svg"); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, plot.DrawSheet(&svg, s, "svg"))
 		want := []string{"A sheet", "another", "offered, per second", "first", "second", "Shares", "100 %", "50", "75"}
 		if n > 1 {
 			want = append(want, "Latency", "P50", "agreed", "100 ms", "1 s")
@@ -54,9 +54,7 @@ func TestSheet(t *testing.T) {
 				t.Errorf("%d panels: no %q", n, text)
 			}
 		}
-		if err := plot.DrawSheet(&image, s, "png"); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, plot.DrawSheet(&image, s, "png"))
 		if _, err := png.Decode(&image); err != nil {
 			t.Error(err)
 		}
@@ -90,9 +88,7 @@ func TestNines(t *testing.T) {
 	p := plot.Panel{Title: "Latency", Unit: plot.Seconds}
 	p.Add("", plot.Plain(1, nil), points)
 	var svg bytes.Buffer
-	if err := plot.DrawSheet(&svg, plot.Sheet{Title: "A sheet", Nines: true, Wide: true, Panels: []plot.Panel{p}}, "svg"); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, plot.DrawSheet(&svg, plot.Sheet{Title: "A sheet", Nines: true, Wide: true, Panels: []plot.Panel{p}}, "svg"))
 	for _, text := range []string{"0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"} {
 		if !strings.Contains(svg.String(), ">"+text+"<") {
 			t.Errorf("no %q", text)

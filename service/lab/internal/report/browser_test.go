@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/browser"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
@@ -20,15 +22,9 @@ func TestPageInBrowser(t *testing.T) {
 	r.Target = "http://127.0.0.1:8000/a/long/path/that/must/be/broken/into/lines/because/a/telephone/is/narrow"
 	name := filepath.Join(t.TempDir(), "run.html")
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Page(f, true, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
+	testrig.Must(t, r.Page(f, true, nil))
+	testrig.Must(t, f.Close())
 	tab := browser.Open(t, "file://"+name, 1280, 900)
 	for _, width := range []int64{1280, 390} {
 		tab.View(width, 900, width == 390)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/report"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
@@ -74,9 +76,7 @@ func TestReport(t *testing.T) {
 	c.Add(trace.Record{End: 300 * time.Microsecond, Status: 503, Reason: "queue_full"})
 	r := c.Report(20 * s)
 	var b strings.Builder
-	if err := r.Table(&b); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, r.Table(&b))
 	const want = `offered     5.05 rps  101 requests in 20.0 s
 throughput  5.00 rps  answered with success
 goodput     5.00 rps  answered with success and in time
@@ -108,9 +108,7 @@ latency of successes
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	data, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for _, field := range []string{`"offered_rps":5.05`, `"goodput_rps":5`, `"by_status":{"200":100,"503 queue_full":1}`, `"rejections":{"count":1`} {
 		if !strings.Contains(string(data), field) {
 			t.Errorf("%s: want %s", data, field)
@@ -145,13 +143,9 @@ func TestParse(t *testing.T) {
 	})
 	r.Target, r.Load, r.Began, r.Traffic = "http://h", "open loop", time.Unix(1e9, 0).UTC(), report.Traffic{Connections: 3, Sent: 5, Received: 7}
 	var text bytes.Buffer
-	if err := r.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, r.Write(&text))
 	got, err := report.Parse(text.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	var again bytes.Buffer
 	if err := got.Write(&again); err != nil || again.String() != text.String() {
 		t.Errorf("%v, %.2000s\nwant\n%.2000s", err, &again, &text)
@@ -166,9 +160,7 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	r := collect(10, s, ok(ms))
 	var text bytes.Buffer
-	if err := r.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, r.Write(&text))
 	good := text.String()
 	if _, err := report.Parse([]byte(good)); err != nil {
 		t.Fatal(err)
@@ -209,9 +201,7 @@ func FuzzParse(f *testing.F) {
 			func() error { return r.Table(&out) }, func() error { return r.Percentiles(&out) },
 			func() error { return c.Table(&out) }, func() error { return r.Page(&out, false, nil) },
 		} {
-			if err := write(); err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, write())
 		}
 	})
 }
@@ -222,9 +212,7 @@ func TestBarsOfEqualLatencies(t *testing.T) {
 	r := collect(1000, time.Second, func(i int) (time.Duration, int, string) {
 		return time.Second + time.Duration(i)*time.Microsecond, 200, ""
 	})
-	if err := r.Table(&out); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, r.Table(&out))
 	if !strings.Contains(out.String(), "successes\n  1s – 1.02s      1000  █") {
 		t.Errorf("%s: want one bar, from 1s to 1.02s", &out)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/goccy/go-yaml"
 
 	"github.com/weir-go/weir/service/internal/filedoc"
@@ -28,14 +30,10 @@ The files of ` + "`weirlab sim`" + ` are explained in [sim](sim.md). ` + "`weirl
 ` + "`weirlab sim --schema`" + ` a JSON schema for editors. Each field is optional unless its default says that it must be given.
 ` + scenario.Markdown()
 	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, os.WriteFile(name, []byte(want), 0o644))
 	}
 	page, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if string(page) != want {
 		t.Errorf("%s is not that of the code: go test ./internal/scenario -update", name)
 	}
@@ -44,9 +42,7 @@ The files of ` + "`weirlab sim`" + ` are explained in [sim](sim.md). ` + "`weirl
 // The scenarios of docs/sim.md can be read.
 func TestDocs(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/sim.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
 	if len(blocks) == 0 {
 		t.Error("docs/sim.md has no scenario")
@@ -218,9 +214,7 @@ func withField(t *testing.T, section, path, value string) string {
 	}
 	in[parts[len(parts)-1]] = v
 	text, err := yaml.Marshal(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return string(text)
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/fleet"
 	"github.com/weir-go/weir/service/lab/internal/scenario"
@@ -33,9 +35,7 @@ clients:
 
 func TestParse(t *testing.T) {
 	f, err := scenario.Parse("a.yaml", []byte(base))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	sc := f.Figures[0][0]
 	l, c := sc.Layers[0], sc.Clients[0]
 	if sc.Name != "" || f.Scenario.Name != "base" || sc.Duration != 10*time.Second || l.Workers != 7 || l.ServiceTime.CV != 0.5 ||
@@ -74,9 +74,7 @@ func TestVariants(t *testing.T) {
       duration: 20s
       layers.service.changes: []
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	plain, limited := f.Figures[0][0], f.Figures[0][1]
 	if plain.Name != "plain" || plain.Layers[0].Guard != nil || plain.Clients[0].Rate != "5" || len(plain.Layers[0].Changes) != 1 {
 		t.Errorf("%+v", plain)
@@ -94,9 +92,7 @@ func TestMatrix(t *testing.T) {
   - [{name: slow, set: {clients.users.rate: 1}}, {name: fast, set: {clients.users.rate: 9}}]
   - [{name: few, set: {layers.service.workers: 1}}, {name: many, set: {layers.service.workers: 9}}]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if len(f.Figures) != 2 || f.Titles[1] != "base, fast" || f.Figures[1][0].Name != "few" ||
 		f.Figures[1][0].Clients[0].Rate != "9" || f.Figures[1][1].Layers[0].Workers != 9 || f.Figures[0][1].Clients[0].Rate != "1" {
 		t.Errorf("%q %+v", f.Titles, f.Figures)
@@ -247,9 +243,7 @@ func TestFaults(t *testing.T) {
       - {at: 1s, down: true, refuse_after: 1ms, hang_rate: 0, hang_for: 1s, bad_pods: 2}
 `, 1) + "    mix: [{class: fast, share: 1}, {class: events, share: 0.005}]\n"
 	f, err := scenario.Parse("a.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	l := f.Figures[0][0].Layers[0]
 	constant := func(d time.Duration) dist.ServiceTime { return dist.ServiceTime{Mean: d} }
 	if want := map[string]sim.Class{"fast": {ServiceTime: constant(10 * time.Millisecond)},

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/lab/internal/dist"
@@ -101,9 +103,7 @@ func TestInstances(t *testing.T) {
 func TestTableOfInstances(t *testing.T) {
 	sc := replicated(sim.Group{Name: "a", Count: 14}, sim.Group{Name: "b", Limit: &sim.Limit{Name: "none"}})
 	var out bytes.Buffer
-	if err := sim.Table(&out, []sim.Result{run(t, sc)}); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, sim.Table(&out, []sim.Result{run(t, sc)}))
 	for _, want := range []string{"instance", "a-12", "3 more instances", "Jain's index of equal instances 0.9"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("want %q:\n%s", want, out.String())
@@ -168,9 +168,7 @@ func TestWallClock(t *testing.T) {
 		return all[len(all)-1], err
 	}}, Instances: sim.Instances{{Count: 3, SkewSpread: 50 * ms, EpochEvery: time.Hour}, {Skew: 20 * ms}}}
 	s, err := sim.New(sc, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	all = all[len(all)-4:] // those before are of the validation
 	s.Until(sc.Duration)
 	want := []time.Duration{-50 * ms, 0, 50 * ms, 20 * ms}

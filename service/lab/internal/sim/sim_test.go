@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/sim"
@@ -50,21 +52,13 @@ func traced(t *testing.T, sc sim.Scenario) (records, result []byte) {
 	var buf bytes.Buffer
 	w := trace.NewWriter(&buf)
 	s, err := sim.New(sc, func(r trace.Record) {
-		if err := w.Write(r); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, w.Write(r))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	s.Until(sc.Duration)
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, w.Flush())
 	result, err = json.Marshal(s.Result())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	return buf.Bytes(), result
 }
 
@@ -87,9 +81,7 @@ func TestUntilInSteps(t *testing.T) {
 	sc := everything(3)
 	whole := run(t, sc)
 	s, err := sim.New(sc, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	for at := time.Duration(0); at < sc.Duration; at += 7 * ms {
 		s.Until(at)
 	}
@@ -119,9 +111,7 @@ func TestPlayIsInterrupted(t *testing.T) {
 	sc := overload(sim.Limit{Name: "fixed", N: 20})
 	sc.Clients[0].Rate = rate(1e9)
 	s, err := sim.New(sc, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	if err := s.Play(&endsAfter{t.Context(), 3}, nil); err != context.Canceled || s.Now() == 0 || s.Now() > ms {
 		t.Errorf("%v at %v: want the end of the context within a millisecond of 1,000,000 requests", err, s.Now())
 	}

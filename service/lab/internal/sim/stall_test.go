@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 	"github.com/weir-go/weir/service/lab/internal/trace"
@@ -47,9 +49,7 @@ func TestStallsDelay(t *testing.T) {
 func until(t *testing.T, sc sim.Scenario, at time.Duration) sim.Visits {
 	t.Helper()
 	s, err := sim.New(sc, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	s.Until(at)
 	return s.Result().Layers[0]
 }
@@ -160,9 +160,7 @@ func TestRandomStalls(t *testing.T) {
 				all[r.End]++
 			}
 		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, err)
 		return all, float64(delayed) / float64(calls), res.Layers[0].Instances
 	}
 	want, share, _ := ends(alone)

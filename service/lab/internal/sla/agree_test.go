@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/pace"
 	"github.com/weir-go/weir/service/lab/internal/scenario"
 	"github.com/weir-go/weir/service/lab/internal/trace"
@@ -22,9 +24,7 @@ import (
 // drive sends an offer to the handler of its row, in the virtual time of a bubble.
 func (c Config) drive(t *testing.T, o offer) (a answers) {
 	profile, err := pace.Parse(strconv.FormatFloat(o.rate, 'g', -1, 64) + "@" + o.duration.String() + ",0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	arrivals := pace.Even(profile)
 	if c.Poisson {
 		arrivals = pace.Poisson(profile, rand.New(rand.NewPCG(c.Seed, 1)))
@@ -75,9 +75,7 @@ func TestHandlersAgreeWithSimulation(t *testing.T) {
 			cfg := cfg
 			cfg.Rates, cfg.Poisson, cfg.Abandoned = tt.rates, tt.poisson, tt.abandoned
 			simulated, err := Simulate(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testrig.Must(t, err)
 			driven := cfg.driveAll(t)
 			a := Compare(driven, simulated)
 			if a.Points != cfg.Points() || a.Success.Median > 0.01 || a.Success.Most > 0.03 || a.Goodput.Median > 0.01 || a.Goodput.Most > 0.03 ||
@@ -138,9 +136,7 @@ func acceptable(t *testing.T, c Config, r Result) {
 // The scenario files are the same experiment.
 func TestScenarioFiles(t *testing.T) {
 	f, err := scenario.Read("../../scenarios/sla.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, err)
 	full, points := Full(), 0
 	for i, runs := range f.Figures {
 		for k, got := range runs {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
 
@@ -21,13 +23,9 @@ func TestWrite(t *testing.T) {
 		{Intended: time.Second, Start: time.Second, End: 3500 * time.Millisecond, Reason: trace.Timeout},
 		{Start: -time.Millisecond, Status: 503, Reason: "a,b\nc"},
 	} {
-		if err := w.Write(r); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, w.Write(r))
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, w.Flush())
 	const want = `intended_s,start_s,end_s,status,reason
 0.200000000,0.200000001,1.500000000,200,
 1.000000000,1.000000000,3.500000000,0,timeout
@@ -89,9 +87,7 @@ func FuzzWrite(f *testing.F) {
 		r := trace.Record{Intended: time.Duration(intended), Start: time.Duration(start), End: time.Duration(end), Status: status, Reason: reason}
 		var b bytes.Buffer
 		w := trace.NewWriter(&b)
-		if err := errors.Join(w.Write(r), w.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		testrig.Must(t, errors.Join(w.Write(r), w.Flush()))
 		lines, err := csv.NewReader(&b).ReadAll()
 		if err != nil || len(lines) != 2 {
 			t.Fatalf("%q, %v: want a header and one line", lines, err)

@@ -6,15 +6,14 @@
 package leafjson
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/transport/wirejson/jsonscan"
+	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
 
 // Limits bound an exchange.
@@ -157,7 +156,7 @@ func AppendStart(b []byte, a *leaf.Answer) []byte {
 		} else {
 			b = append(b, ',')
 		}
-		b = appendString(b, key)
+		b = jsontext.AppendString(b, key)
 	}
 	if len(a.Watch) > 0 {
 		b = append(b, ']')
@@ -170,7 +169,7 @@ const End = "]}\n"
 
 // AppendAssignment appends an assignment.
 func AppendAssignment(b []byte, a *leaf.Assignment) []byte {
-	b = appendString(append(b, `{"key":`...), a.Key)
+	b = jsontext.AppendString(append(b, `{"key":`...), a.Key)
 	b = appendNumber(append(b, `,"rate":`...), a.Rate)
 	b = appendNumber(append(b, `,"burst":`...), a.Burst)
 	if a.Unlimited {
@@ -192,7 +191,7 @@ func AppendAssignment(b []byte, a *leaf.Assignment) []byte {
 		b = strconv.AppendInt(append(b, `,"leaves":`...), int64(a.Leaves), 10)
 	}
 	if a.Error != "" {
-		b = appendString(append(b, `,"error":`...), a.Error)
+		b = jsontext.AppendString(append(b, `,"error":`...), a.Error)
 	}
 	return append(b, '}')
 }
@@ -214,15 +213,4 @@ func appendNumber(b []byte, x float64) []byte {
 		n %= unit
 	}
 	return b
-}
-
-// appendString appends a string. Plain text takes no allocation.
-func appendString(b []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			quoted, _ := json.Marshal(text) // strings make no errors
-			return append(b, quoted...)
-		}
-	}
-	return append(append(append(b, '"'), text...), '"')
 }

@@ -1,6 +1,9 @@
-package httpapi
+// Package atmost decides requests that take as many of their tokens as there are.
+package atmost
 
 import (
+	"context"
+
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/transport/wirejson/batchjson"
 )
@@ -21,30 +24,39 @@ func part(req *decider.Request, v *decider.Verdict, most, taken int, id bool) (s
 	return v.OK
 }
 
-// decideAtMost asks for as many of the tokens as there are.
-func (c *call) decideAtMost() error {
-	req, v, most := &c.request, &c.verdict, c.request.N
+// Decide asks for as many of the tokens of a request as there are. It sets N to that.
+func Decide(ctx context.Context, d decider.Decider, req *decider.Request, v *decider.Verdict) error {
+	most := req.N
 	for range maxParts {
 		req.N, req.WantID = 0, false
-		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || most == 0 {
+		if err := d.Decide(ctx, req, v); err != nil || most == 0 {
 			return err
 		}
 		some := part(req, v, most, 0, true)
-		if err := c.api.decider.Decide(c.r.Context(), req, v); err != nil || v.OK || !some {
+		if err := d.Decide(ctx, req, v); err != nil || v.OK || !some {
 			return err
 		}
 	}
 	return nil
 }
 
-// decideEach decides the requests of a batch. Those with at_most get what a look has told; if other
+// A batch is a Batch that is being decided.
+type batch struct {
+	*batchjson.Batch
+	ctx      context.Context
+	decider  decider.Decider
+	verdicts []decider.Verdict
+}
+
+// DecideEach decides the requests of a batch. Those with at_most get what a look has told; if other
 // requests have taken that meanwhile, they ask again.
-func (c *call) decideEach(b *batch) (ok bool, err error) {
-	again, err := c.look(b, b.AtMost)
+func DecideEach(ctx context.Context, d decider.Decider, of *batchjson.Batch, verdicts []decider.Verdict) (ok bool, err error) {
+	b := &batch{of, ctx, d, verdicts}
+	again, err := b.look(b.AtMost)
 	if err != nil {
 		return false, err
 	}
-	if ok, err = c.api.decider.Batch(c.r.Context(), b.Requests, b.All, b.verdicts); err != nil || ok {
+	if ok, err = b.decider.Batch(ctx, b.Requests, b.All, b.verdicts); err != nil || ok {
 		return ok, err
 	}
 	for range maxParts - 1 {
@@ -53,10 +65,10 @@ func (c *call) decideEach(b *batch) (ok bool, err error) {
 			break
 		}
 		// The verdicts so far stand if an error ends this.
-		if again, err = c.look(b, denied); err != nil {
+		if again, err = b.look(denied); err != nil {
 			break
 		}
-		if err = c.some(b, denied); err != nil { // the others, too: their denial tells when one token comes
+		if err = b.some(denied); err != nil { // the others, too: their denial tells when one token comes
 			break
 		}
 	}
@@ -79,7 +91,7 @@ func (b *batch) denied(of []batchjson.Partial) (denied []batchjson.Partial) {
 }
 
 // look sets partial requests to what there is, and returns those for which there is some.
-func (c *call) look(b *batch, all []batchjson.Partial) (some []batchjson.Partial, err error) {
+func (b *batch) look(all []batchjson.Partial) (some []batchjson.Partial, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -87,7 +99,7 @@ func (c *call) look(b *batch, all []batchjson.Partial) (some []batchjson.Partial
 	for i, p := range all {
 		reqs[i] = decider.Request{Key: b.Requests[p.Index].Key}
 	}
-	if _, err := c.api.decider.Batch(c.r.Context(), reqs, false, verdicts); err != nil {
+	if _, err := b.decider.Batch(b.ctx, reqs, false, verdicts); err != nil {
 		return nil, err
 	}
 	taken := map[string]int{} // by the requests before
@@ -102,12 +114,12 @@ func (c *call) look(b *batch, all []batchjson.Partial) (some []batchjson.Partial
 }
 
 // some decides the given partial requests of a batch.
-func (c *call) some(b *batch, which []batchjson.Partial) error {
+func (b *batch) some(which []batchjson.Partial) error {
 	reqs, verdicts := make([]decider.Request, len(which)), make([]decider.Verdict, len(which))
 	for i, p := range which {
 		reqs[i] = b.Requests[p.Index]
 	}
-	if _, err := c.api.decider.Batch(c.r.Context(), reqs, false, verdicts); err != nil {
+	if _, err := b.decider.Batch(b.ctx, reqs, false, verdicts); err != nil {
 		return err
 	}
 	for i, p := range which {

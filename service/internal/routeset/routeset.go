@@ -1,4 +1,5 @@
-package proxyrule
+// Package routeset finds the pattern of http.ServeMux that matches a request.
+package routeset
 
 import (
 	"errors"
@@ -11,10 +12,10 @@ import (
 	"strings"
 )
 
-// Routes is a set of patterns of http.ServeMux. Unlike a ServeMux, it resolves escapes in
+// A Set is a set of patterns of http.ServeMux. Unlike a ServeMux, it resolves escapes in
 // paths before it removes . and .. elements, and compares hosts without case and a dot at the end, so that
 // a client cannot avoid a pattern by another spelling. Match is safe for concurrent use.
-type Routes struct {
+type Set struct {
 	// Patterns of one mux do not conflict: of several that match a request, one is the most
 	// specific.
 	muxes []*mux
@@ -25,15 +26,27 @@ type mux struct {
 	all bool // "/" is one of the patterns
 }
 
-// errConflict is the error for a pattern of which another one is neither more nor less
+// ErrConflict is the error for a pattern of which another one is neither more nor less
 // specific, and for a pattern that is there already.
-var errConflict = errors.New("conflict")
+var ErrConflict = errors.New("conflict")
+
+// Of returns the set of patterns. It panics if Add would refuse one.
+func Of(patterns []string) *Set {
+	s := new(Set)
+	for _, pattern := range patterns {
+		if err := s.Add(pattern); err != nil {
+			panic("routeset: " + err.Error())
+		}
+	}
+	s.close()
+	return s
+}
 
 // Add adds a pattern. Where the set has a pattern that conflicts with it, both match, and the
 // earlier one counts.
-func (s *Routes) Add(pattern string) error {
+func (s *Set) Add(pattern string) error {
 	for _, m := range s.muxes {
-		if err := m.add(pattern); !errors.Is(err, errConflict) {
+		if err := m.add(pattern); !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
@@ -46,7 +59,7 @@ func (s *Routes) Add(pattern string) error {
 }
 
 // AddOne adds a pattern, unless it conflicts with another.
-func (s *Routes) AddOne(pattern string) error {
+func (s *Set) AddOne(pattern string) error {
 	if len(s.muxes) == 0 {
 		return s.Add(pattern)
 	}
@@ -71,7 +84,7 @@ var conflict = regexp.MustCompile(`(?s)conflicts with pattern (".*") \(registere
 func patternError(message string) error {
 	if parts := conflict.FindStringSubmatch(message); parts != nil {
 		why := strings.Join(strings.Fields(parts[2]), " ")
-		return fmt.Errorf("%w with %s: %s", errConflict, parts[1], why)
+		return fmt.Errorf("%w with %s: %s", ErrConflict, parts[1], why)
 	}
 	return errors.New(strings.Join(strings.Fields(message), " "))
 }
@@ -79,7 +92,7 @@ func patternError(message string) error {
 // close ends the additions. It gives each mux a pattern for all requests, because a
 // mismatch is slow: ServeMux collects methods for its answer. A pattern such as /{path...}
 // that conflicts with it matches all requests already.
-func (s *Routes) close() {
+func (s *Set) close() {
 	for _, m := range s.muxes {
 		if !m.all {
 			_ = m.add("/")
@@ -89,11 +102,11 @@ func (s *Routes) close() {
 }
 
 // Match returns the most specific pattern that matches a request.
-func (s *Routes) Match(r *http.Request) (pattern string, ok bool) {
+func (s *Set) Match(r *http.Request) (pattern string, ok bool) {
 	if len(s.muxes) == 0 {
 		return "", false
 	}
-	if host := canonicalHost(r.Host); r.URL.RawPath != "" || host != r.Host {
+	if host := CanonicalHost(r.Host); r.URL.RawPath != "" || host != r.Host {
 		r = &http.Request{Method: r.Method, Host: host, URL: &url.URL{Path: clean(r.URL.Path)}}
 	}
 	for _, m := range s.muxes {
@@ -104,9 +117,9 @@ func (s *Routes) Match(r *http.Request) (pattern string, ok bool) {
 	return "", false
 }
 
-// canonicalHost returns a host in lower case, without the dot at its end. It keeps the port, and allocates only if
+// CanonicalHost returns a host in lower case, without the dot at its end. It keeps the port, and allocates only if
 // something changes.
-func canonicalHost(host string) string {
+func CanonicalHost(host string) string {
 	name, port := host, ""
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		name, port = host[:i], host[i:]
@@ -117,8 +130,8 @@ func canonicalHost(host string) string {
 	return host
 }
 
-// never returns what a pattern must have, or lack, to match a request of a client at all.
-func never(pattern string) (must string) {
+// Never returns what a pattern must have, or lack, to match a request of a client at all.
+func Never(pattern string) (must string) {
 	method, rest, ok := strings.Cut(pattern, " ")
 	if !ok {
 		method, rest = "", pattern
@@ -132,7 +145,7 @@ func never(pattern string) (must string) {
 		return "have another method, because CONNECT is not served"
 	case method != strings.ToUpper(method):
 		return "have its method in upper case"
-	case host != canonicalHost(host):
+	case host != CanonicalHost(host):
 		return "have its host in lower case, without a dot at the end"
 	case strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']'):
 		return "have its host without a port"

@@ -1,6 +1,6 @@
 //go:build unix
 
-package daemon
+package statefile
 
 import (
 	"bytes"
@@ -15,23 +15,35 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/testrig"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 )
 
+func newServer(t *testing.T) *server.Server {
+	t.Helper()
+	s, err := server.New(server.Config{Rules: new(config.Rules)})
+	testrig.Must(t, err)
+	return s
+}
+
+func newFile(t *testing.T, path string) *File {
+	t.Helper()
+	return New(path, newServer(t), slog.New(slog.DiscardHandler))
+}
+
 // Devices and pipes are not renamed or replaced: --state=/dev/null is a mistake.
 func TestStateIsRegular(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, syscall.Mkfifo(path, 0o600))
 	go func() { // open returns when there is a reader
 		if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
 			f.Close()
 		}
 	}()
-	d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
-	if _, err := d.restore(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	f := newFile(t, path)
+	if _, err := f.Restore(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("%v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
@@ -47,32 +59,28 @@ func TestStateIsRegular(t *testing.T) {
 func TestStateCannotBeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state")
-		first := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
-		unlock, err := first.restore()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.save(true); err != nil {
-			t.Fatal(err)
-		}
+		first := newFile(t, path)
+		unlock, err := first.Restore()
+		testrig.Must(t, err)
+		testrig.Must(t, first.Save(true))
 		unlock()
 		if err := os.Mkdir(path+".new", 0o700); err != nil { // a file of that name cannot be written
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.NewTextHandler(&log, nil)), server: newServer(t)}
-		if unlock, err = d.restore(); err != nil {
+		f := New(path, newServer(t), slog.New(slog.NewTextHandler(&log, nil)))
+		if unlock, err = f.Restore(); err != nil {
 			t.Fatalf("a start that cannot save, but mark the state: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go d.saveEvery(ctx, time.Minute)
+		go f.SaveEvery(ctx, time.Minute)
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()
-		if n := strings.Count(log.String(), "the state was not saved"); n != 4 || d.saves.failures != 4 {
-			t.Errorf("%d errors, %d failures: want 4 of both", n, d.saves.failures)
+		if n := strings.Count(log.String(), "the state was not saved"); n != 4 || f.stats.Failures != 4 {
+			t.Errorf("%d errors, %d failures: want 4 of both", n, f.stats.Failures)
 		}
-		if err := d.save(true); err == nil {
+		if err := f.Save(true); err == nil {
 			t.Error("no error at the end")
 		}
 		unlock()
@@ -95,21 +103,17 @@ func TestStateIsDamaged(t *testing.T) {
 
 func testUnreadable(t *testing.T, content, kept string, logged ...string) {
 	path := filepath.Join(t.TempDir(), "state")
-	if err := errors.Join(os.WriteFile(path, []byte(content), 0o600), os.Mkdir(path+".new", 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, errors.Join(os.WriteFile(path, []byte(content), 0o600), os.Mkdir(path+".new", 0o700)))
 	var log bytes.Buffer
-	start := func() (*Daemon, error) {
+	start := func() (*File, error) {
 		s, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{{Name: "a", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.NewTextHandler(&log, nil)), server: s}
-		unlock, err := d.restore()
+		testrig.Must(t, err)
+		f := New(path, s, slog.New(slog.NewTextHandler(&log, nil)))
+		unlock, err := f.Restore()
 		if err == nil {
 			unlock()
 		}
-		return d, err
+		return f, err
 	}
 	if _, err := start(); err == nil {
 		t.Error("no error, though nothing can be saved")
@@ -119,13 +123,11 @@ func testUnreadable(t *testing.T, content, kept string, logged ...string) {
 			t.Errorf("%s: want %s", &log, want)
 		}
 	}
-	if err := os.Remove(path + ".new"); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.Remove(path+".new"))
 	for i := range 2 {
-		d, err := start()
-		if err != nil || d.server.Recovers() == 0 {
-			t.Errorf("start %d: %v, recovers for %v: want it to recover", i, err, d.server.Recovers())
+		f, err := start()
+		if err != nil || f.server.Recovers() == 0 {
+			t.Errorf("start %d: %v, recovers for %v: want it to recover", i, err, f.server.Recovers())
 		}
 		if text, _ := os.ReadFile(path + kept); string(text) != content {
 			t.Errorf("start %d: %q is kept", i, text)
@@ -138,12 +140,10 @@ func testUnreadable(t *testing.T, content, kept string, logged ...string) {
 func TestStateIsLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
-	if err := os.Symlink("target", link); err != nil {
-		t.Fatal(err)
-	}
+	testrig.Must(t, os.Symlink("target", link))
 	for _, what := range []string{"missing", "present"} {
-		d := &Daemon{cfg: Config{State: link}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
-		unlock, err := d.restore()
+		f := newFile(t, link)
+		unlock, err := f.Restore()
 		if err != nil {
 			t.Fatal(what, err)
 		}
@@ -155,4 +155,24 @@ func TestStateIsLink(t *testing.T) {
 			t.Errorf("%s: %v, %v: want a state at its target", what, info, err)
 		}
 	}
+}
+
+// The state is saved while the server runs, too.
+func TestSaveEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state")
+		f := newFile(t, path)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go f.SaveEvery(ctx, time.Minute)
+		time.Sleep(time.Minute - time.Nanosecond)
+		if _, err := os.Stat(path); err == nil {
+			t.Error("it is saved before its time")
+		}
+		time.Sleep(2 * time.Nanosecond)
+		synctest.Wait()
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -1,10 +1,13 @@
-package leaf
+// Package leafsession exchanges the reports of a leaf for assignments with its upstream: it says when an exchange is due,
+// and until when the assignments of the last answer are valid.
+package leafsession
 
 import (
 	"hash/fnv"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/leaf"
 )
 
 // Bounds of the time between exchanges.
@@ -20,8 +23,8 @@ const earlyBurst = 10
 // A Session is the leaf's side of its exchanges with one upstream. One exchange is under way
 // at a time: Begin and Exchange, then Answered or Failed. It is not safe for concurrent use.
 type Session struct {
-	cfg   Config
-	lease Lease
+	cfg   leaf.Config
+	lease leaf.Lease
 
 	ttl       time.Duration // of the last answer
 	next      time.Duration // when the next regular exchange is due
@@ -40,17 +43,17 @@ type Session struct {
 const firstTTL = 30 * time.Second
 
 // NewSession returns a Session that has not been connected yet.
-func NewSession(cfg Config) *Session {
+func NewSession(cfg leaf.Config) *Session {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(cfg.Name))
 	return &Session{
-		cfg: cfg.WithDefaults(), lease: Lease{Away: weir.Never}, ttl: firstTTL, early: earlyBurst,
+		cfg: cfg.WithDefaults(), lease: leaf.Lease{Away: weir.Never}, ttl: firstTTL, early: earlyBurst,
 		jitter: .5 + float64(h.Sum32()>>8)/(1<<25),
 	}
 }
 
 // Lease returns the lease of the leaf.
-func (s *Session) Lease() Lease { return s.lease }
+func (s *Session) Lease() leaf.Lease { return s.lease }
 
 // Due returns when the next exchange is due: weir.Never while one is under way, and while a
 // leaf without keys has nothing to tell, unless Config.Idle is set. urgent tells that a key is to be reported early.
@@ -77,26 +80,26 @@ func (s *Session) spacing() time.Duration {
 }
 
 // Begin starts an exchange. The owner has its Keys fill the Pass by Collect.
-func (s *Session) Begin(now time.Duration, p *Pass) {
+func (s *Session) Begin(now time.Duration, p *leaf.Pass) {
 	now = max(now, s.begun)
 	s.early = min(earlyBurst, s.early+(now-s.begun).Seconds())
 	s.full = !s.connected || now >= s.next || s.more && s.full
 	if !s.full && !s.more {
 		s.early = max(s.early-1, 0)
 	}
-	*p = Pass{Reports: p.Reports[:0], now: now, ttl: s.ttl, full: s.full, most: s.cfg.MaxReports}
+	*p = leaf.Pass{Reports: p.Reports[:0], Now: now, TTL: s.ttl, Full: s.full, Most: s.cfg.MaxReports}
 	s.begun, s.flying, s.connected = now, true, true
 }
 
 // Exchange returns what the leaf tells its upstream, with the reports of a Pass. held is the
 // number of keys with a live assignment.
-func (s *Session) Exchange(p *Pass, held int) *Exchange {
-	s.more = p.more
-	return &Exchange{Leaf: s.cfg.Name, Held: held, Share: s.cfg.Share, Reports: p.Reports}
+func (s *Session) Exchange(p *leaf.Pass, held int) *leaf.Exchange {
+	s.more = p.More
+	return &leaf.Exchange{Leaf: s.cfg.Name, Held: held, Share: s.cfg.Share, Reports: p.Reports}
 }
 
 // Answered takes in an answer, and returns the lease from now on.
-func (s *Session) Answered(a *Answer) Lease {
+func (s *Session) Answered(a *leaf.Answer) leaf.Lease {
 	s.flying, s.failures = false, 0
 	s.ttl = max(millis(a.TTLMS), minInterval)
 	interval := min(max(millis(a.NextMS), minInterval), maxInterval)
@@ -109,7 +112,7 @@ func (s *Session) Answered(a *Answer) Lease {
 		s.more, s.full = true, true
 	}
 	// From the beginning of the exchange: the upstream counts from a later instant.
-	s.lease = Lease{Until: s.begun + s.ttl, Away: s.next + s.cfg.Overdue}
+	s.lease = leaf.Lease{Until: s.begun + s.ttl, Away: s.next + s.cfg.Overdue}
 	s.lease.Free = s.lease.Away + s.ttl
 	return s.lease
 }
@@ -120,7 +123,7 @@ func millis(ms int64) time.Duration {
 
 // Failed notes that an exchange has had no answer, and returns the lease from now on. The
 // next attempts are later and later, up to 5 seconds.
-func (s *Session) Failed(now time.Duration) Lease {
+func (s *Session) Failed(now time.Duration) leaf.Lease {
 	now = max(now, s.begun)
 	if s.failures++; s.failures == 1 {
 		s.failedAt = now
@@ -134,4 +137,4 @@ func (s *Session) Failed(now time.Duration) Lease {
 }
 
 // Leave returns an Exchange that gives all assignments back.
-func (s *Session) Leave() *Exchange { return &Exchange{Leaf: s.cfg.Name, Leave: true} }
+func (s *Session) Leave() *leaf.Exchange { return &leaf.Exchange{Leaf: s.cfg.Name, Leave: true} }

@@ -1,4 +1,4 @@
-package config
+package rulefile
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/inputfile"
@@ -81,11 +80,6 @@ func digest(paths []string, add func(h hash.Hash, path string)) (sum [sha256.Siz
 	}
 	h.Sum(sum[:0])
 	return sum
-}
-
-// isRules reports whether Load reads the file of this name in a directory.
-func isRules(name string) bool {
-	return name[0] != '.' && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
 // addStat adds the size and the time of a file.

@@ -1,6 +1,6 @@
 //go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
 
-package daemon
+package statefile
 
 // lock does nothing: these systems have no flock.
 func lock(string) (unlock func(), err error) { return func() {}, nil }

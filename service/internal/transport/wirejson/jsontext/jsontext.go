@@ -1,4 +1,5 @@
-package httpapi
+// Package jsontext appends members of JSON objects without reflection.
+package jsontext
 
 import (
 	"bytes"
@@ -7,10 +8,10 @@ import (
 	"time"
 )
 
-// appendString appends text as a JSON string, like encoding/json without HTML
+// AppendString appends text as a JSON string, like encoding/json without HTML
 // escapes. Bytes that are not UTF-8 become U+FFFD. It allocates only for text that is
 // not plain ASCII.
-func appendString(b []byte, text string) []byte {
+func AppendString(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			var escaped bytes.Buffer
@@ -24,14 +25,14 @@ func appendString(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// appendText appends a JSON member. member is its name in quotes and a colon, after a comma if it is
+// AppendText appends a JSON member. member is its name in quotes and a colon, after a comma if it is
 // not the first: ,"eta_ms":.
-func appendText(b []byte, member, text string) []byte {
-	return appendString(append(b, member...), text)
+func AppendText(b []byte, member, text string) []byte {
+	return AppendString(append(b, member...), text)
 }
 
-// appendInt appends a JSON member, as appendText does.
-func appendInt[N int | int64 | uint64](b []byte, member string, n N) []byte {
+// AppendInt appends a JSON member, as AppendText does.
+func AppendInt[N int | int64 | uint64](b []byte, member string, n N) []byte {
 	b = append(b, member...)
 	if n < 0 {
 		return strconv.AppendInt(b, int64(n), 10)
@@ -39,11 +40,11 @@ func appendInt[N int | int64 | uint64](b []byte, member string, n N) []byte {
 	return strconv.AppendUint(b, uint64(n), 10)
 }
 
-// appendMillis appends a JSON member with d in whole milliseconds, rounded up, as appendText does.
-func appendMillis(b []byte, member string, d time.Duration) []byte {
+// AppendMillis appends a JSON member with d in whole milliseconds, rounded up, as AppendText does.
+func AppendMillis(b []byte, member string, d time.Duration) []byte {
 	ms := d / time.Millisecond
 	if d%time.Millisecond > 0 {
 		ms++
 	}
-	return appendInt(b, member, int64(ms))
+	return AppendInt(b, member, int64(ms))
 }
