@@ -104,7 +104,7 @@ func New(cfg Config) (*Limiter, error) {
 	}
 	l.timer.Wake = l.expire
 	if cfg.Recorder != nil {
-		l.records = newRecords(cfg.Recorder, l.epoch)
+		l.records = &records{cfg.Recorder, l.epoch.Sub(cfg.Recorder.Epoch())}
 	}
 	l.plain = &owner{l, 0}
 	l.owners = []weir.Owner{l.plain}
@@ -242,14 +242,15 @@ func (rs *routeNumbers) of(hash uint64) int {
 
 // admitted returns the permit of a request, if there was no error.
 func (l *Limiter) admitted(ctx context.Context, arrival time.Duration, r *gate.Request, a answer, err error) weir.Permit {
-	switch {
-	case err != nil:
+	if err != nil {
 		l.recordRefusal(ctx, arrival, err)
 		return weir.Permit{}
-	case l.records != nil:
-		return l.recordAdmission(ctx, arrival, a, &l.owners[r.Partition], l.grant(r, a))
 	}
-	return weir.OwnedPermit(&l.owners[r.Partition], l.grant(r, a))
+	p := weir.OwnedPermit(&l.owners[r.Partition], l.grant(r, a))
+	if l.records != nil {
+		l.recordAdmission(ctx, arrival, a, &p, r.N)
+	}
+	return p.Move()
 }
 
 func (l *Limiter) grant(r *gate.Request, a answer) weir.Grant {

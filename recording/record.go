@@ -13,7 +13,8 @@ type Record struct {
 	// Intended is the arrival of the request at a limiter. In a recording of a load generator, it is
 	// the instant at which the request should have been sent.
 	Intended time.Duration
-	// Wait is the time in the limiter's queue.
+	// Wait is the time in the limiter's queue. In httplimit and grpclimit, it is the time from Intended to
+	// Start, with waits for rules and for a body.
 	Wait time.Duration
 	// Start is the admission: the work begins. Of a request that was not admitted, it is the end.
 	Start time.Duration
@@ -91,7 +92,8 @@ func ticks(d time.Duration) uint32 {
 type Outcome uint8
 
 const (
-	// Cancelled is a request that its caller gave up before it was admitted.
+	// Cancelled is a request that was neither admitted nor rejected: its caller gave up, or its body
+	// could not be read.
 	Cancelled Outcome = 7
 	// rejected is a rejection without a reason; with one, the reason is added.
 	rejected Outcome = 16

@@ -59,6 +59,7 @@ type Recorder struct {
 	stripes  []stripeBlock
 	classes  numbers
 	tenants  numbers
+	permits  sync.Pool  // of *heldPermit
 	draining sync.Mutex // one Drain at a time
 
 	mu    sync.Mutex // guards what follows; taken with that of a stripe held
@@ -79,6 +80,11 @@ func New(cfg Config) (*Recorder, error) {
 		epoch:   time.Now(),
 		stripes: make([]stripeBlock, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1))),
 		classes: numbers{most: MaxClasses}, tenants: numbers{most: MaxTenants},
+	}
+	r.permits.New = func() any {
+		h := &heldPermit{}
+		h.self = h
+		return h
 	}
 	r.full = make([]*block, blocks+len(r.stripes)) // at Drain, the blocks of the stripes come on top
 	// Each stripe fills one, and Drain holds one while it writes.
