@@ -189,6 +189,7 @@ var packages = map[string]floor{
 	"service/lab/internal/load":                     lab,
 	"service/lab/internal/origin":                   lab,
 	"service/lab/internal/report":                   lab,
+	"service/lab/internal/advise":                   lab,
 	"service/lab/internal/figure":                   lab,
 	"service/lab/internal/plot":                     lab,
 	"service/lab/internal/scenario":                 lab,

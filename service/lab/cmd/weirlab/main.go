@@ -16,6 +16,7 @@ type commands struct {
 	Compare loadCompareCmd `cmd:"" name:"load-compare" help:"Compare two results of weirlab load. It can be written as weirlab load compare, too."`
 	Origin  originCmd      `cmd:"" help:"Run a service to overload in experiments: a number of workers, a queue, and a service time."`
 	Sim     simCmd         `cmd:"" help:"Simulate scenario files in virtual time; prints tables and draws plots."`
+	Advise  adviseCmd      `cmd:"" help:"Find the capacity of a service in a recording of its requests, and recommend a limit, a queue, a time-out, a retry budget and a number of instances."`
 	Arena   arenaCmd       `cmd:"" help:"Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map."`
 	SLA     slaCmd         `cmd:"" name:"sla" help:"Measure whether a service meets its service-level agreement without a limit, with four rate limits, and with Auto, at 25 to 600 requests a second."`
 

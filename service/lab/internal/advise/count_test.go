@@ -1,0 +1,113 @@
+package advise
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/trace"
+)
+
+// of returns the advice on records.
+func of(t *testing.T, records []recording.Record, o Options) *Advice {
+	t.Helper()
+	a, err := Advise(records, 0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := json.Marshal(a); err != nil {
+		t.Error(err)
+	}
+	return a
+}
+
+// regular returns requests of a service with workers that take a time each, at a rate.
+func regular(n, workers int, takes, apart time.Duration) (all []recording.Record) {
+	free := make([]time.Duration, workers)
+	for i := range n {
+		at := time.Duration(i) * apart
+		w := i % workers
+		start := max(at, free[w])
+		free[w] = start + takes
+		all = append(all, recording.Record{Intended: at, Start: at, End: free[w], Outcome: recording.Ended(weir.Success)})
+	}
+	return all
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	all := regular(1000, 4, 10*time.Millisecond, 10*time.Millisecond)
+	for i := range all {
+		switch {
+		case i%10 == 0:
+			all[i].Outcome, all[i].End = recording.Rejected(weir.QueueFull), all[i].Start
+		case i%10 == 1:
+			all[i].Outcome = recording.Ended(outcome.Late)
+		case i%10 == 2:
+			all[i].Outcome, all[i].End = recording.Cancelled, all[i].Start
+		}
+	}
+	a := of(t, all, Options{})
+	if a.Requests != 1000 || a.Rejected != 100 || a.Unwanted != 100 || a.WastedShare < 0.12 || a.WastedShare > 0.13 || a.Knee.Value != nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestTooFew(t *testing.T) {
+	for rule, all := range map[string][]recording.Record{
+		"none":     nil,
+		"one":      regular(1, 1, time.Second, time.Second),
+		"a few":    regular(20, 4, time.Second, time.Second),
+		"at once":  regular(1000, 1000, time.Second, 0),
+		"rejected": {{Outcome: recording.Rejected(weir.OverRate)}, {Intended: time.Second, Outcome: recording.Rejected(weir.OverRate)}},
+	} {
+		if a, err := Advise(all, 0, Options{}); err != ErrFew {
+			t.Errorf("%s: %+v, %v", rule, a, err)
+		}
+	}
+}
+
+func TestFromTrace(t *testing.T) {
+	for _, tt := range []struct {
+		in   trace.Record
+		want recording.Outcome
+	}{
+		{trace.Record{Status: 200}, recording.Ended(weir.Success)},
+		{trace.Record{Reason: trace.Sent}, recording.Ended(weir.Success)},
+		{trace.Record{Status: 404}, recording.Ended(weir.Ignored)},
+		{trace.Record{Status: 500}, recording.Ended(weir.Ignored)},
+		{trace.Record{Status: 503}, recording.Rejected(0)},
+		{trace.Record{Status: 503, Reason: "queue_full"}, recording.Rejected(weir.QueueFull)},
+		{trace.Record{Status: 429, Reason: "over_rate"}, recording.Rejected(weir.OverRate)},
+		{trace.Record{Reason: trace.Timeout}, recording.Ended(outcome.TimedOut)},
+		{trace.Record{Reason: trace.Canceled}, recording.Ended(outcome.Left)},
+		{trace.Record{Reason: trace.Refused}, recording.Ended(weir.Dropped)},
+		{trace.Record{Reason: trace.Unsent}, recording.Cancelled},
+		{trace.Record{Reason: trace.Failed}, recording.Ended(weir.Ignored)},
+	} {
+		tt.in.Intended, tt.in.Start, tt.in.End, tt.in.Inflight = 1, 2, 3, 4
+		got := FromTrace(tt.in)
+		if got.Outcome != tt.want || got.Intended != 1 || got.End != 3 || got.Inflight != 4 || got.Outcome.Worked() != (got.Start == 2) {
+			t.Errorf("%+v: %+v", tt.in, got)
+		}
+	}
+}
+
+// The queue of M/M/c, by Erlang's formula in its usual form, and the approximation where it takes over.
+func TestQueue(t *testing.T) {
+	for _, tt := range []struct{ c, rho float64 }{{1, 0.5}, {3, 0.4}, {3, 0.9}, {20, 0.8}, {30, 0.95}} {
+		a, b := tt.c*tt.rho, 1.0
+		for k := 1.0; k <= tt.c; k++ {
+			b = a * b / (k + a*b)
+		}
+		want := b / (1 - tt.rho*(1-b)) * tt.rho / (1 - tt.rho)
+		if got := queue(tt.c, tt.rho); got < 0.999*want || got > 1.001*want {
+			t.Errorf("%+v: %v: want %v", tt, got, want)
+		}
+	}
+	if exact, rough := queue(many, 0.9), queue(many+0.01, 0.9); rough < 0.8*exact || rough > 1.2*exact {
+		t.Errorf("%v and %v", exact, rough)
+	}
+}
