@@ -103,8 +103,8 @@ type Config struct {
 	Shadow bool
 
 	// Recorder, if not nil, receives a record of each call that is not Exempt, with
-	// its class: of one that is admitted, when it ends. The units in flight are those
-	// of the class. A Limiter of its own needs no Recorder then.
+	// its class. A call that is admitted is added when it ends. Inflight counts the
+	// units of the class. The Limiter needs no Recorder then.
 	Recorder *recording.Recorder
 
 	// RetryJitter is the longest random addition to the wait that a refused client

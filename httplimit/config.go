@@ -89,9 +89,9 @@ type Config struct {
 	Shadow bool
 
 	// Recorder, if not nil, receives a record of each request that is not Exempt, with
-	// its class: of one that is admitted, when it leaves its limit. The work of a
-	// response that goes on after its header ends with the header. The units in flight
-	// are those of the class. A Limiter of its own needs no Recorder then.
+	// its class. A request that is admitted is added when it leaves its limit. The work of
+	// a response that goes on after its header ends with the header. Inflight counts the
+	// units of the class. The Limiter needs no Recorder then.
 	Recorder *recording.Recorder
 
 	// Fields selects the response headers that tell clients their limits. If

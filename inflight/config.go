@@ -135,10 +135,10 @@ type Config struct {
 	Observe func(ctx context.Context, n int, waited time.Duration, err error) (released func(weir.Outcome))
 
 	// Recorder, if not nil, receives a record of each request of Acquire and
-	// TryAcquire: of one that is admitted, when its permit is released. The class of a
-	// record is the Route of weir.Class. Several Limiters may share a Recorder; the
-	// units in flight are those of one Limiter. An admission then reads the clock twice
-	// more.
+	// TryAcquire. A request that is admitted is added when its permit is released. The
+	// class of a record is the Route of weir.Class. Several Limiters may share a
+	// Recorder; Inflight counts the units of one Limiter. An admission then reads the
+	// clock twice more.
 	Recorder *recording.Recorder
 }
 

@@ -119,7 +119,7 @@ func (o Outcome) Reason() weir.Reason {
 	return weir.Reason(o - rejected)
 }
 
-// Worked reports whether the request was admitted, so that the time from Start to End is that of work.
+// Worked reports whether the request was admitted, so that work was done from Start to End.
 func (o Outcome) Worked() bool { return o < Cancelled }
 
 // Outcome returns the outcome of the work, if there was any.

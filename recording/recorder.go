@@ -170,7 +170,7 @@ func (r *Recorder) Drain(w *Writer) error {
 		}
 		s.mu.Unlock()
 	}
-	n := r.pending() // those that come meanwhile are for the next call
+	n := r.pending() // blocks that fill meanwhile are for the next call
 	// A class has its number before its first record, so the names of these records are known.
 	for name, number := range r.classes.all() {
 		_ = w.Name(number, name) // Flush returns the error

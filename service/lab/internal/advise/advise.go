@@ -20,17 +20,17 @@ type Options struct {
 	Target   time.Duration
 	// Load is the load to size for, as a multiple of the busiest time of the recording. If zero, 1.
 	Load float64
-	// Seed is that of the bootstrap.
+	// Seed seeds the bootstrap.
 	Seed uint64
 }
 
-// Advice is what a recording says. Times are in seconds.
+// Advice describes the service of a recording. Times are in seconds.
 type Advice struct {
 	Requests int     `json:"requests"`
 	Lost     uint64  `json:"lost"` // requests without a record
 	Length   float64 `json:"length"`
 
-	// Knee is in requests in flight. Without a Value, it is not known, and Low is what it is at least.
+	// Knee is in requests in flight. Without a Value, it is not known, and Low is a lower bound.
 	Knee Interval `json:"knee"`
 	// Capacity is the highest throughput, in requests a second, and Alone the response time without other
 	// requests.
@@ -46,7 +46,7 @@ type Advice struct {
 	Doubts []string           `json:"doubts"`
 
 	// History has the capacity of each span of time in which it did not change, the last one last. The other
-	// figures are those of the last one.
+	// figures describe the last one.
 	History []Span `json:"history,omitempty"`
 
 	Rejected    int      `json:"rejected"`
@@ -80,7 +80,7 @@ type Recommendation struct {
 // ErrFew says that a recording has too little for a fit.
 var ErrFew = errors.New("advise: too few requests: the recording needs at least eight spans of time, each with some requests that end in it, and five times as long as these take")
 
-// Advise returns what a recording says. It sorts the records.
+// Advise describes the service of a recording, and recommends settings. It sorts the records.
 func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error) {
 	inOrder(records)
 	ws, _ := windows(records)

@@ -49,7 +49,7 @@ func TestALimitIsNoCapacity(t *testing.T) {
 	}
 }
 
-// After a change, the figures are those of the service as it is.
+// After a change, the figures describe the service as it is.
 func TestAChangeOfCapacityIsFound(t *testing.T) {
 	layer, slow := station(10, 50*time.Millisecond, "lognormal", 0.5), 2.0
 	layer.Changes = []sim.Change{{At: 200 * time.Second, Slowdown: &slow}}

@@ -21,7 +21,7 @@ type setting struct {
 	mix      []sim.Share
 	knee     float64
 	capacity float64 // requests a second
-	stairs   bool    // the load is that of a number of clients, in steps
+	stairs   bool    // clients that wait for their answers make the load: more of them in each step
 }
 
 func station(workers int, mean time.Duration, distribution string, cv float64) sim.Layer {

@@ -47,7 +47,7 @@ func (a *Advice) Table(w io.Writer) error {
 		line("rejected", "%d requests; %s", a.Rejected, served)
 	}
 	if a.Unwanted > 0 {
-		line("for nobody", "%d requests, %.1f %% of the time of all work: their callers had left", a.Unwanted, 100*a.WastedShare)
+		line("wasted", "%d requests, %.1f %% of the time of all work: their callers had left", a.Unwanted, 100*a.WastedShare)
 	}
 	if r := a.Recommended; r != nil {
 		b.WriteString("\nrecommended\n")

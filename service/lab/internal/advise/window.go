@@ -19,7 +19,7 @@ type window struct {
 	arrived  float64 // admitted requests, a second
 	done     float64 // requests whose work ended, a second
 	ended    int     // such requests
-	response float64 // mean time of the work of those that were admitted, in seconds
+	response float64 // mean time of the work of the requests that were admitted, in seconds
 	spread   float64 // coefficient of variation of that
 	began    int     // such requests
 
@@ -48,7 +48,7 @@ const (
 	fewest     = 8   // windows that a fit needs
 	usualCount = 120 // windows of a long recording
 	perWindow  = 30  // requests that a window should have
-	spans      = 5   // a window is so many times as long as requests take
+	spans      = 5   // the least length of a window, in times that requests take
 )
 
 // windows cuts a recording, in the order of Intended, into windows.
