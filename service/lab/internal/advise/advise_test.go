@@ -81,8 +81,8 @@ func TestWorkThatGoesOnUnseenIsLeftOut(t *testing.T) {
 	}
 	a := of(t, all, Options{})
 	wantNear(t, "knee", a.Knee, 10)
-	if a.Unwanted == 0 || a.WastedShare == 0 {
-		t.Errorf("%d, %v", a.Unwanted, a.WastedShare)
+	if a.Unwanted == 0 || a.WastedShare == 0 || len(a.Doubts) != 1 || !strings.Contains(a.Doubts[0], "of the time is left out") {
+		t.Errorf("%d, %v, %q", a.Unwanted, a.WastedShare, a.Doubts)
 	}
 }
 

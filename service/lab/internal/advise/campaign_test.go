@@ -10,6 +10,38 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
 
+func sharing(l sim.Layer) sim.Layer {
+	l.Sharing = true
+	return l
+}
+
+func contended(l sim.Layer, sigma, kappa float64) sim.Layer {
+	l.Contention = sim.Contention{Sigma: sigma, Kappa: kappa}
+	return l
+}
+
+// pool returns a setting of routes that take some time each, and then share connections.
+func pool(name string, connections int, query time.Duration, own map[string]time.Duration, mix []sim.Share) setting {
+	api := sim.Layer{Name: "api", Classes: map[string]sim.Class{}}
+	mean, total := 0.0, 0.0
+	for _, m := range mix {
+		d := own[m.Class]
+		api.Classes[m.Class] = sim.Class{ServiceTime: dist.ServiceTime{Mean: d, Distribution: "exponential"}}
+		mean += d.Seconds() * m.Share
+		total += m.Share
+	}
+	db := station(connections, query, "exponential", 0)
+	db.Name = "database"
+	capacity := float64(connections) / query.Seconds()
+	return setting{name: name, layers: []sim.Layer{api, db}, mix: mix, capacity: capacity, knee: capacity * (mean/total + query.Seconds())}
+}
+
+// stairs lets the load of a setting be that of clients that wait for their answers.
+func stairs(s setting) setting {
+	s.stairs = true
+	return s
+}
+
 // The settings that the laws were made with.
 var first = func() []setting {
 	two := station(20, 0, "", 0)

@@ -55,6 +55,23 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 }
 
+// A window in which the work of some requests is not seen does not count, nor one with too few.
+func TestWindowsThatDoNotFit(t *testing.T) {
+	for _, tt := range []struct {
+		w    window
+		want bool
+	}{
+		{window{ended: 100, began: 100, response: 1, lost: 2}, true},
+		{window{ended: 100, began: 100, response: 1, lost: 3}, false},
+		{window{ended: 4, began: 100, response: 1}, false},
+		{window{ended: 100, began: 4, response: 1}, false},
+	} {
+		if got := tt.w.fits(); got != tt.want {
+			t.Errorf("%+v: %v", tt.w, got)
+		}
+	}
+}
+
 func TestTooFew(t *testing.T) {
 	for rule, all := range map[string][]recording.Record{
 		"none":     nil,

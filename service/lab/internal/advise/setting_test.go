@@ -28,16 +28,6 @@ func station(workers int, mean time.Duration, distribution string, cv float64) s
 	return sim.Layer{Name: "service", Workers: workers, ServiceTime: dist.ServiceTime{Mean: mean, Distribution: distribution, CV: cv}}
 }
 
-func sharing(l sim.Layer) sim.Layer {
-	l.Sharing = true
-	return l
-}
-
-func contended(l sim.Layer, sigma, kappa float64) sim.Layer {
-	l.Contention = sim.Contention{Sigma: sigma, Kappa: kappa}
-	return l
-}
-
 // universal returns the throughput of n busy workers.
 func universal(l sim.Layer, n float64) float64 {
 	return n / (l.ServiceTime.Mean.Seconds() * (1 + l.Contention.Sigma*(n-1) + l.Contention.Kappa*n*(n-1)))
@@ -50,22 +40,6 @@ func one(name string, l sim.Layer) setting {
 		knee = min(knee, math.Sqrt((1-c.Sigma)/c.Kappa))
 	}
 	return setting{name: name, layers: []sim.Layer{l}, knee: knee, capacity: universal(l, knee)}
-}
-
-// pool returns a setting of routes that take some time each, and then share connections.
-func pool(name string, connections int, query time.Duration, own map[string]time.Duration, mix []sim.Share) setting {
-	api := sim.Layer{Name: "api", Classes: map[string]sim.Class{}}
-	mean, total := 0.0, 0.0
-	for _, m := range mix {
-		d := own[m.Class]
-		api.Classes[m.Class] = sim.Class{ServiceTime: dist.ServiceTime{Mean: d, Distribution: "exponential"}}
-		mean += d.Seconds() * m.Share
-		total += m.Share
-	}
-	db := station(connections, query, "exponential", 0)
-	db.Name = "database"
-	capacity := float64(connections) / query.Seconds()
-	return setting{name: name, layers: []sim.Layer{api, db}, mix: mix, capacity: capacity, knee: capacity * (mean/total + query.Seconds())}
 }
 
 // play runs a setting with a load that goes up to a share of its capacity, or of its knee, and returns the
@@ -100,10 +74,4 @@ func (s setting) play(t testing.TB, share float64, seed uint64) (all []recording
 	run(0, length, sim.Client{Rate: fmt.Sprintf("%.4f..%.4f@%s,%.4f..%.4f@%s", 0.05*s.capacity, share*s.capacity, (length * 2 / 3).Round(time.Millisecond),
 		share*s.capacity, 0.3*share*s.capacity, (length / 3).Round(time.Millisecond))})
 	return all
-}
-
-// stairs lets the load of a setting be that of clients that wait for their answers.
-func stairs(s setting) setting {
-	s.stairs = true
-	return s
 }
