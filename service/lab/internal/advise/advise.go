@@ -83,7 +83,7 @@ var ErrFew = errors.New("advise: too few requests: the recording needs at least 
 // Advise describes the service of a recording, and recommends settings. It sorts the records.
 func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error) {
 	inOrder(records)
-	ws, _ := windows(records)
+	ws := windows(records)
 	a := &Advice{Requests: len(records), Lost: lost, Doubts: []string{}}
 	if len(ws) > 0 {
 		a.Length = (ws[len(ws)-1].to - ws[0].from).Seconds()

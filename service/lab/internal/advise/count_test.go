@@ -55,6 +55,30 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 }
 
+// Whatever a recording has, there is advice or an error.
+func FuzzAdvise(f *testing.F) {
+	f.Add(int64(1e7), int64(2e7), uint8(1), int64(1e7), uint8(200))
+	f.Add(int64(1e7), int64(-2e7), uint8(1), int64(1e7), uint8(100))
+	f.Add(int64(1<<62), int64(1<<62), uint8(5), int64(1<<62), uint8(50))
+	f.Add(int64(0), int64(0), uint8(17), int64(1), uint8(255))
+	f.Fuzz(func(t *testing.T, apart, takes int64, o uint8, lag int64, n uint8) {
+		var all []recording.Record
+		for i := range int64(n) {
+			at := time.Duration(i * apart)
+			start := at + time.Duration(lag*(i%3))
+			all = append(all, recording.Record{Intended: at, Start: start, End: start + time.Duration(takes*(i%7)), Outcome: recording.Outcome(o) * recording.Outcome(i%2)})
+			all = append(all, recording.Record{Intended: at, Start: at, End: at + time.Duration(takes), Outcome: recording.Ended(weir.Success)})
+		}
+		a, err := Advise(all, 1, Options{Quantile: 0.9, Target: time.Duration(takes)})
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(a); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A window in which the work of some requests is not seen does not count, nor one with too few.
 func TestWindowsThatDoNotFit(t *testing.T) {
 	for _, tt := range []struct {

@@ -213,13 +213,16 @@ func fitWindows(ws []window, seed uint64) *fitted {
 		pts = points(ws, m.knee())
 	}
 	f := choose(pts)
+	if f == nil {
+		return nil
+	}
 	f.bootstrap(rand.New(rand.NewPCG(seed, 47)))
 	f.identify()
 	return f
 }
 
-// choose returns the law with the least held-out error. A law with more parameters must be better by
-// more than chance.
+// choose returns the law with the least held-out error, or nil if the points make no sense. A law with more
+// parameters must be better by more than chance.
 func choose(pts []point) *fitted {
 	f := &fitted{errors: map[string]float64{}, points: pts}
 	best := math.Inf(1)
@@ -237,6 +240,9 @@ func choose(pts []point) *fitted {
 		if f.law == nil || e < best*0.97-0.5/float64(len(pts)) {
 			best, f.law, f.p = e, l, p
 		}
+	}
+	if f.law == nil {
+		return nil
 	}
 	f.model = f.law.model(f.p)
 	_, f.most = span(pts)

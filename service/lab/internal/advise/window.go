@@ -23,11 +23,9 @@ type window struct {
 	spread   float64 // coefficient of variation of that
 	began    int     // such requests
 
-	offered  int           // requests that came
-	rejected int           // of these
-	lost     int           // requests whose work may be going on unseen
-	failed   int           // admitted requests that failed
-	tail     time.Duration // P95 of the response
+	offered  int // requests that came
+	rejected int // of these
+	lost     int // requests whose work may be going on unseen
 }
 
 // worked reports whether the work of a request is known from its beginning to its end.
@@ -52,7 +50,7 @@ const (
 )
 
 // windows cuts a recording, in the order of Intended, into windows.
-func windows(records []recording.Record) (all []window, length time.Duration) {
+func windows(records []recording.Record) (all []window) {
 	var times []time.Duration
 	from, to := time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
 	for i := range records {
@@ -63,11 +61,11 @@ func windows(records []recording.Record) (all []window, length time.Duration) {
 		}
 	}
 	if len(times) == 0 || to <= from {
-		return nil, 0
+		return nil
 	}
 	slices.Sort(times)
 	whole := to - from
-	length = max(spans*times[len(times)/4], time.Duration(float64(perWindow)*float64(whole)/float64(len(times))), whole/usualCount, time.Millisecond)
+	length := max(spans*times[len(times)/4], time.Duration(float64(perWindow)*float64(whole)/float64(len(times))), whole/usualCount, time.Millisecond)
 	n := int(whole / length)
 	if n < fewest && whole/fewest > 2*times[len(times)/4] {
 		n = fewest
@@ -92,8 +90,6 @@ func windows(records []recording.Record) (all []window, length time.Duration) {
 			w.rejected++
 		case unseen(r):
 			w.lost++
-		case r.Outcome.Worked() && !worked(r):
-			w.failed++
 		}
 		if !worked(r) {
 			continue
@@ -118,10 +114,8 @@ func windows(records []recording.Record) (all []window, length time.Duration) {
 			continue
 		}
 		w.response, w.spread = moments(rs)
-		slices.Sort(rs)
-		w.tail = time.Duration(rs[min(len(rs)*95/100, len(rs)-1)] * 1e9)
 	}
-	return all, length
+	return all
 }
 
 // moments returns the mean and the coefficient of variation.
