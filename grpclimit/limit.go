@@ -49,6 +49,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/recording"
 )
 
 // A Request describes a call before its handler runs.
@@ -101,6 +102,11 @@ type Config struct {
 	// the limiter. Rules count exactly.
 	Shadow bool
 
+	// Recorder, if not nil, receives a record of each call that is not Exempt, with
+	// its class. A call that is admitted is added when it ends. Inflight counts the
+	// units of the class. The Limiter needs no Recorder then.
+	Recorder *recording.Recorder
+
 	// RetryJitter is the longest random addition to the wait that a refused client
 	// is told, so that clients that were refused together do not come back
 	// together. If zero, none: gRPC clients come back exactly when they are told.
@@ -129,7 +135,7 @@ func (c Config) Validate() error {
 func (c Config) door() admission.Config[Request] {
 	d := admission.Config[Request]{
 		Limiter: c.Limiter, PerClass: c.PerClass, Units: c.Units,
-		Exempt: c.Exempt, Trusted: c.Trusted, RetryJitter: c.RetryJitter, Shadow: c.Shadow,
+		Exempt: c.Exempt, Trusted: c.Trusted, RetryJitter: c.RetryJitter, Shadow: c.Shadow, Recorder: c.Recorder,
 	}
 	for _, r := range c.Rules {
 		d.Rules = append(d.Rules, r.rule)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/shape"
 )
 
@@ -87,6 +88,12 @@ type Config struct {
 	// waited in a queue counts as refused by the limiter. Rules count exactly.
 	Shadow bool
 
+	// Recorder, if not nil, receives a record of each request that is not Exempt, with
+	// its class. A request that is admitted is added when it leaves its limit. The work of
+	// a response that goes on after its header ends with the header. Inflight counts the
+	// units of the class. The Limiter needs no Recorder then.
+	Recorder *recording.Recorder
+
 	// Fields selects the response headers that tell clients their limits. If
 	// zero, FieldsDraft.
 	Fields Fields
@@ -129,7 +136,7 @@ func (c *Config) validate() error {
 func (c *Config) door() admission.Config[*http.Request] {
 	d := admission.Config[*http.Request]{
 		Limiter: c.Limiter, PerClass: c.PerClass, Units: c.Units,
-		Exempt: c.Exempt, Trusted: c.Trusted, RetryJitter: c.RetryJitter, Shadow: c.Shadow,
+		Exempt: c.Exempt, Trusted: c.Trusted, RetryJitter: c.RetryJitter, Shadow: c.Shadow, Recorder: c.Recorder,
 	}
 	for _, r := range c.Rules {
 		d.Rules = append(d.Rules, r.rule)

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/recording"
 )
 
 // What it costs to be let in and to leave, by how the limit is found.
@@ -31,6 +32,44 @@ func BenchmarkAcquire(b *testing.B) {
 				}
 				p.Release(weir.Success)
 			}
+		})
+	}
+}
+
+// What a record of each request costs: beside none, and beside the two looks at the clock that its
+// times need.
+func BenchmarkRecorder(b *testing.B) {
+	for _, name := range []string{"none", "recorder", "clock"} {
+		b.Run(name, func(b *testing.B) {
+			cfg := inflight.Config{Algorithm: limit.Fixed(64)}
+			rec, err := recording.New(recording.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if name == "recorder" {
+				cfg.Recorder = rec
+			}
+			l, err := inflight.New(cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				ctx := context.Background()
+				var at time.Duration
+				for pb.Next() {
+					p, err := l.Acquire(ctx, 1)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					if name == "clock" {
+						at = max(at, rec.Now())
+						at = max(at, rec.Now())
+					}
+					p.Release(weir.Success)
+				}
+			})
 		})
 	}
 }

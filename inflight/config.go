@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/recording"
 )
 
 // A Discipline is the order in which a queue is served, and its rule for
@@ -132,6 +133,13 @@ type Config struct {
 	// outside the lock, by the goroutine of the caller. An admission then takes
 	// the Limiter's mutex, and allocates twice; nil costs nothing.
 	Observe func(ctx context.Context, n int, waited time.Duration, err error) (released func(weir.Outcome))
+
+	// Recorder, if not nil, receives a record of each request of Acquire and
+	// TryAcquire. A request that is admitted is added when its permit is released. The
+	// class of a record is the Route of weir.Class. Several Limiters may share a
+	// Recorder; Inflight counts the units of one Limiter. An admission then reads the
+	// clock twice more.
+	Recorder *recording.Recorder
 }
 
 // rules returns the rules of the queue, or an error that names the first field with a bad

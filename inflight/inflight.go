@@ -65,6 +65,7 @@ type Limiter struct {
 
 	credit  credit // in the cache lines of what an admission reads
 	observe func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome)
+	records *records // nil without Config.Recorder
 
 	mu               sync.Mutex // guards what follows, and is taken by lock
 	gate             *gate.Gate[chan answer]
@@ -102,6 +103,9 @@ func New(cfg Config) (*Limiter, error) {
 		gate: gate.New[chan answer](alg, rules),
 	}
 	l.timer.Wake = l.expire
+	if cfg.Recorder != nil {
+		l.records = &records{cfg.Recorder, l.epoch.Sub(cfg.Recorder.Epoch())}
+	}
 	l.plain = &owner{l, 0}
 	l.owners = []weir.Owner{l.plain}
 	for i, name := range names {
@@ -121,10 +125,14 @@ func (l *Limiter) TryAcquire(ctx context.Context, n int) (weir.Permit, bool) {
 	w, ok := l.credit.take(n)
 	if ok {
 		at, note := l.time(ctx, w, n)
+		if l.records != nil {
+			return l.recordCredit(ctx, w, weir.Grant{N: n, At: at, Note: note}), true
+		}
 		return weir.OwnedPermit(&l.plain, weir.Grant{N: n, At: at, Note: note}), true
 	}
 	if n > 0 && (w&(shut|collect) == 0 || w&crowded != 0) {
 		l.credit.overLimit.Add(1)
+		l.recordRefusal(ctx, l.arrival(), rejections[weir.OverLimit])
 		return weir.Permit{}, false
 	}
 	return l.try(ctx, n)
@@ -134,7 +142,9 @@ func (l *Limiter) TryAcquire(ctx context.Context, n int) (weir.Permit, bool) {
 func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
 	r := l.request(ctx, n)
 	r.NoWait = true
-	p, _, err := l.enter(r)
+	arrival := l.arrival()
+	a, _, err := l.enter(r)
+	p := l.admitted(ctx, arrival, &r, a, err)
 	l.observed(ctx, n, 0, &p, err)
 	return p.Move(), err == nil
 }
@@ -145,6 +155,7 @@ func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err := ctx.Err(); err != nil {
 		var none weir.Permit
+		l.recordRefusal(ctx, l.arrival(), err)
 		l.observed(ctx, n, 0, &none, err)
 		return weir.Permit{}, err
 	}
@@ -153,6 +164,9 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 		return l.ask(ctx, w, n)
 	}
 	at, note := l.time(ctx, w, n)
+	if l.records != nil {
+		return l.recordCredit(ctx, w, weir.Grant{N: n, At: at, Note: note}), nil
+	}
 	return weir.OwnedPermit(&l.plain, weir.Grant{N: n, At: at, Note: note}), nil
 }
 
@@ -168,16 +182,18 @@ func (l *Limiter) ask(ctx context.Context, word uint64, n int) (weir.Permit, err
 }
 
 func (l *Limiter) await(ctx context.Context, word uint64, n int) (weir.Permit, error) {
-	r := l.request(ctx, n)
+	r, arrival := l.request(ctx, n), l.arrival()
 	if word&full != 0 && n == 1 && r.Priority <= 0 && r.Route == 0 { // no more than the limit, whatever that is
 		l.credit.queueFull.Add(1)
+		l.recordRefusal(ctx, arrival, rejections[weir.QueueFull])
 		return weir.Permit{}, rejections[weir.QueueFull]
 	}
-	p, w, err := l.enter(r)
-	if w.answer == nil {
-		return p.Move(), err
+	a, w, err := l.enter(r)
+	if w.answer != nil {
+		a, err = l.wait(ctx, r, w)
 	}
-	return l.wait(ctx, r, w)
+	p := l.admitted(ctx, arrival, &r, a, err)
+	return p.Move(), err
 }
 
 // request describes a request by its context. It runs outside the lock, because
@@ -224,8 +240,21 @@ func (rs *routeNumbers) of(hash uint64) int {
 	return int(hash%servicetime.MaxRoutes) + 1
 }
 
-func (l *Limiter) permit(r *gate.Request, a answer) weir.Permit {
-	return weir.OwnedPermit(&l.owners[r.Partition], weir.Grant{N: r.N, At: a.at, Note: note(a.inflight, a.waited, r)})
+// admitted returns the permit of a request, if there was no error.
+func (l *Limiter) admitted(ctx context.Context, arrival time.Duration, r *gate.Request, a answer, err error) weir.Permit {
+	if err != nil {
+		l.recordRefusal(ctx, arrival, err)
+		return weir.Permit{}
+	}
+	p := weir.OwnedPermit(&l.owners[r.Partition], l.grant(r, a))
+	if l.records != nil {
+		l.recordAdmission(ctx, arrival, a, &p, r.N)
+	}
+	return p.Move()
+}
+
+func (l *Limiter) grant(r *gate.Request, a answer) weir.Grant {
+	return weir.Grant{N: r.N, At: a.at, Note: note(a.inflight, a.waited, r)}
 }
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }

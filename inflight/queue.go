@@ -12,20 +12,20 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// enter admits (a permit), refuses (an error) or queues (a waiter).
-func (l *Limiter) enter(r gate.Request) (p weir.Permit, w waiter, err error) {
+// enter admits (an answer), refuses (an error) or queues (a waiter).
+func (l *Limiter) enter(r gate.Request) (a answer, w waiter, err error) {
 	l.lock()
 	defer l.unlock()
 	verdict, why := l.gate.Enter(r)
 	switch verdict {
 	case gate.Admit:
-		p = l.permit(&r, answer{at: l.now(), inflight: l.gate.Inflight()})
+		a = answer{at: l.now(), inflight: l.gate.Inflight()}
 	case gate.Refuse:
 		err = rejections[why]
 	case gate.Wait:
 		w, err = l.joinLocked(r)
 	}
-	return p.Move(), w, err
+	return a, w, err
 }
 
 func (l *Limiter) joinLocked(r gate.Request) (w waiter, err error) {
@@ -68,31 +68,31 @@ type answer struct {
 // queue and sends its answer under the lock, into a channel that has room for
 // it. So if Cancel, under the same lock, does not find w, the answer is in the
 // channel, and a permit in it is released.
-func (l *Limiter) wait(ctx context.Context, r gate.Request, w waiter) (weir.Permit, error) {
+func (l *Limiter) wait(ctx context.Context, r gate.Request, w waiter) (answer, error) {
 	done := ctx.Done()
 	if done == nil { // a receive costs less than a select
-		return l.answered(r, <-w.answer)
+		return (<-w.answer).result()
 	}
 	select {
 	case a := <-w.answer:
-		return l.answered(r, a)
+		return a.result()
 	case <-done:
 	}
 	if !l.cancel(w) {
 		if a := <-w.answer; a.why == 0 {
-			p := l.permit(&r, a)
+			p := weir.OwnedPermit(&l.owners[r.Partition], l.grant(&r, a))
 			p.Release(weir.Ignored)
 		}
 	}
-	return weir.Permit{}, ctx.Err()
+	return answer{}, ctx.Err()
 }
 
-// answered returns what an answer gives.
-func (l *Limiter) answered(r gate.Request, a answer) (weir.Permit, error) {
+// result returns the rejection of an answer as an error.
+func (a answer) result() (answer, error) {
 	if a.why != 0 {
-		return weir.Permit{}, rejections[a.why]
+		return a, rejections[a.why]
 	}
-	return l.permit(&r, a), nil
+	return a, nil
 }
 
 func (l *Limiter) cancel(w waiter) bool {

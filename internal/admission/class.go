@@ -23,6 +23,7 @@ type class struct {
 	refused  [reasons]atomic.Uint64
 	shadowed [reasons]atomic.Uint64
 	outcomes [outcome.Count]atomic.Uint64
+	inflight atomic.Int64 // units of recorded requests
 }
 
 // classes maps names to classes. A look-up takes no lock.

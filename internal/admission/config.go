@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/recording"
 )
 
 // MaxClasses bounds the classes. Requests of further classes share one more, Others.
@@ -34,6 +35,8 @@ type Config[R any] struct {
 	RetryJitter time.Duration
 	// Shadow admits every request, and counts the ones that it would have refused.
 	Shadow bool
+	// Recorder, if not nil, receives a record of each request.
+	Recorder *recording.Recorder
 }
 
 // Validate returns an error that names the first invalid field.

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/retrystep"
 	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/recording"
 )
 
 // A Door admits requests. It is safe for concurrent use.
@@ -64,6 +65,7 @@ type Visit[R any] struct {
 	units   int // of the permit
 	answers []Answer
 	refuser int
+	record  recording.Record // with Config.Recorder, until the admission
 }
 
 // An Answer is the decision of a rule.
@@ -115,6 +117,9 @@ func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) err
 	v.door, v.req, v.refuser, v.unsure = d, req, -1, false
 	v.answers = v.answers[:0]
 	v.class = d.classes.get(class)
+	if d.cfg.Recorder != nil {
+		v.arrive(ctx)
+	}
 	for i := range d.cfg.Rules {
 		if when := d.cfg.Rules[i].When; when != nil && !when(req) {
 			v.answers = append(v.answers, Answer{}) // the place keeps the order
@@ -152,6 +157,9 @@ func (v *Visit[R]) Admit(ctx context.Context) error {
 		v.Refuse(err)
 		return err
 	}
+	if v.door.cfg.Recorder != nil {
+		v.recordAdmission()
+	}
 	if !v.unsure {
 		v.class.admitted.Add(1)
 	}
@@ -162,14 +170,17 @@ func (v *Visit[R]) Admit(ctx context.Context) error {
 func (v *Visit[R]) Refuse(err error) {
 	v.GiveBack()
 	v.class.refused[reasonOf(err)].Add(1)
+	if v.door.cfg.Recorder != nil {
+		v.recordRefusal(err)
+	}
 }
 
 func (v *Visit[R]) admit(ctx context.Context) error {
 	d, limiter := v.door, v.class.limiter()
+	v.units = 1
 	if limiter == nil {
 		return nil
 	}
-	v.units = 1
 	if d.cfg.Units != nil {
 		v.units = d.cfg.Units(v.req)
 	}

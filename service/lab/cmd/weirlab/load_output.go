@@ -13,8 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/inputfile"
+	"github.com/weir-go/weir/service/lab/internal/advise"
 	"github.com/weir-go/weir/service/lab/internal/load"
 	"github.com/weir-go/weir/service/lab/internal/report"
 	"github.com/weir-go/weir/service/lab/internal/trace"
@@ -95,6 +97,7 @@ func (c *loadThresholds) thresholds() (t report.Thresholds, given bool) {
 type loadOutput struct {
 	Report  []string `sep:"none" placeholder:"FILE" help:"Write the result into this file, by its ending: .json (for weirlab load compare), .html (a page with plots) or .hgrm (percentiles as HdrHistogram plots them); can be repeated."`
 	Trace   string   `placeholder:"FILE" help:"Write a CSV line for each request."`
+	Record  string   `placeholder:"FILE" help:"Write a recording: 32 bytes for each request, for weirlab advise."`
 	Metrics string   `placeholder:"ADDR" help:"Serve metrics for Prometheus at this address, under /metrics, during the run."`
 	JSON    bool     `name:"json" help:"Print the result as JSON."`
 	Quiet   bool     `help:"Do not show progress."`
@@ -129,6 +132,9 @@ func (c *loadOutput) open(timeout time.Duration, stderr io.Writer) (o *loadOutpu
 			return o, err
 		}
 	}
+	if c.Trace != "" && c.Trace == c.Record {
+		return o, cli.Usagef("--trace and --record: give two files")
+	}
 	if c.Trace != "" { // the last, because this empties the file
 		write, finish, err := createTrace(c.Trace)
 		if err != nil {
@@ -137,7 +143,37 @@ func (c *loadOutput) open(timeout time.Duration, stderr io.Writer) (o *loadOutpu
 		o.closers = append(o.closers, finish)
 		o.also(write)
 	}
+	if c.Record != "" {
+		write, finish, err := createRecording(c.Record, timeout)
+		if err != nil {
+			return o, err
+		}
+		o.closers = append(o.closers, finish)
+		o.also(write)
+	}
 	return o, nil
+}
+
+// createRecording creates a recording of requests with a time-out. It returns a function that writes a record,
+// and one that closes the file and returns the first error.
+func createRecording(name string, timeout time.Duration) (write func(trace.Record), finish func() error, err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--record: %w", err)
+	}
+	w := recording.NewWriter(f, time.Now())
+	write = func(r trace.Record) {
+		record := advise.FromTrace(r)
+		record.Deadline = r.Start + timeout
+		_ = w.Write(record) // Flush returns the error
+	}
+	finish = func() error {
+		if err := errors.Join(w.Flush(), f.Close()); err != nil {
+			return fmt.Errorf("--record: %w", err)
+		}
+		return nil
+	}
+	return write, finish, nil
 }
 
 // also gives each record to another function.

@@ -148,7 +148,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // request sends request n and records the outcome.
 func (r *runner) request(intended time.Duration, n int) {
 	start := r.now()
-	r.cfg.Counters.Started.Add(1)
+	inflight := int(r.cfg.Counters.Started.Add(1) - r.cfg.Counters.Ended.Load())
 	defer r.cfg.Counters.Ended.Add(1)
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
 	defer cancel()
@@ -159,7 +159,7 @@ func (r *runner) request(intended time.Duration, n int) {
 	if err != nil && r.cfg.OnFailure != nil && slices.Contains(unexplained, reason) {
 		r.failed.Do(func() { r.cfg.OnFailure(err) })
 	}
-	r.record(trace.Record{Intended: intended, Start: start, End: r.now(), Status: status, Reason: reason})
+	r.record(trace.Record{Intended: intended, Start: start, End: r.now(), Status: status, Inflight: inflight, Reason: reason})
 }
 
 // unexplained are the reasons of which OnFailure gets the error.

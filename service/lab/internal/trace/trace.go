@@ -16,6 +16,7 @@ type Record struct {
 	Start    time.Duration // when it was sent
 	End      time.Duration // when its answer was complete, or the client gave up
 	Status   int           // of the answer; 0 if it has none, or there was none, for the Reason given
+	Inflight int           // requests in flight when it was sent, this one included; 0 if that is not known
 	Reason   string        // why there was no answer, why a proxy refused, or the name of the error in the answer
 }
 

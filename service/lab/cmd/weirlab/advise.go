@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/internal/cli"
+	"github.com/weir-go/weir/service/lab/internal/advise"
+)
+
+type adviseCmd struct {
+	File string `arg:"" name:"file" placeholder:"FILE" help:"A recording (docs/recording.md), such as that of weirlab load --record; - is the standard input."`
+
+	SLO  *objective `name:"slo" placeholder:"QUANTILE=TIME" help:"Objective of latency to advise for, such as p95=200ms (none)."`
+	Load *multiple  `placeholder:"FACTOR" help:"Load to size for, as a multiple of the busiest time of the recording, such as 1.5x (1x)."`
+	Seed uint64     `default:"1" placeholder:"N" help:"Seed of the bootstrap intervals (${default})."`
+	JSON bool       `name:"json" help:"Print the advice as JSON."`
+}
+
+// adviseDetail is what --help says besides the flags.
+const adviseDetail = `The knee is the number of requests in flight with which the throughput is the highest; more only wait. docs/recording.md says how it is found.
+
+The exit status is 1 if the recording has too little for any advice.`
+
+// An objective is a quantile of latency and the most that it may be.
+type objective struct {
+	quantile float64
+	target   time.Duration
+}
+
+// UnmarshalText reads p95=200ms.
+func (o *objective) UnmarshalText(text []byte) error {
+	name, value, ok := strings.Cut(string(text), "=")
+	number, isQuantile := strings.CutPrefix(name, "p")
+	q, err := strconv.ParseFloat(number, 64)
+	d, errTime := time.ParseDuration(value)
+	if !ok || !isQuantile || err != nil || errTime != nil || !(q > 0 && q < 100) || d <= 0 {
+		return fmt.Errorf("%q: want a quantile and a time, such as p95=200ms", text)
+	}
+	*o = objective{q / 100, d}
+	return nil
+}
+
+// A multiple is a factor such as 1.5x or 1.5.
+type multiple float64
+
+// UnmarshalText reads it.
+func (m *multiple) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "x"), 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return fmt.Errorf("%q: want a factor > 0, such as 1.5x", text)
+	}
+	*m = multiple(v)
+	return nil
+}
+
+// Run reads the recording and prints the advice.
+func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
+	in, name := io.Reader(os.Stdin), "the standard input"
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return cli.Usagef("%v", err)
+		}
+		defer func() { _ = f.Close() }()
+		in, name = f, c.File
+	}
+	records, lost, err := readRecording(in)
+	switch {
+	case errors.Is(err, recording.ErrCut), errors.Is(err, recording.ErrDamaged):
+		if len(records) == 0 {
+			return cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "recording: "))
+		}
+		fmt.Fprintf(std.Err, "weirlab advise: %s: %s: the %d requests before that are read\n", name, strings.TrimPrefix(err.Error(), "recording: "), len(records))
+	case err != nil:
+		return cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "recording: "))
+	}
+	o := advise.Options{Seed: c.Seed}
+	if c.SLO != nil {
+		o.Quantile, o.Target = c.SLO.quantile, c.SLO.target
+	}
+	if c.Load != nil {
+		o.Load = float64(*c.Load)
+	}
+	a, err := advise.Advise(records, lost, o)
+	if err != nil {
+		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "advise: "))
+	}
+	if c.JSON {
+		return cli.PrintJSON(std.Out, a)
+	}
+	return a.Table(std.Out)
+}
+
+// readRecording reads a recording to its end. With an error, the records before it count.
+func readRecording(in io.Reader) (all []recording.Record, lost uint64, err error) {
+	r, err := recording.NewReader(in)
+	if err != nil {
+		return nil, 0, err
+	}
+	for {
+		record, err := r.Read()
+		switch {
+		case err == io.EOF:
+			return all, r.Lost(), nil
+		case err != nil:
+			return all, r.Lost(), err
+		}
+		all = append(all, record)
+	}
+}

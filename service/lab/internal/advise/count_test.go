@@ -1,0 +1,154 @@
+package advise
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/trace"
+)
+
+// of returns the advice on records.
+func of(t *testing.T, records []recording.Record, o Options) *Advice {
+	t.Helper()
+	a, err := Advise(records, 0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := json.Marshal(a); err != nil {
+		t.Error(err)
+	}
+	return a
+}
+
+// regular returns requests of a service with workers that take a time each, at a rate.
+func regular(n, workers int, takes, apart time.Duration) (all []recording.Record) {
+	free := make([]time.Duration, workers)
+	for i := range n {
+		at := time.Duration(i) * apart
+		w := i % workers
+		start := max(at, free[w])
+		free[w] = start + takes
+		all = append(all, recording.Record{Intended: at, Start: at, End: free[w], Outcome: recording.Ended(weir.Success)})
+	}
+	return all
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	all := regular(1000, 4, 10*time.Millisecond, 10*time.Millisecond)
+	for i := range all {
+		switch {
+		case i%10 == 0:
+			all[i].Outcome, all[i].End = recording.Rejected(weir.QueueFull), all[i].Start
+		case i%10 == 1:
+			all[i].Outcome = recording.Ended(outcome.Late)
+		case i%10 == 2:
+			all[i].Outcome, all[i].End = recording.Cancelled, all[i].Start
+		}
+	}
+	a := of(t, all, Options{})
+	if a.Requests != 1000 || a.Rejected != 100 || a.Unwanted != 100 || a.WastedShare < 0.12 || a.WastedShare > 0.13 || a.Knee.Value != nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Whatever a recording has, there is advice or an error.
+func FuzzAdvise(f *testing.F) {
+	f.Add(int64(1e7), int64(2e7), uint8(1), int64(1e7), uint8(200))
+	f.Add(int64(1e7), int64(-2e7), uint8(1), int64(1e7), uint8(100))
+	f.Add(int64(1<<62), int64(1<<62), uint8(5), int64(1<<62), uint8(50))
+	f.Add(int64(0), int64(0), uint8(17), int64(1), uint8(255))
+	f.Fuzz(func(t *testing.T, apart, takes int64, o uint8, lag int64, n uint8) {
+		var all []recording.Record
+		for i := range int64(n) {
+			at := time.Duration(i * apart)
+			start := at + time.Duration(lag*(i%3))
+			all = append(all, recording.Record{Intended: at, Start: start, End: start + time.Duration(takes*(i%7)), Outcome: recording.Outcome(o) * recording.Outcome(i%2)})
+			all = append(all, recording.Record{Intended: at, Start: at, End: at + time.Duration(takes), Outcome: recording.Ended(weir.Success)})
+		}
+		a, err := Advise(all, 1, Options{Quantile: 0.9, Target: time.Duration(takes)})
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(a); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A window in which the work of some requests is not seen does not count, nor one with too few.
+func TestWindowsThatDoNotFit(t *testing.T) {
+	for _, tt := range []struct {
+		w    window
+		want bool
+	}{
+		{window{ended: 100, began: 100, response: 1, lost: 2}, true},
+		{window{ended: 100, began: 100, response: 1, lost: 3}, false},
+		{window{ended: 4, began: 100, response: 1}, false},
+		{window{ended: 100, began: 4, response: 1}, false},
+	} {
+		if got := tt.w.fits(); got != tt.want {
+			t.Errorf("%+v: %v", tt.w, got)
+		}
+	}
+}
+
+func TestTooFew(t *testing.T) {
+	for rule, all := range map[string][]recording.Record{
+		"none":     nil,
+		"one":      regular(1, 1, time.Second, time.Second),
+		"a few":    regular(20, 4, time.Second, time.Second),
+		"at once":  regular(1000, 1000, time.Second, 0),
+		"rejected": {{Outcome: recording.Rejected(weir.OverRate)}, {Intended: time.Second, Outcome: recording.Rejected(weir.OverRate)}},
+	} {
+		if a, err := Advise(all, 0, Options{}); err != ErrFew {
+			t.Errorf("%s: %+v, %v", rule, a, err)
+		}
+	}
+}
+
+func TestFromTrace(t *testing.T) {
+	for _, tt := range []struct {
+		in   trace.Record
+		want recording.Outcome
+	}{
+		{trace.Record{Status: 200}, recording.Ended(weir.Success)},
+		{trace.Record{Reason: trace.Sent}, recording.Ended(weir.Success)},
+		{trace.Record{Status: 404}, recording.Ended(weir.Ignored)},
+		{trace.Record{Status: 500}, recording.Ended(weir.Ignored)},
+		{trace.Record{Status: 503}, recording.Rejected(0)},
+		{trace.Record{Status: 503, Reason: "queue_full"}, recording.Rejected(weir.QueueFull)},
+		{trace.Record{Status: 429, Reason: "over_rate"}, recording.Rejected(weir.OverRate)},
+		{trace.Record{Reason: trace.Timeout}, recording.Ended(outcome.TimedOut)},
+		{trace.Record{Reason: trace.Canceled}, recording.Ended(outcome.Left)},
+		{trace.Record{Reason: trace.Refused}, recording.Ended(weir.Dropped)},
+		{trace.Record{Reason: trace.Unsent}, recording.Cancelled},
+		{trace.Record{Reason: trace.Failed}, recording.Ended(weir.Ignored)},
+	} {
+		tt.in.Intended, tt.in.Start, tt.in.End, tt.in.Inflight = 1, 2, 3, 4
+		got := FromTrace(tt.in)
+		if got.Outcome != tt.want || got.Intended != 1 || got.End != 3 || got.Inflight != 4 || got.Outcome.Worked() != (got.Start == 2) {
+			t.Errorf("%+v: %+v", tt.in, got)
+		}
+	}
+}
+
+// The queue of M/M/c, by Erlang's formula in its usual form, and the approximation where it takes over.
+func TestQueue(t *testing.T) {
+	for _, tt := range []struct{ c, rho float64 }{{1, 0.5}, {3, 0.4}, {3, 0.9}, {20, 0.8}, {30, 0.95}} {
+		a, b := tt.c*tt.rho, 1.0
+		for k := 1.0; k <= tt.c; k++ {
+			b = a * b / (k + a*b)
+		}
+		want := b / (1 - tt.rho*(1-b)) * tt.rho / (1 - tt.rho)
+		if got := queue(tt.c, tt.rho); got < 0.999*want || got > 1.001*want {
+			t.Errorf("%+v: %v: want %v", tt, got, want)
+		}
+	}
+	if exact, rough := queue(many, 0.9), queue(many+0.01, 0.9); rough < 0.8*exact || rough > 1.2*exact {
+		t.Errorf("%v and %v", exact, rough)
+	}
+}

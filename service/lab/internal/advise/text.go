@@ -1,0 +1,110 @@
+package advise
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// described are the laws in words.
+var described = map[string]string{
+	"little":           "Little's law alone: the response time does not grow",
+	"workers":          "workers with a queue (M/M/c-like)",
+	"pool":             "workers with a queue, behind other work",
+	"contention":       "workers that wait for each other",
+	"usl":              "Universal Scalability Law",
+	"usl with workers": "Universal Scalability Law of a number of workers",
+}
+
+// Table writes the advice as text.
+func (a *Advice) Table(w io.Writer) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-14s"+format+"\n", append([]any{name}, args...)...)
+	}
+	line("recording", "%d requests in %s, %d without a record", a.Requests, seconds(a.Length), a.Lost)
+	line("knee", "%s requests in flight%s", a.Knee.text(round), a.Knee.between(round))
+	line("capacity", "%s requests/s%s", a.Capacity.text(round), a.Capacity.between(round))
+	line("alone", "%s%s", a.Alone.text(seconds), a.Alone.between(seconds))
+	if c := a.Contention; c.Value != nil && *c.Value > 0 {
+		line("contention", "σ %s%s", c.text(small), c.between(small))
+	}
+	if c := a.Coherence; c.Value != nil && *c.Value > 0 {
+		line("coherence", "κ %s%s", c.text(small), c.between(small))
+	}
+	line("law", "%s", described[a.Law])
+	if len(a.History) > 1 {
+		for _, s := range a.History {
+			line("", "from %s to %s: knee %s, capacity %s requests/s", seconds(s.From), seconds(s.To), s.Knee.text(round), s.Capacity.text(round))
+		}
+	}
+	if a.Rejected > 0 {
+		served := "how many could have been served is not known"
+		if a.Servable != nil {
+			served = fmt.Sprintf("there was capacity for %.0f %% of them", 100**a.Servable)
+		}
+		line("rejected", "%d requests; %s", a.Rejected, served)
+	}
+	if a.Unwanted > 0 {
+		line("wasted", "%d requests, %.1f %% of the time of all work: their callers had left", a.Unwanted, 100*a.WastedShare)
+	}
+	if r := a.Recommended; r != nil {
+		b.WriteString("\nrecommended\n")
+		line("  limit", "%d requests in flight", r.Limit)
+		line("  queue", "%d requests, for %s at most", r.Queue, seconds(r.MaxWait))
+		line("  time-out", "%s", seconds(r.Timeout))
+		line("  retries", "%s", budget(r.RetryBudget))
+		line("  instances", "%d, for %s requests/s", r.Instances, round(r.Demand))
+		if !r.Feasible {
+			line("  objective", "not met even by a request that does not wait: the work itself takes too long")
+		}
+	}
+	for i, d := range a.Doubts {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(d + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func budget(share float64) string {
+	if share == 0 {
+		return "none: the busiest time left no capacity for them"
+	}
+	return fmt.Sprintf("at most %.0f %% of the requests", 100*share)
+}
+
+// text returns the value, or what it is at least, in a format.
+func (i Interval) text(format func(float64) string) string {
+	switch {
+	case i.Value != nil:
+		return format(*i.Value)
+	case i.Low != nil:
+		return "at least " + format(*i.Low)
+	}
+	return "not known"
+}
+
+// between returns the bounds, if there is a value.
+func (i Interval) between(format func(float64) string) string {
+	if i.Value == nil || i.Low == nil || i.High == nil {
+		return ""
+	}
+	return "  (" + format(*i.Low) + " to " + format(*i.High) + ")"
+}
+
+// seconds formats a time with three digits.
+func seconds(s float64) string {
+	d := time.Duration(s * 1e9)
+	for unit := time.Hour; unit > 1; unit /= 10 {
+		if d >= 100*unit {
+			return d.Round(unit).String()
+		}
+	}
+	return d.String()
+}
+
+func small(x float64) string { return fmt.Sprintf("%.2g", x) }
