@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/snapshot/state"
 )
 
-// Config is what a Keeper keeps.
+// Config configures a Keeper.
 type Config struct {
 	Clock  *clock.Clock
 	Keys   *rules.Keys

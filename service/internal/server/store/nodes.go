@@ -42,7 +42,7 @@ func (s *Counts) keepCounted(ctx context.Context) {
 	id := rand.Text()
 	for {
 		s.countNodes(ctx, id)
-		s.held.Count() // forgets those that have expired
+		s.held.Count() // forgets expired ones
 		pause := countEvery
 		if !s.Joined() {
 			pause = joinEvery

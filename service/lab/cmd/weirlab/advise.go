@@ -25,7 +25,7 @@ type adviseCmd struct {
 	JSON bool       `name:"json" help:"Print the advice as JSON."`
 }
 
-// adviseDetail is what --help says besides the flags.
+// adviseDetail follows the flags in --help.
 const adviseDetail = `The knee is the number of requests in flight with which the throughput is the highest; more only wait. docs/recording.md says how it is found.
 
 The exit status is 1 if the recording has too little for any advice.`
