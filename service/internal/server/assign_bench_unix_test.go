@@ -32,7 +32,7 @@ func BenchmarkExchange(b *testing.B) {
 func benchExchange(b *testing.B, limit int, drift bool) {
 	const keys, leaves, reports = 100_000, 20, 1000
 	before := heapBytes()
-	s, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{one("all", quota(limit, time.Second, ""))}}})
+	s, err := server.New(server.Config{MaxAssignments: 2 * keys * leaves, Rules: &config.Rules{Rules: []config.Rule{one("all", quota(limit, time.Second, ""))}}})
 	if err != nil {
 		b.Fatal(err)
 	}
