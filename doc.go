@@ -41,6 +41,10 @@
 //   - [github.com/weir-go/weir/cache]: a bounded cache that serves stale values while it refreshes
 //   - [github.com/weir-go/weir/flight]: one call for concurrent lookups of a key
 //
+// Measurement:
+//
+//   - [github.com/weir-go/weir/recording]: a record of 32 bytes for each request, for weirlab advise
+//
 // HTTP:
 //
 //   - [github.com/weir-go/weir/httplimit]: middleware for servers: rates per client, limits per route
