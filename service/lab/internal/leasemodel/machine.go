@@ -15,7 +15,7 @@ const (
 type member struct {
 	up      bool
 	stopped bool
-	owns    bool      // it decides about the slot: its ring.view says so, and Server.Depart was not called
+	owns    bool      // it decides about the slot: its ring.view says so, and Keeper.Depart was not called
 	awaits  int8      // lease.Registry.expected: ticks until leases of earlier owners must have ended
 	unknown int8      // ring.Ring.unknown: ticks in which it does not know the leases of a lost owner
 	held    [ids]int8 // lease.Registry.held: ticks that a lease has left
@@ -209,7 +209,7 @@ func (c Config) gain(s *state, i int8) {
 		}
 		m.kept = [ids]int8{}
 	}
-	m.awaits = maxTTL // Server.Expect
+	m.awaits = maxTTL // Keeper.Expect
 	next := claim{open: true, missing: m.unknown > 0, unknown: m.unknown > 0}
 	asks := false
 	for j := range members {
@@ -266,7 +266,7 @@ func (c Config) handOver(all []step, s *state, i int8) []step {
 					}
 				}
 				from.kept, from.held = from.held, [ids]int8{}
-			}, "ring.onClaim, Server.Depart, lease.Registry.Extract: %s hands over to %s", name(j), name(i))
+			}, "ring.onClaim, Keeper.Depart, lease.Registry.Extract: %s hands over to %s", name(j), name(i))
 			if s.losses == 0 {
 				continue
 			}
@@ -295,7 +295,7 @@ func (c Config) handOver(all []step, s *state, i int8) []step {
 	return all
 }
 
-// depart is Server.Depart, at the member that is asked.
+// depart is Keeper.Depart, at the member that is asked.
 func (s *state) depart(i, j int8, at int) {
 	m := &s.members[j]
 	cl := &s.members[i].claims[at]
@@ -322,9 +322,9 @@ func (c Config) end(s *state, i int8, at int) {
 	}
 	switch {
 	case !cl.missing:
-		m.awaits = 0 // Server.Received
+		m.awaits = 0 // Keeper.Received
 	case !cl.unknown:
-		m.awaits = maxTTL // Server.Expect: nothing more comes
+		m.awaits = maxTTL // Keeper.Expect: nothing more comes
 		if !c.ForgetMisses {
 			m.unknown = maxTTL // ring.miss
 		}

@@ -15,7 +15,7 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dirs := map[string]string{"ring": "ring", "lease.Registry": "server/lease", "Server": "server"}
+	dirs := map[string]string{"ring": "ring", "lease.Registry": "server/lease", "Keeper": "server/snapshot"}
 	declared := map[string]string{}
 	for of, dir := range dirs {
 		files, err := filepath.Glob(filepath.Join("../../../internal", dir, "*.go"))
@@ -31,7 +31,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	texts := bytes.Join(regexp.MustCompile(`"[^"\n]*"`).FindAll(machine, -1), nil)
-	names := regexp.MustCompile(`\b(ring|lease\.Registry|Server)\.([A-Za-z]+)`).FindAllSubmatch(texts, -1)
+	names := regexp.MustCompile(`\b(ring|lease\.Registry|Keeper)\.([A-Za-z]+)`).FindAllSubmatch(texts, -1)
 	for _, m := range names {
 		of, name := string(m[1]), string(m[2])
 		if !strings.Contains(declared[of], ") "+name+"(") && !strings.Contains(declared[of], "func "+name+"(") {
