@@ -13,10 +13,14 @@ import (
 const maxLines = 2000
 
 // sized are the trees whose packages have a bound on their lines.
-var sized = []string{"service/internal/config", "service/internal/daemon", "service/internal/proxy", "service/internal/proxyrule", "service/internal/transport"}
+var sized = []string{"service/internal"}
 
 // larger has the packages of those trees that are above maxLines, each with its lines. It may only shrink.
-var larger = map[string]int{}
+var larger = map[string]int{
+	"service/internal/h2inline": 2489,
+	"service/internal/peer":     3696,
+	"service/internal/ring":     2456,
+}
 
 // CheckSizes returns the packages that have too many lines, in order of their names.
 func CheckSizes(files []File) (breaches []Breach) {

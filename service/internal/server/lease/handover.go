@@ -16,17 +16,6 @@ func (g *Registry) Share(secret siphash.Key, route func(key string) uint16) {
 	g.secret, g.fleet, g.route = secret, true, route
 }
 
-// An expectation is slots that another node has owned before, which may have granted leases of
-// their keys that this node does not know.
-type expectation struct {
-	slots *slot.Set // it does not change
-	start time.Duration
-	until time.Duration // when leases under any rule must have expired
-}
-
-// maxExpectations bounds the expectations. With more, two become one with the later start.
-const maxExpectations = 64
-
 // Expect says that this node owns slots from now on, and that the last owner may have granted
 // leases with a time to live of up to longest. Calls of Expect and Received must not be
 // concurrent.
@@ -35,47 +24,11 @@ func (g *Registry) Expect(slots *slot.Set, longest time.Duration) {
 	g.mu.Lock()
 	g.token = max(g.token, firstToken())
 	g.mu.Unlock()
-	all := slices.DeleteFunc(g.expectations(), func(x expectation) bool { return x.until <= now })
-	if n := len(all); n == maxExpectations {
-		both := *all[0].slots
-		both.Union(all[1].slots)
-		all[1] = expectation{&both, all[1].start, max(all[0].until, all[1].until)}
-		all = all[1:]
-	}
-	added := *slots
-	all = append(all, expectation{&added, now, now + longest})
-	g.expected.Store(&all)
-}
-
-// expectations returns a copy of the present ones.
-func (g *Registry) expectations() []expectation {
-	if all := g.expected.Load(); all != nil {
-		return slices.Clone(*all)
-	}
-	return nil
+	g.expected.Expect(slots, now, longest)
 }
 
 // Received says that all leases of the keys of slots are known.
-func (g *Registry) Received(slots *slot.Set) {
-	all := g.expectations()
-	for i := range all {
-		rest := *all[i].slots
-		rest.Remove(slots)
-		all[i].slots = &rest
-	}
-	all = slices.DeleteFunc(all, func(x expectation) bool { return *x.slots == slot.Set{} })
-	if len(all) == 0 {
-		g.expected.Store(nil)
-		return
-	}
-	g.expected.Store(&all)
-}
-
-// expecting reports whether there may be leases of an earlier owner that are unknown.
-func (g *Registry) expecting() bool {
-	all := g.expected.Load()
-	return all != nil && slices.ContainsFunc(*all, func(x expectation) bool { return x.until > g.clock.Now() })
-}
+func (g *Registry) Received(slots *slot.Set) { g.expected.Received(slots) }
 
 // slotOf returns the slot of a key; 0 if the node is in no fleet.
 func (g *Registry) slotOf(key string) uint16 {
@@ -87,19 +40,12 @@ func (g *Registry) slotOf(key string) uint16 {
 
 // awaitsLocked returns the time until leases in a slot that an earlier owner has granted must
 // have expired.
-func (l *Limits) awaitsLocked(of uint16) (left time.Duration) {
-	g := l.registry
-	all := g.expected.Load()
-	if all == nil || l.terms == nil {
+func (l *Limits) awaitsLocked(of uint16) time.Duration {
+	start, ok := l.registry.expected.Started(of)
+	if !ok || l.terms == nil {
 		return 0
 	}
-	now := g.clock.Now()
-	for _, x := range *all {
-		if x.slots.Has(of) {
-			left = max(left, x.start+MaxTTL(l.terms)-now)
-		}
-	}
-	return left
+	return max(start+MaxTTL(l.terms)-l.registry.clock.Now(), 0)
 }
 
 // Extract takes the leases of the keys of slots out of the Registry, and passes them to emit,

@@ -2,80 +2,32 @@ package lease
 
 import (
 	"cmp"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/lease/unknown"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
-
-// A recovery follows a process that has ended without saving its state. Leases that it
-// granted since it saved are unknown. Until they must have expired, the Registry grants
-// no lease, and adopts the unknown leases that are renewed.
-type recovery struct {
-	start   time.Duration
-	longest map[string]time.Duration // the longest time to live of leases, by rule
-	until   atomic.Int64             // when all rules grant leases again
-	unknown []Span
-}
-
-// A Span is the fencing tokens after one and before another. Of leases outside of it,
-// it is known whether they are held.
-type Span struct{ After, Before uint64 }
-
-// maxSpans bounds the crashes, each during the recovery from the one before, of which the leases
-// are told apart.
-const maxSpans = 64
 
 // tokenLeap exceeds the number of leases that a process grants between two saves. Fencing
 // tokens leap by it after a crash, so that none is granted twice.
 const tokenLeap = 1 << 30
 
-// Recover begins a recovery. longest has the longest times to live that the last process
+// Recover begins a recovery: after a crash, until unknown leases must have expired, the Registry grants
+// no lease, and adopts the unknown leases that are renewed. longest has the longest times to live that the last process
 // had saved, by rule. It must be called before leases are granted, and Limits.Recover
 // after it.
 func (g *Registry) Recover(longest map[string]time.Duration) {
-	r := &recovery{start: g.clock.Now(), longest: longest}
-	for _, ttl := range longest {
-		r.extend(r.start + ttl)
-	}
-	g.recovery = r
-}
-
-// extend makes the recovery last until an instant.
-func (r *recovery) extend(until time.Duration) {
-	for {
-		was := r.until.Load()
-		if was >= int64(until) || r.until.CompareAndSwap(was, int64(until)) {
-			return
-		}
-	}
-}
-
-// resume takes over the state of the process that has crashed, and leaps to a token. If
-// that process was recovering itself, leases of the process before it are unknown, too.
-func (r *recovery) resume(s *State, token uint64) {
-	next := Span{s.Token, token + 1}
-	r.unknown = slices.Clone(s.Unknown)
-	if n := len(r.unknown); n > 0 && (r.unknown[n-1].Before == next.After+1 || n == maxSpans) {
-		r.unknown[n-1].Before = next.Before
-	} else {
-		r.unknown = append(r.unknown, next)
-	}
-}
-
-// knows reports whether the lease with a token is none of the unknown ones.
-func (r *recovery) knows(token uint64) bool {
-	return !slices.ContainsFunc(r.unknown, func(s Span) bool { return s.After < token && token < s.Before })
+	g.crash = unknown.NewCrash(g.clock.Now(), longest)
 }
 
 // Recovering reports whether there may be leases that are unknown.
 func (g *Registry) Recovering() bool {
-	return g.recovery != nil && int64(g.clock.Now()) < g.recovery.until.Load() || g.expecting()
+	now := g.clock.Now()
+	return g.crash != nil && now < g.crash.Until() || g.expected.Any(now)
 }
 
 // MaxTTL returns the longest time to live of a lease under the terms.
@@ -101,9 +53,8 @@ func (l *Limits) Recover() {
 }
 
 func (l *Limits) recoverLocked() {
-	if r := l.registry.recovery; r != nil && l.reopens == 0 && l.terms != nil && !l.closed {
-		l.reopens = r.start + max(MaxTTL(l.terms), r.longest[l.name])
-		r.extend(l.reopens)
+	if crash := l.registry.crash; crash != nil && l.reopens == 0 && l.terms != nil && !l.closed {
+		l.reopens = crash.Reopens(l.name, MaxTTL(l.terms))
 	}
 }
 
@@ -139,7 +90,7 @@ func (g *Registry) unknown(key, text string, under []Under) (id ID, n int, ok bo
 	if !ok || id != g.sealed(id.token(), n, rulesSum(under), key) {
 		return id, n, false
 	}
-	slot, crashed := g.slotOf(key), g.recovery != nil && !g.recovery.knows(id.token())
+	slot, crashed := g.slotOf(key), g.crash != nil && g.crash.Has(id.token())
 	for i := range under {
 		l := under[i].Limits
 		l.mu.Lock()

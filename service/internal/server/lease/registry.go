@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/lease/unknown"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -22,13 +23,13 @@ type Registry struct {
 	clock    *clock.Clock
 	queue    queue
 	max      int
-	full     atomic.Uint64 // requests refused because max leases were held
-	orders   atomic.Uint64 // Limits made so far
-	secret   siphash.Key   // of ids; constant after Restore
-	fleet    bool          // other nodes have the secret, too
-	recovery *recovery     // after a crash, else nil; constant after Restore
+	full     atomic.Uint64  // requests refused because max leases were held
+	orders   atomic.Uint64  // Limits made so far
+	secret   siphash.Key    // of ids; constant after Restore
+	fleet    bool           // other nodes have the secret, too
+	crash    *unknown.Crash // of the last process, else nil; constant after Restore
 	route    func(key string) uint16
-	expected atomic.Pointer[[]expectation]
+	expected unknown.Slots
 	rules    atomic.Pointer[inForce]
 	gone     map[string]*Limits // by name, of rules that are gone, while leases are held under them
 

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/lease/unknown"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -27,9 +28,9 @@ type SavedLease struct {
 
 // A State is the content of a Registry without the leases, for snapshots.
 type State struct {
-	Secret  siphash.Key // of ids
-	Token   uint64      // the last fencing token
-	Unknown []Span      // of a recovery that has not ended
+	Secret  siphash.Key    // of ids
+	Token   uint64         // the last fencing token
+	Unknown []unknown.Span // of a recovery that has not ended
 }
 
 // copyAtOnce bounds the leases that are copied without releasing the lock.
@@ -42,8 +43,8 @@ func (g *Registry) State(places map[*Limits]int) (State, iter.Seq[[]SavedLease])
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := State{Secret: g.secret, Token: g.token}
-	if g.recovery != nil && g.Recovering() {
-		s.Unknown = g.recovery.unknown
+	if g.crash != nil && g.Recovering() {
+		s.Unknown = g.crash.Spans()
 	}
 	held := slices.AppendSeq(make([]*holding, 0, len(g.held)), maps.Values(g.held))
 	return s, func(yield func([]SavedLease) bool) {
@@ -79,9 +80,9 @@ func (g *Registry) Restore(s *State) {
 	if g.token = max(g.token, s.Token); !g.fleet {
 		g.secret = s.Secret
 	}
-	if r := g.recovery; r != nil {
+	if g.crash != nil {
 		g.token += tokenLeap
-		r.resume(s, g.token)
+		g.crash.Resume(s.Token, g.token, s.Unknown)
 	}
 }
 
@@ -94,7 +95,7 @@ func (g *Registry) Hold(leases []SavedLease, saved time.Duration, under func(pla
 	now := g.clock.Now()
 	for _, l := range leases {
 		left := l.Until - saved
-		if g.recovery != nil {
+		if g.crash != nil {
 			left = l.Terms.MaxTTL
 		}
 		if left > 0 {
