@@ -2,7 +2,6 @@ package ring
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/ring/census"
+	"github.com/weir-go/weir/service/internal/ring/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
 )
 
@@ -21,18 +21,11 @@ const (
 	maxClaimTries = 3 * time.Second
 )
 
-// unknownSlots are slots whose state was lost with a process, or was claimed and did not come.
-type unknownSlots struct {
-	slots *slot.Set
-	node  string        // the process, if one is known; if it is back, it has the state
-	until time.Duration // when leases that it granted have expired
-}
-
 // loseLocked notes the slots of processes that have ended, or cannot be asked any more by any
 // member, without handing over their state. It returns these slots.
 func (r *Ring) loseLocked(was *view, s *census.Survey) *slot.Set {
 	now := r.now()
-	r.unknown = slices.DeleteFunc(r.unknown, func(u unknownSlots) bool { return u.until < now || u.node != "" && r.census.Back(u.node) })
+	r.unknown.Update(now, r.census.Back)
 	names := slices.Clone(s.Unknown)
 	for name, status := range s.Status {
 		if old, known := was.Status[name]; status == census.Dead && known && old != census.Dead && !slices.Contains(names, name) {
@@ -44,7 +37,7 @@ func (r *Ring) loseLocked(was *view, s *census.Survey) *slot.Set {
 		node, slots := r.census.Before(name), was.owned(name)
 		lost.Union(slots)
 		if node != "" && longest > 0 && slots.Len() > 0 {
-			r.noteUnknownLocked(unknownSlots{slots, node, now + longest})
+			r.unknown.Note(slots, node, now+longest)
 		}
 	}
 	return lost
@@ -59,45 +52,11 @@ func (r *Ring) miss(slots *slot.Set) {
 	missing := *slots
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.noteUnknownLocked(unknownSlots{slots: &missing, until: r.now() + longest})
+	r.unknown.Note(&missing, "", r.now()+longest)
 }
-
-// noteUnknownLocked notes slots whose state was lost.
-func (r *Ring) noteUnknownLocked(u unknownSlots) {
-	r.unknown = append(r.unknown, u)
-	r.unknown = slices.Delete(r.unknown, 0, max(len(r.unknown)-maxUnknown, 0))
-}
-
-// maxUnknown bounds the sets of unknown slots. With more, the oldest are taken for known.
-const maxUnknown = 64
 
 // longestLease returns the longest time to live of leases under the rules; 0 if there are none.
-func (r *Ring) longestLease() (longest time.Duration) {
-	for i := range r.cfg.Local.Rules().Rules {
-		if c := r.cfg.Local.Rules().Rules[i].Concurrency; c != nil {
-			longest = max(longest, lease.MaxTTL(c))
-		}
-	}
-	return longest
-}
-
-// unknownLocked returns which of some slots have no known state.
-func (r *Ring) unknownLocked(of *slot.Set) *slot.Set {
-	all := new(slot.Set)
-	for _, u := range r.unknown {
-		all.Union(u.slots)
-	}
-	return common(all, of)
-}
-
-// common returns the slots that are in both sets.
-func common(a, b *slot.Set) *slot.Set {
-	both := new(slot.Set)
-	for i := range both {
-		both[i] = a[i] & b[i]
-	}
-	return both
-}
+func (r *Ring) longestLease() time.Duration { return lease.LongestTTL(r.cfg.Local.Rules()) }
 
 // gainLocked claims the slots that this node decides from now on. Of these, some are lost: the
 // state of their owner cannot be claimed.
@@ -121,11 +80,11 @@ func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
 			}
 		}
 	}
-	r.recallLocked(common(&gained, lost))
-	if len(from) == 0 && len(r.unknown) == 0 {
+	r.kept.Recall(handover.Common(&gained, lost), r.now(), r.cfg.Local.Import)
+	if len(from) == 0 && !r.unknown.Any() {
 		return
 	}
-	unknown := r.unknownLocked(&gained)
+	unknown := r.unknown.Of(&gained)
 	held := gained
 	held.Remove(unknown)
 	if unknown.Len() > 0 {
@@ -162,7 +121,9 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 	known := *slots
 	known.Remove(&missing)
 	r.cfg.Local.Received(&known)
-	r.forget(&known)
+	r.mu.Lock()
+	r.kept.Forget(&known)
+	r.mu.Unlock()
 	if missing.Remove(unknown); missing.Len() > 0 { // nothing more comes
 		r.cfg.Local.Expect(&missing, 0)
 		r.miss(&missing)
@@ -179,7 +140,7 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.Set, error) {
 	process := r.processOf(p.Name)
 	for began := time.Now(); ; {
-		answer, err := p.link.Call(ctx, claimCall, appendSet(nil, slots))
+		answer, err := p.link.Call(ctx, claimCall, handover.AppendSet(nil, slots))
 		now := r.processOf(p.Name)
 		if process == "" {
 			process = now
@@ -188,7 +149,7 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.
 			return slots, nil
 		}
 		if err == nil {
-			if rest, ok := readSet(answer); ok {
+			if rest, ok := handover.ReadSet(answer); ok {
 				return rest, nil
 			}
 			return nil, errClaim
@@ -222,23 +183,23 @@ func (r *Ring) isGone(name string) bool {
 // onClaim gives slots up, sends their state to the member that claims them, and answers with
 // those whose state is not known.
 func (r *Ring) onClaim(ctx context.Context, from peer.Info, body []byte) ([]byte, error) {
-	slots, ok := readSet(body)
+	slots, ok := handover.ReadSet(body)
 	if !ok {
 		return nil, errClaim
 	}
 	name := r.nameOf(from.Node)
 	r.mu.Lock()
-	p, unknown, reached := r.places[name], r.unknownLocked(slots), r.census.Reached(name)
+	p, unknown, reached := r.places[name], r.unknown.Of(slots), r.census.Reached(name)
 	r.mu.Unlock()
 	if p == nil || p.link == nil || !reached {
 		return nil, errStranger
 	}
 	r.cfg.Local.Depart(slots)
-	state := keptState{slots: *slots}
+	state := handover.NewState(slots)
 	err := r.cfg.Local.Export(ctx, slots, func(chunk []byte) error {
 		_, err := p.link.Call(ctx, stateCall, chunk)
 		if err == nil {
-			state.add(chunk)
+			state.Add(chunk)
 		}
 		return err
 	})
@@ -246,7 +207,7 @@ func (r *Ring) onClaim(ctx context.Context, from peer.Info, body []byte) ([]byte
 		return nil, err
 	}
 	r.given(slots, state)
-	return appendSet(nil, unknown), nil
+	return handover.AppendSet(nil, unknown), nil
 }
 
 var errClaim = errors.New("a claim must be a set of slots")
@@ -257,24 +218,13 @@ func (r *Ring) onState(_ context.Context, _ peer.Info, chunk []byte) ([]byte, er
 }
 
 // given notes that slots were handed over.
-func (r *Ring) given(slots *slot.Set, state keptState) {
+func (r *Ring) given(slots *slot.Set, state handover.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keepLocked(state)
-	if r.leave == nil {
-		return
+	r.kept.Keep(state, r.now())
+	if r.leave != nil {
+		r.leave.Given(slots)
 	}
-	if r.leave.rest.Remove(slots); r.leave.rest.Len() == 0 && !r.leave.over {
-		r.leave.over = true
-		close(r.leave.done)
-	}
-}
-
-// A leave is the end of a member.
-type leave struct {
-	rest slot.Set      // slots that were not handed over yet
-	done chan struct{} // closed when there are none
-	over bool
 }
 
 // Leave tells the other members that this one is shutting down. They claim its keys, and this node
@@ -284,7 +234,7 @@ type leave struct {
 func (r *Ring) Leave(ctx context.Context) (moved bool, err error) {
 	r.mu.Lock()
 	r.census.Leave()
-	l := &leave{rest: *r.view.Load().decides(), done: make(chan struct{})}
+	l := handover.NewLeave(r.view.Load().decides())
 	r.leave = l
 	_ = r.refreshLocked() // no member is new
 	r.noteSoonLocked()
@@ -292,35 +242,15 @@ func (r *Ring) Leave(ctx context.Context) (moved bool, err error) {
 	for name, status := range r.view.Load().Status {
 		heirs = heirs || status == census.Live && name != r.census.Self()
 	}
-	nothing := !heirs || l.rest.Len() == 0
+	nothing := !heirs || l.Nothing()
 	r.mu.Unlock()
 	if nothing {
 		return false, nil
 	}
 	select {
-	case <-l.done:
+	case <-l.Done():
 		return true, nil
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-}
-
-// appendSet appends a set of slots.
-func appendSet(b []byte, s *slot.Set) []byte {
-	for _, word := range s {
-		b = binary.LittleEndian.AppendUint64(b, word)
-	}
-	return b
-}
-
-// readSet reads what appendSet writes.
-func readSet(b []byte) (*slot.Set, bool) {
-	s := new(slot.Set)
-	if len(b) != 8*len(s) {
-		return s, false
-	}
-	for i := range s {
-		s[i] = binary.LittleEndian.Uint64(b[8*i:])
-	}
-	return s, true
 }

@@ -1,140 +1,37 @@
 package ring
 
 import (
-	"context"
-	"time"
-
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring/local"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// Receiver returns the decider.Decider for the requests that other members forward. It decides in
-// this process: nothing is forwarded twice. Requests for keys that this node does not own, or whose
-// state is still to come, get decider.ErrMoved: members see changes at different times, and ask again.
-// Nothing is held here, because that would hold other requests of the same link.
-func (r *Ring) Receiver() decider.Decider { return receiver{r.cfg.Local, r} }
-
-type receiver struct {
-	Owner
-	r *Ring
+// Receiver returns the decider.Decider for the requests that other members forward.
+func (r *Ring) Receiver() decider.Decider {
+	return local.Receiver{Owner: r.cfg.Local, Share: r.cfg.Fallback, Duties: duties{r}}
 }
 
-// owns reports whether this node decides about a slot with the whole limit. If not, and the error is
-// nil, it decides by its share.
-func (rc receiver) owns(at uint16) (bool, error) {
-	switch w := rc.r.view.Load(); {
-	case rc.r.joins(w):
+// The duties are local.Duties.
+type duties struct{ *Ring }
+
+func (d duties) Owns(at uint16) (bool, error) {
+	switch w := d.view.Load(); {
+	case d.joins(w):
 		return false, decider.ErrMoved
 	case !w.Quorum:
 		return false, nil
-	case w.here < 0 || int(w.owners[at]) != w.here || rc.Awaits(at):
+	case w.here < 0 || int(w.owners[at]) != w.here || d.cfg.Local.Awaits(at):
 		return false, decider.ErrMoved
 	}
 	return true, nil
 }
 
-// Decide decides at once: see decider.Decider.
-func (rc receiver) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	owns, err := rc.owns(rc.Route(req))
-	switch {
-	case err != nil:
-		return err
-	case !owns:
-		return rc.r.cfg.Fallback.Decide(ctx, req, v)
-	}
-	return rc.Owner.Decide(ctx, req, v)
-}
-
-// Wait waits for missing tokens: see decider.Decider.
-func (rc receiver) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	owns, err := rc.owns(rc.Route(req))
-	switch {
-	case err != nil:
-		return err
-	case !owns:
-		return rc.r.cfg.Fallback.Wait(ctx, req, v)
-	}
-	return rc.Owner.Wait(ctx, req, v)
-}
-
-// Batch decides many requests: see decider.Decider.
-func (rc receiver) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
-	for i := range reqs {
-		owns, err := rc.owns(rc.Route(&reqs[i]))
-		switch {
-		case err != nil:
-			return false, err
-		case !owns:
-			return rc.r.cfg.Fallback.Batch(ctx, reqs, all, verdicts)
-		}
-	}
-	return rc.Owner.Batch(ctx, reqs, all, verdicts)
-}
-
-// Exchange takes the exchange of a leaf, with reports of keys that this node owns: see
-// decider.Decider. The error is decider.ErrMoved if it does not own them all.
-func (rc receiver) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
-	w := rc.r.view.Load()
-	switch {
-	case rc.r.joins(w):
+func (d duties) Assigns() error {
+	switch w := d.view.Load(); {
+	case d.joins(w):
 		return decider.ErrMoved
 	case !w.Quorum:
 		return peer.ErrUnavailable
 	}
-	for i := range x.Reports {
-		if owns, err := rc.owns(rc.RouteKey(x.Reports[i].Key)); err != nil || !owns {
-			return decider.ErrMoved
-		}
-	}
-	return rc.Owner.Exchange(ctx, x, got)
-}
-
-// Settle reports the true cost of a grant: see decider.Decider.
-func (rc receiver) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
-	if _, err := rc.owns(rc.RouteKey(key)); err != nil {
-		return decider.Settled{}, err
-	}
-	done, err := rc.Owner.Settle(ctx, key, id, n)
-	if err == decider.ErrNoGrant {
-		return rc.r.cfg.Fallback.Settle(ctx, key, id, n)
-	}
-	return done, err
-}
-
-// Acquire takes a lease: see decider.Decider.
-func (rc receiver) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
-	owns, err := rc.owns(rc.RouteKey(req.Key))
-	switch {
-	case err != nil:
-		return decider.Lease{}, err
-	case !owns:
-		req.Wait = false
-		return rc.r.cfg.Fallback.Acquire(ctx, req)
-	}
-	return rc.Owner.Acquire(ctx, req)
-}
-
-// Renew extends a lease: see decider.Decider.
-func (rc receiver) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
-	if _, err := rc.owns(rc.RouteKey(key)); err != nil {
-		return decider.Lease{}, err
-	}
-	l, err := rc.Owner.Renew(ctx, key, id, ttl)
-	if err == decider.ErrNoLease {
-		return rc.r.cfg.Fallback.Renew(ctx, key, id, ttl)
-	}
-	return l, err
-}
-
-// Return ends a lease: see decider.Decider.
-func (rc receiver) Return(ctx context.Context, key, id string, o weir.Outcome) error {
-	if _, err := rc.owns(rc.RouteKey(key)); err != nil {
-		return err
-	}
-	err := rc.Owner.Return(ctx, key, id, o)
-	if err == decider.ErrNoLease {
-		return rc.r.cfg.Fallback.Return(ctx, key, id, o)
-	}
-	return err
+	return nil
 }

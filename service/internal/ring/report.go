@@ -47,15 +47,8 @@ func (r *Ring) reportLocked(was, next *view) {
 func (r *Ring) reportListsLocked(next []census.Difference) {
 	was := r.differs
 	r.differs = next
-	for i := range next {
-		if !slices.ContainsFunc(was, next[i].Equal) {
-			r.send(Change{Member: next[i].Member, Lists: &next[i]})
-		}
-	}
-	for _, d := range was {
-		if !slices.ContainsFunc(next, func(n census.Difference) bool { return n.Member == d.Member }) {
-			r.send(Change{Member: d.Member, Lists: &census.Difference{Member: d.Member}})
-		}
+	for _, d := range census.Changed(was, next) {
+		r.send(Change{Member: d.Member, Lists: &d})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring/local"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -28,7 +29,7 @@ func (r *Ring) Reset(ctx context.Context, key string) (done []decider.Reset, err
 // resetAt resets a key at this node, or at the member that a link leads to.
 func resetAt(ctx context.Context, d decider.Decider, key string) (done []decider.Reset, err error) {
 	switch d := d.(type) {
-	case Owner:
+	case local.Owner:
 		return d.Reset(ctx, key)
 	case Link:
 		body, err := d.Call(ctx, resetCall, []byte(key))

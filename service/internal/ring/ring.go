@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/ring/census"
+	"github.com/weir-go/weir/service/internal/ring/handover"
+	"github.com/weir-go/weir/service/internal/ring/leaves"
+	"github.com/weir-go/weir/service/internal/ring/local"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -35,44 +36,11 @@ type Link interface {
 	Close() error
 }
 
-// An Owner decides about the keys that this node owns: a *server.Server, which describes its methods.
-type Owner interface {
-	decider.Decider
-	Route(req *decider.Request) uint16
-	RouteKey(key string) uint16
-	Replaced(reqs []decider.Request) []bool
-	CheckRequests(reqs []decider.Request) error
-	Reset(ctx context.Context, key string) ([]decider.Reset, error)
-	Rules() *config.Rules
-	Now() time.Duration
-
-	// The state of slots comes and goes.
-	Expect(slots *slot.Set, hold time.Duration)
-	Awaits(at uint16) bool
-	Import(chunk []byte) error
-	Received(slots *slot.Set)
-	Depart(slots *slot.Set)
-	Export(ctx context.Context, slots *slot.Set, emit func(chunk []byte) error) error
-}
-
-// A Share decides about keys whose owner cannot be asked: a *server.Fallback, which describes its methods.
-type Share interface {
-	Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error
-	Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error
-	Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error)
-	Settle(ctx context.Context, key, id string, n int) (decider.Settled, error)
-	Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error)
-	Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error)
-	Return(ctx context.Context, key, id string, o weir.Outcome) error
-	Explain(ctx context.Context, key string) (decider.Explanation, error)
-	Use(rules *config.Rules, members int) error
-}
-
 // Config configures a Ring. Local, Fallback, Node and Dial are required.
 type Config struct {
-	Local    Owner  // decides about the keys that this node owns
-	Fallback Share  // decides about keys whose owner cannot be asked
-	Node     string // the id of this process, as in its peer.Info
+	Local    local.Owner // decides about the keys that this node owns
+	Fallback local.Share // decides about keys whose owner cannot be asked
+	Node     string      // the id of this process, as in its peer.Info
 	// Self is the name of this member. If empty, it is the member whose link leads to Node.
 	Self string
 	// Strangers are members that this node does not list, and that list it: they can join the fleet, so every process that
@@ -120,14 +88,14 @@ type Ring struct {
 	work      sync.WaitGroup
 	tells     chan Change
 	uses      chan int // the number of members for the Fallback, when it has changed
-	renewed   renewals
+	renewed   leaves.Renewals
 
 	mu      sync.Mutex // guards what follows
 	census  *census.Census
 	places  map[string]*place
-	unknown []unknownSlots
-	kept    []keptState
-	leave   *leave // nil unless this node is shutting down
+	unknown handover.Unknown
+	kept    handover.Kept
+	leave   *handover.Leave // nil unless this node is shutting down
 	differs []census.Difference
 	closed  bool
 }

@@ -101,6 +101,21 @@ func (d Difference) Equal(e Difference) bool {
 	return d.Member == e.Member && slices.Equal(d.OnlyHere, e.OnlyHere) && slices.Equal(d.OnlyThere, e.OnlyThere)
 }
 
+// Changed returns the Differences that are not as they were. For a member whose list is the same again, it is empty.
+func Changed(was, next []Difference) (changed []Difference) {
+	for _, d := range next {
+		if !slices.ContainsFunc(was, d.Equal) {
+			changed = append(changed, d)
+		}
+	}
+	for _, d := range was {
+		if !slices.ContainsFunc(next, func(n Difference) bool { return n.Member == d.Member }) {
+			changed = append(changed, Difference{Member: d.Member})
+		}
+	}
+	return changed
+}
+
 // IsEmpty reports whether the lists are the same.
 func (d Difference) IsEmpty() bool { return d.OnlyHere == nil && d.OnlyThere == nil }
 

@@ -35,6 +35,16 @@ func MaxTTL(c *config.Concurrency) time.Duration {
 	return cmp.Or(c.MaxTTL, 10*min(cmp.Or(c.TTL, config.DefaultTTL), rules.MaxSpan/10))
 }
 
+// LongestTTL returns the longest time to live of leases under rules; 0 if none grants any.
+func LongestTTL(all *config.Rules) (longest time.Duration) {
+	for i := range all.Rules {
+		if c := all.Rules[i].Concurrency; c != nil {
+			longest = max(longest, MaxTTL(c))
+		}
+	}
+	return longest
+}
+
 // Longest returns the longest time to live of leases, 0 if none is granted.
 func (l *Limits) Longest() time.Duration {
 	l.mu.Lock()

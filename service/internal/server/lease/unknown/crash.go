@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Crash is that of a process, which has ended without saving its state. Leases that it
-// granted since it saved are unknown, until they must have expired.
+// A Crash is the end of a process without saving its state. Leases that the process
+// granted since it last saved are unknown, until they must have expired.
 type Crash struct {
 	start   time.Duration
 	longest map[string]time.Duration // the longest time to live of leases, by rule

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/slot"
 )
 
-// Slots are those that another node has owned before, which may have granted leases of
+// Slots are slots of which another node was the last owner. That may have granted leases of
 // their keys that this node does not know. The zero value has none. Calls of Expect and Received must not be
 // concurrent.
 type Slots struct{ expected atomic.Pointer[[]expectation] }

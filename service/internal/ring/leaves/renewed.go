@@ -1,4 +1,4 @@
-package ring
+package leaves
 
 import (
 	"strings"
@@ -14,9 +14,9 @@ const (
 	maxRenewed = 20_000
 )
 
-// renewals remember when members have last renewed the assignments of leaves. The zero value is
+// Renewals remember when members have last renewed the assignments of leaves. The zero value is
 // usable.
-type renewals struct {
+type Renewals struct {
 	mu     sync.Mutex // guards what follows
 	byLeaf map[string]*renewal
 }
@@ -29,28 +29,28 @@ type renewal struct {
 
 // note notes the answers to an exchange. It returns for how long the assignments of all owners are
 // valid, and whether all of them have answered. ttl is the time to live of an assignment.
-func (n *renewals) note(e *exchange, owners []string, ttl time.Duration) (left time.Duration, whole bool) {
+func (n *Renewals) note(e *Exchange, owners []string, ttl time.Duration) (left time.Duration, whole bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l := n.enter(e.x.Leaf, e.began, ttl)
+	l := n.enter(e.x.Leaf, e.Began, ttl)
 	left, whole = ttl, true
 	for _, name := range owners {
 		_, answered := e.answers[name]
 		if answered || e.x.Held == 0 { // without assignments, there is nothing that may end
-			l.at[name] = e.began
+			l.at[name] = e.Began
 		}
 		whole = whole && answered
 		at, known := l.at[name]
 		if !known {
-			at = e.began - ttl
+			at = e.Began - ttl
 		}
-		left = min(left, at+ttl-e.began)
+		left = min(left, at+ttl-e.Began)
 	}
 	return left, whole
 }
 
 // enter returns the renewal of a leaf. If there is no room, it is one that is not kept.
-func (n *renewals) enter(name string, now, ttl time.Duration) *renewal {
+func (n *Renewals) enter(name string, now, ttl time.Duration) *renewal {
 	l := n.byLeaf[name]
 	if l == nil {
 		l = &renewal{at: map[string]time.Duration{}}
@@ -74,7 +74,7 @@ func (n *renewals) enter(name string, now, ttl time.Duration) *renewal {
 }
 
 // sweep forgets leaves whose assignments have ended.
-func (n *renewals) sweep(now, ttl time.Duration) {
+func (n *Renewals) sweep(now, ttl time.Duration) {
 	for name, l := range n.byLeaf {
 		if l.last+ttl < now {
 			delete(n.byLeaf, name)
