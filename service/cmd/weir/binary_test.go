@@ -40,7 +40,7 @@ func build(name, from string, flags ...string) (path string, err error) {
 	if runtime.GOOS == "windows" {
 		path += ".exe"
 	}
-	if out, err := exec.Command("go", slices.Concat([]string{"build", "-tags", "grpcnotrace"}, flags, []string{"-o", path, from})...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-tags", "grpcnotrace", "-o", path, from})...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil
