@@ -150,7 +150,8 @@ func (r *Recorder) freeLocked() *block {
 	return b
 }
 
-// Lost returns how many records have been overwritten before Drain has read them.
+// Lost returns how many records have been overwritten before Drain has read them, or were in a Drain that
+// failed.
 func (r *Recorder) Lost() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,18 +176,26 @@ func (r *Recorder) Drain(w *Writer) error {
 	for name, number := range r.classes.all() {
 		_ = w.Name(number, name) // Flush returns the error
 	}
+	written := uint64(0)
 	for ; n > 0; n-- {
 		b := r.take()
 		if b == nil {
 			break
 		}
+		written += uint64(b.n)
 		for i := range b.n {
 			w.add(&b.records[i])
 		}
 		r.giveBack(b)
 	}
 	_ = w.Lost(r.Lost())
-	return w.Flush()
+	err := w.Flush()
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lost += written
+	}
+	return err
 }
 
 func (r *Recorder) pending() int {

@@ -145,8 +145,8 @@ func TestBadConfig(t *testing.T) {
 func TestDrainReturnsTheErrorOfTheWriter(t *testing.T) {
 	r := recorder(t, 64)
 	r.Add(&Record{})
-	if err := r.Drain(NewWriter(&full{50}, epoch)); err != errFull {
-		t.Errorf("%v", err)
+	if err := r.Drain(NewWriter(&full{50}, epoch)); err != errFull || r.Lost() != 1 {
+		t.Errorf("%v, %d lost", err, r.Lost())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -55,8 +54,8 @@ type multiple float64
 // UnmarshalText reads it.
 func (m *multiple) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "x"), 64)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return fmt.Errorf("%q: want a factor > 0, such as 1.5x", text)
+	if err != nil || !(v > 0 && v <= 1000) {
+		return fmt.Errorf("%q: want a factor, greater than 0 and at most 1000, such as 1.5x", text)
 	}
 	*m = multiple(v)
 	return nil

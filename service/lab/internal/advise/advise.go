@@ -65,7 +65,7 @@ type Span struct {
 	Capacity Interval `json:"capacity"`
 }
 
-// A Recommendation has settings.
+// A Recommendation has settings. If it is not Feasible, it has none.
 type Recommendation struct {
 	Limit       int     `json:"limit"`
 	Queue       int     `json:"queue"`
@@ -101,13 +101,19 @@ func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error)
 		})
 	}
 	f := last.fit
+	a.Law, a.Errors, a.Most = f.law.name, f.errors, f.most
+	if least, most := levels(last.ws); !varied(least, most) {
+		// What varies then is chance: it makes curves of any shape.
+		a.Capacity, a.Law, a.Errors, a.History = Interval{Low: f.throughputSeen()}, "", nil, nil
+		a.Doubts = append(a.Doubts, fmt.Sprintf("The load stayed at one level, %s to %s requests/s: capacity and knee cannot be told from it. A recording while the load grows tells them, such as one of weirlab load --rate 50..400.", round(least.rate()), round(most.rate())))
+		return a, nil
+	}
 	a.Knee, a.Capacity = f.kneeInterval(), f.capacityInterval()
 	a.Alone = f.interval((*model).alone)
 	if f.known {
 		a.Contention = f.interval(func(m *model) float64 { return m.sigma })
 		a.Coherence = f.interval(func(m *model) float64 { return m.kappa })
 	}
-	a.Law, a.Errors, a.Most = f.law.name, f.errors, f.most
 	a.doubt(last, ws)
 	a.servable(parts)
 	a.recommend(last, ws, records, o)
@@ -140,7 +146,9 @@ func (a *Advice) count(records []recording.Record) {
 func (a *Advice) doubt(p part, ws []window) {
 	say := func(format string, args ...any) { a.Doubts = append(a.Doubts, fmt.Sprintf(format, args...)) }
 	f := p.fit
-	if !f.known {
+	if !f.known && 100*a.Rejected > a.Requests {
+		say("What was admitted never came near the knee, which is at least %s requests in flight, while %d requests were rejected: a recording with a higher limit tells more.", round(f.bound), a.Rejected)
+	} else if !f.known {
 		say("The load never came near the knee: it is at least %s requests in flight. A recording with more load tells more.", round(f.bound))
 	} else if f.least() > 0.5*f.model.knee() {
 		say("The service was never idle: what a request takes alone, and so the knee, follows from the shape of the curve only.")
@@ -196,7 +204,7 @@ func (a *Advice) recommend(p part, ws []window, records []recording.Record, o Op
 	knee, most := m.knee(), m.capacity()
 	quantile := cmp.Or(o.Quantile, 0.95)
 	tail := tailRatio(records, p, knee, quantile)
-	r := &Recommendation{Feasible: true, Limit: max(int(math.Ceil(knee-0.01)), 1)}
+	r := &Recommendation{Feasible: true, Limit: max(int(math.Round(knee)), 1)}
 	full := func(n int) float64 { return max(float64(n)/most, m.alone()) } // response time with n in flight
 	wait := full(r.Limit)
 	if o.Target > 0 {
@@ -205,7 +213,8 @@ func (a *Advice) recommend(p part, ws []window, records []recording.Record, o Op
 		}
 		wait = o.Target.Seconds() - tail*full(r.Limit)
 		if wait < 0 {
-			wait, r.Feasible = 0, false
+			a.Recommended = &Recommendation{}
+			return
 		}
 	}
 	r.MaxWait, r.Queue = wait, int(most*wait)
@@ -281,13 +290,18 @@ func (f *fitted) kneeInterval() Interval {
 
 func (f *fitted) capacityInterval() Interval {
 	if !f.known {
-		least := 0.0
-		for i := range f.points {
-			least = max(least, math.Exp(f.points[i].throughput-2*f.points[i].sdX))
-		}
-		return Interval{Low: &least}
+		return Interval{Low: f.throughputSeen()}
 	}
 	return f.interval((*model).capacity)
+}
+
+// throughputSeen returns the highest throughput of a window, less two standard deviations.
+func (f *fitted) throughputSeen() *float64 {
+	least := 0.0
+	for i := range f.points {
+		least = max(least, math.Exp(f.points[i].throughput-2*f.points[i].sdX))
+	}
+	return &least
 }
 
 // round formats a number with two or three digits.

@@ -4,10 +4,12 @@ package advise
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 	"github.com/weir-go/weir/service/lab/internal/trace"
@@ -95,8 +97,51 @@ func TestAnObjective(t *testing.T) {
 	if l, s := loose.Recommended, tight.Recommended; l.Queue <= s.Queue || l.Instances > s.Instances || !l.Feasible || !s.Feasible || l.Instances < 4 {
 		t.Errorf("1 s: %+v; 250 ms: %+v", l, s)
 	}
-	if never.Recommended.Feasible || never.Recommended.Queue != 0 {
+	if *never.Recommended != (Recommendation{}) {
 		t.Errorf("50 ms: %+v", never.Recommended)
+	}
+	var b bytes.Buffer
+	if err := never.Table(&b); err != nil || !strings.Contains(b.String(), "cannot be met") || strings.Contains(b.String(), "limit") {
+		t.Errorf("%v\n%s", err, &b)
+	}
+}
+
+// A load at one level says nothing about the knee, whatever the level is.
+func TestALoadAtOneLevel(t *testing.T) {
+	for _, share := range []float64{0.3, 0.7, 0.97} {
+		for seed := range uint64(3) {
+			s := seven()
+			var records []recording.Record
+			sc := sim.Scenario{Name: "level", Duration: 30 * time.Second, Seed: seed, Layers: s.layers, Clients: []sim.Client{{Name: "users", Rate: fmt.Sprint(share * s.capacity)}}}
+			if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { records = append(records, FromTrace(r)) }, nil); err != nil {
+				t.Fatal(err)
+			}
+			a := of(t, records, Options{})
+			if a.Recommended != nil || a.Knee != (Interval{}) || *a.Capacity.Low < share*s.capacity/2 || *a.Capacity.Low > s.capacity || !strings.Contains(a.Doubts[0], "stayed at one level") {
+				t.Errorf("%v, seed %d: %+v", share, seed, a)
+			}
+		}
+	}
+}
+
+// A limit in front keeps the service below its knee: more load would tell no more.
+func TestALimitInFront(t *testing.T) {
+	records := seven().play(t, 0.4, 4)
+	for i := range records {
+		if i%10 == 0 {
+			records[i].Outcome = recording.Rejected(weir.OverRate)
+		}
+	}
+	if a := of(t, records, Options{}); !strings.Contains(a.Doubts[0], "a higher limit tells more") {
+		t.Errorf("%q", a.Doubts)
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for want, s := range map[string]float64{"20.5ms": 0.0204516, "157ms": 0.15732, "16.6ms": 0.016596, "1.23s": 1.2345, "999µs": 0.000999, "1m40s": 100, "0s": 0} {
+		if got := seconds(s); got != want {
+			t.Errorf("%v: %s, want %s", s, got, want)
+		}
 	}
 }
 

@@ -33,7 +33,9 @@ func (a *Advice) Table(w io.Writer) error {
 	if c := a.Coherence; c.Value != nil && *c.Value > 0 {
 		line("coherence", "κ %s%s", c.text(small), c.between(small))
 	}
-	line("law", "%s", described[a.Law])
+	if a.Law != "" {
+		line("law", "%s", described[a.Law])
+	}
 	if len(a.History) > 1 {
 		for _, s := range a.History {
 			line("", "from %s to %s: knee %s, capacity %s requests/s", seconds(s.From), seconds(s.To), s.Knee.text(round), s.Capacity.text(round))
@@ -49,16 +51,15 @@ func (a *Advice) Table(w io.Writer) error {
 	if a.Unwanted > 0 {
 		line("wasted", "%d requests, %.1f %% of the time of all work: their callers had left", a.Unwanted, 100*a.WastedShare)
 	}
-	if r := a.Recommended; r != nil {
+	if r := a.Recommended; r != nil && !r.Feasible {
+		b.WriteString("\nThe objective cannot be met, not even by a request that does not wait: the work itself takes too long.\n")
+	} else if r != nil {
 		b.WriteString("\nrecommended\n")
 		line("  limit", "%d requests in flight", r.Limit)
 		line("  queue", "%d requests, for %s at most", r.Queue, seconds(r.MaxWait))
 		line("  time-out", "%s", seconds(r.Timeout))
 		line("  retries", "%s", budget(r.RetryBudget))
 		line("  instances", "%d, for %s requests/s", r.Instances, round(r.Demand))
-		if !r.Feasible {
-			line("  objective", "not met even by a request that does not wait: the work itself takes too long")
-		}
 	}
 	for i, d := range a.Doubts {
 		if i == 0 {
@@ -98,13 +99,11 @@ func (i Interval) between(format func(float64) string) string {
 
 // seconds formats a time with three digits.
 func seconds(s float64) string {
-	d := time.Duration(s * 1e9)
-	for unit := time.Hour; unit > 1; unit /= 10 {
-		if d >= 100*unit {
-			return d.Round(unit).String()
-		}
+	d, unit := time.Duration(s*1e9), time.Duration(1)
+	for d >= 1000*unit {
+		unit *= 10
 	}
-	return d.String()
+	return d.Round(unit).String()
 }
 
 func small(x float64) string { return fmt.Sprintf("%.2g", x) }

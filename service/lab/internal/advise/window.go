@@ -186,3 +186,40 @@ func (w *window) fits() bool {
 func inOrder(records []recording.Record) {
 	slices.SortStableFunc(records, func(a, b recording.Record) int { return cmp.Compare(a.Intended, b.Intended) })
 }
+
+// A level is the load of a part of a recording.
+type level struct {
+	offered int           // requests that came
+	length  time.Duration // > 0
+}
+
+// rate returns the requests a second.
+func (l level) rate() float64 { return float64(l.offered) / l.length.Seconds() }
+
+// levels returns the least and the greatest load of the eighths of windows.
+func levels(ws []window) (least, most level) {
+	for i := range 8 {
+		var l level
+		for _, w := range ws[i*len(ws)/8 : (i+1)*len(ws)/8] {
+			l.offered, l.length = l.offered+w.offered, l.length+w.to-w.from
+		}
+		if l.length == 0 {
+			continue
+		}
+		if least.length == 0 || l.rate() < least.rate() {
+			least = l
+		}
+		if l.rate() > most.rate() || most.length == 0 {
+			most = l
+		}
+	}
+	return least, most
+}
+
+// varied reports whether the load grew by a quarter or more, beyond what chance explains: two standard deviations of
+// Poisson arrivals at either level.
+func varied(least, most level) bool {
+	high := float64(most.offered) - 2*math.Sqrt(float64(most.offered))
+	low := float64(least.offered) + 2*math.Sqrt(float64(least.offered))
+	return high/most.length.Seconds() > 1.25*low/least.length.Seconds()
+}
