@@ -19,9 +19,10 @@ weirlab, a binary of its own, shows overload, generates load and simulates.`,
 		{Name: "reset", Help: "Return all tokens of keys at weir serve, so that they have their whole limits again.", New: func() cli.Runner { return new(resetCmd) }},
 		{Name: "proxy", Help: "Protect an HTTP service: a reverse proxy that limits the requests in flight.", New: func() cli.Runner { return new(proxyCmd) }},
 	},
-	Groups: groups,
-	Moved:  moved,
-	Hint:   hinted,
+	Groups:   groups,
+	Moved:    moved,
+	Replaced: map[string]string{"admin-auth": "--admin-tokens FILE, such as the one of --tokens", "no-ratelimit-fields": "--fields none"},
+	Hint:     hinted,
 }
 
 func main() { program.Main() }

@@ -45,6 +45,8 @@ func TestBadFlags(t *testing.T) {
 		{"help nothing", "unexpected argument nothing (see weir --help)"},
 		{"proxy --origin " + to + " --limit -1", `weir proxy: --limit: "-1" is read as a flag: a value that begins with - is written --limit="-1" (see`},
 		{"proxy --origin " + to + " --max-wait -1s", `--max-wait: "-1s" is read as a flag: a value that begins with - is written --max-wait="-1s" (see`},
+		{"serve --admin-auth", "unknown flag --admin-auth: now --admin-tokens FILE"},
+		{"serve --listen 127.0.0.1:0 --peers http://127.0.0.1:1,,http://127.0.0.1:2", `"" must be like http://host:port`},
 		{"proxy --origin unix:/run/app.sock", `--origin="unix:/run/app.sock": must begin with a scheme, as in "unix:///run/app.sock" (see`},
 	}...)
 }
@@ -93,6 +95,14 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("WEIR_QUEUE", "-7")
 	if _, _, stderr := weir(t, "proxy", "--origin", "http://127.0.0.1:1"); !strings.Contains(stderr, "--queue=-7") {
 		t.Errorf("%q: want WEIR_QUEUE to count", stderr)
+	}
+}
+
+// The variable of a flag that is gone stops the start: it may have asked for tokens.
+func TestReplacedVariables(t *testing.T) {
+	t.Setenv("WEIR_ADMIN_AUTH", "true")
+	for _, args := range []string{"serve", "proxy --origin http://127.0.0.1:1"} {
+		clitest.Refuses(t, program, [2]string{args, "$WEIR_ADMIN_AUTH: --admin-auth is now --admin-tokens FILE, such as the one of --tokens (see"})
 	}
 }
 

@@ -24,6 +24,9 @@ type Program struct {
 	TwoWords []string
 	// Moved has commands that another program has now, and what to run instead.
 	Moved map[string]string
+	// Replaced has flags of earlier versions, and what to write in place of each. They and their variables are errors: a
+	// setting that is ignored may have been one of safety.
+	Replaced map[string]string
 	// Hint adds to a problem with the command line of a command what it may have meant. If Hint is nil, it adds nothing.
 	Hint func(command, problem string) string
 }

@@ -142,8 +142,11 @@ func (f *Flag) Set(text string) error {
 		*to, err = strconv.ParseUint(text, 0, 64)
 	case *[]string:
 		values := []string{text}
-		if !f.isArgument() && !f.has("sep") {
-			values = strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+		switch {
+		case text == "":
+			values = nil
+		case !f.isArgument() && !f.has("sep"):
+			values = strings.Split(text, ",")
 		}
 		*to = append(*to, values...)
 	default:

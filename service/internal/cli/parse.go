@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func (p *Program) parse(args []string) (*line, error) {
 			break
 		}
 	}
-	rest, err := read.parseFlags(args)
+	rest, err := read.parseFlags(args, p.Replaced)
 	switch {
 	case err != nil:
 		return read, err
@@ -44,14 +45,24 @@ func (p *Program) parse(args []string) (*line, error) {
 	case read.Help || read.Version:
 		return read, nil
 	case read.run != nil:
-		return read, cmp.Or(read.setArguments(rest), read.setDefaults(), checkBounds(read.flags))
+		return read, cmp.Or(p.checkReplaced(), read.setArguments(rest), read.setDefaults(), checkBounds(read.flags))
 	default:
 		return read, Usagef("expected one of %s", strings.Join(names, ", "))
 	}
 }
 
-// parseFlags sets the flags on the command line, and returns the arguments between them.
-func (l *line) parseFlags(args []string) (rest []string, err error) {
+// checkReplaced returns an error if the variable of a flag of an earlier version is set.
+func (p *Program) checkReplaced() error {
+	for _, flag := range slices.Sorted(maps.Keys(p.Replaced)) {
+		if _, set := os.LookupEnv(Variable(flag)); set {
+			return Usagef("$%s: --%s is now %s", Variable(flag), flag, p.Replaced[flag])
+		}
+	}
+	return nil
+}
+
+// parseFlags sets the flags on the command line, and returns the arguments between them. It is told the flags of earlier versions.
+func (l *line) parseFlags(args []string, replaced map[string]string) (rest []string, err error) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var names []string
 	for _, f := range l.flags {
@@ -82,7 +93,11 @@ func (l *line) parseFlags(args []string) (rest []string, err error) {
 		if unknown.GetSpecifiedShortnames() != "" {
 			dashes = "-"
 		}
-		err = Usagef("unknown flag %s%s%s", dashes, name, meant(name, names, "--"))
+		if now := replaced[name]; now != "" {
+			err = Usagef("unknown flag %s%s: now %s", dashes, name, now)
+		} else {
+			err = Usagef("unknown flag %s%s%s", dashes, name, meant(name, names, "--"))
+		}
 	}
 	return set.Args(), err
 }

@@ -108,15 +108,15 @@ func (f *File) load() error {
 	if other, ok := errors.AsType[*state.VersionError](err); ok {
 		what, kept = "was written by another version of weir, which can continue with it under its name", f.path+".version"+other.Version
 	}
+	f.server.Recover()
 	f.log.Error("the state file "+what+": counts start at zero, and new leases wait until the leases of the last run must have expired",
-		"error", err, "kept_as", kept)
+		"error", err, "kept_as", kept, "longest", f.server.Recovers().Round(time.Second))
 	// The file stays until a save replaces it: without a file, the next start would not
 	// know of leases.
 	_ = os.Remove(kept)
 	if err := os.Link(f.path, kept); err != nil {
 		f.log.Warn("the state file is not kept", "error", err)
 	}
-	f.server.Recover()
 	return f.Save(false)
 }
 
