@@ -24,8 +24,8 @@ func (a *Advice) Table(w io.Writer) error {
 		fmt.Fprintf(&b, "%-14s"+format+"\n", append([]any{name}, args...)...)
 	}
 	line("recording", "%d requests in %s, %d without a record", a.Requests, seconds(a.Length), a.Lost)
-	line("knee", "%s requests in flight%s", a.Knee.text(round), a.Knee.between(round))
-	line("capacity", "%s requests/s%s", a.Capacity.text(round), a.Capacity.between(round))
+	line("knee", "%s%s", a.Knee.of(round, " requests in flight"), a.Knee.between(round))
+	line("capacity", "%s%s", a.Capacity.of(round, " requests/s"), a.Capacity.between(round))
 	line("alone", "%s%s", a.Alone.text(seconds), a.Alone.between(seconds))
 	if c := a.Contention; c.Value != nil && *c.Value > 0 {
 		line("contention", "σ %s%s", c.text(small), c.between(small))
@@ -87,6 +87,14 @@ func (i Interval) text(format func(float64) string) string {
 		return "at least " + format(*i.Low)
 	}
 	return "not known"
+}
+
+// of is text with a unit.
+func (i Interval) of(format func(float64) string, unit string) string {
+	if i.Value == nil && i.Low == nil {
+		unit = ""
+	}
+	return i.text(format) + unit
 }
 
 // between returns the bounds, if there is a value.
