@@ -105,7 +105,7 @@ func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error)
 	if least, most := levels(last.ws); !varied(least, most) {
 		// What varies then is chance: it makes curves of any shape.
 		a.Capacity, a.Law, a.Errors, a.History = Interval{Low: f.throughputSeen()}, "", nil, nil
-		a.Doubts = append(a.Doubts, fmt.Sprintf("The load stayed at one level, %s to %s requests/s: capacity and knee cannot be told from it. A recording while the load grows tells them, such as one of weirlab load --rate 50..400.", round(least.rate()), round(most.rate())))
+		a.Doubts = append(a.Doubts, fmt.Sprintf("The load stayed at one level, %s to %s requests/s: capacity and knee cannot be told from it. A recording while the load grows tells them, such as one of weirlab load --rate 50..400@30s.", round(least.rate()), round(most.rate())))
 		return a, nil
 	}
 	a.Knee, a.Capacity = f.kneeInterval(), f.capacityInterval()
