@@ -142,10 +142,9 @@ func (f *Flag) Set(text string) error {
 		*to, err = strconv.ParseUint(text, 0, 64)
 	case *[]string:
 		values := []string{text}
-		switch {
-		case text == "":
+		if commas := !f.isArgument() && !f.has("sep"); commas && text == "" {
 			values = nil
-		case !f.isArgument() && !f.has("sep"):
+		} else if commas {
 			values = strings.Split(text, ",")
 		}
 		*to = append(*to, values...)
