@@ -74,6 +74,7 @@ func TestPeersGrowAndShrink(t *testing.T) {
 	f.processes[2].end()
 	roll(1, two)
 	f.untilStatuses("live live dead", 1) // the other one lists it
+	f.untilStatuses("live live left", 0)
 	roll(0, two)
 	f.untilStatuses("live live", 0, 1)
 	wantAll(0, 0, 1)
