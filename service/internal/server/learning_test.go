@@ -75,6 +75,22 @@ func TestOldAssignmentsAreNotRestored(t *testing.T) {
 	})
 }
 
+// Other members have owned the keys of a fleet since: the one that is back learns what leaves have now, from its start on.
+func TestAMemberLearnsAssignments(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{Fleet: "secret"}, hundred)
+		time.Sleep(time.Hour)
+		next, _ := d.next(server.Config{Fleet: "secret", Rules: d.Rules()}, d.snapshot())
+		if got := next.assign("new", leaf.Report{Key: "k", Wants: 1000}); !got.Learning || got.Rate > 51 {
+			t.Errorf("just after the start, a new leaf gets %+v", got)
+		}
+		time.Sleep(reportEvery)
+		if got := next.assign("new", leaf.Report{Key: "k", Wants: 1000, Has: 50}); got.Learning || got.Rate < 99 {
+			t.Errorf("when all leaves have reported, a leaf gets %+v", got)
+		}
+	})
+}
+
 // A part of the limit stays kept for lost leaves that go on with their safe share.
 func TestReservesAreRestored(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -196,12 +196,13 @@ func (ls *leaves) savedOf(l *leafSession, keys []*holding) state.LeafKeys {
 	return some
 }
 
-// Restore has leaves have what they had, as far as a snapshot says. It must be called before any other use of the Assigner.
+// Restore has leaves have what they had, as far as a snapshot says; if that is nil, what they have is learned. It must be called when
+// the clock of the node goes on from the snapshot, and before any other use of the Assigner.
 func (a *Assigner) Restore(from *state.Reader) error {
 	rs, ls, now := a.cfg.Memory.Current(), &a.leaves, a.cfg.Clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.learn(now); from.LeafKeysAt == (state.Section{}) || ls.passed {
+	if ls.learn(now); from == nil || from.LeafKeysAt == (state.Section{}) || ls.passed {
 		return nil
 	}
 	for some, err := range from.LeafKeys() {

@@ -36,6 +36,7 @@ type Config struct {
 type Leaves interface {
 	// Saved returns what leaves have, for Restore.
 	Saved() iter.Seq[state.LeafKeys]
+	// Restore has leaves have what they had; from nil, what they have is learned.
 	Restore(from *state.Reader) error
 	// Learning returns how to share the limits of keys whose assignments are learned until an instant.
 	Learning(until time.Duration) *allocator.Config

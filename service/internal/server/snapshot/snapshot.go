@@ -158,10 +158,12 @@ func (k *Keeper) Restore(src state.Source) (done Restored, err error) {
 	k.carried.leave(from.Wall)
 	k.carried.expire(wallTime())
 	k.cfg.Keys.Invalidate()
-	if k.cfg.Chunks == nil { // else others have owned its keys since
-		if err := k.cfg.Leaves.Restore(from); err != nil {
-			return done, err
-		}
+	leaves := from
+	if k.cfg.Chunks != nil {
+		leaves = nil // others have owned its keys since
+	}
+	if err := k.cfg.Leaves.Restore(leaves); err != nil {
+		return done, err
 	}
 	if done.Crashed {
 		k.recoverLeases(from.Rules)
