@@ -51,7 +51,8 @@ func newRawPeer(t *testing.T, h *Handler, silence time.Duration) *rawPeer {
 	return greetRaw(t, h, mine)
 }
 
-func greetRaw(t *testing.T, h *Handler, mine hello) *rawPeer {
+// dial serves a Handler, and returns a connection to it.
+func dial(t *testing.T, h *Handler) net.Conn {
 	t.Helper()
 	pipes := pipenet.Listen()
 	srv := &http.Server{Handler: h}
@@ -68,6 +69,12 @@ func greetRaw(t *testing.T, h *Handler, mine hello) *rawPeer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func greetRaw(t *testing.T, h *Handler, mine hello) *rawPeer {
+	t.Helper()
+	conn := dial(t, h)
 	in, err := upgrade(conn, "weir", Path, "")
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
-	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -123,22 +122,7 @@ func releasedHandler(t *testing.T) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pipes := pipenet.Listen()
-	srv := &http.Server{Handler: h}
-	go func() { _ = srv.Serve(pipes) }()
-	t.Cleanup(func() {
-		srv.Close()
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = h.Shutdown(ended)
-		synctest.Wait()
-	})
-	conn, err := pipes.Dial(t.Context(), "tcp", "weir")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn
+	return dial(t, h)
 }
 
 // framesOf returns the frames that follow the head of a request or an answer.
