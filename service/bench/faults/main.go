@@ -1,4 +1,4 @@
-// Program faults plays faults against weir, in network namespaces of its own, and compares what follows with what the
+// Program faults plays faults against weir, in network namespaces that end with it, and compares what follows with what the
 // docs state. It writes the table of docs/faults.md, if it has played all faults.
 //
 //	make faults                              # all faults, five seeds

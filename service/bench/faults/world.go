@@ -36,7 +36,7 @@ type world struct {
 	control  *load // see startLoad
 }
 
-// newWorld makes the switch. The process must have namespaces of its own.
+// newWorld makes the switch. The process must have been started by isolate.
 func newWorld(s *setup, seed uint64) (*world, error) {
 	w := &world{setup: s, random: rand.New(rand.NewPCG(seed, 46))}
 	for _, m := range []struct {
@@ -59,7 +59,7 @@ func newWorld(s *setup, seed uint64) (*world, error) {
 	return w, nil
 }
 
-// newClient returns a client with connections of its own.
+// newClient returns a client that shares no connection.
 func (w *world) newClient() *http.Client {
 	return &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 100, DialContext: (&net.Dialer{Timeout: patience}).DialContext}}
 }
@@ -182,6 +182,13 @@ func (p *proc) Write(b []byte) (int, error) {
 	return p.log.Write(b)
 }
 
+// logged returns what the process has logged so far.
+func (p *proc) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
 // start starts a process, and returns when it listens at a port.
 func (h *host) start(port int, args ...string) *proc {
 	p := &proc{h: h, args: args, addr: fmt.Sprint(h.ip, ":", port)}
@@ -200,11 +207,11 @@ func (p *proc) again() {
 		}
 		select {
 		case <-p.ended:
-			check(fmt.Errorf("%v has ended: %s", p.args, &p.log))
+			check(fmt.Errorf("%v has ended: %s", p.args, p.logged()))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	check(fmt.Errorf("%v does not listen at %s: %s", p.args, p.addr, &p.log))
+	check(fmt.Errorf("%v does not listen at %s: %s", p.args, p.addr, p.logged()))
 }
 
 // untilReady waits until a weir says that it is ready.
