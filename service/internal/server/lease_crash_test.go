@@ -159,8 +159,8 @@ func TestLeasesAtOnce(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				if st := d.inflight(key, 0); st.Inflight > 3 {
-					t.Errorf("%+v", st)
+				if st := d.Explain(key).Rules[0].Lease; st == nil || st.Inflight > 3 {
+					t.Errorf("%q: %+v", key, st)
 				}
 				if n%5 == 0 {
 					d.Renew(key, l.ID, time.Hour)

@@ -260,11 +260,8 @@ func (l *Limits) Stats() Stats {
 	return st
 }
 
-// state returns the state of a bucket in a slot under the terms c; nil if that is nil.
+// state returns the state of a bucket in a slot under the terms c.
 func (l *Limits) state(name string, slot uint16, c *config.Concurrency) *decider.LeaseState {
-	if c == nil {
-		return nil
-	}
 	q := &l.registry.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -3,9 +3,13 @@ package lease
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/clock"
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -35,4 +39,39 @@ func TestAskUnderReplacedRules(t *testing.T) {
 			t.Errorf("a request that is about to wait though the server closes: %v", err)
 		}
 	})
+}
+
+// TestUseUnderReplacedRules: a call that has read the rules before they were replaced twice is told so. It
+// neither loses a lease of the last process, nor finds that its rule grants none.
+func TestUseUnderReplacedRules(t *testing.T) {
+	g := NewRegistry(clock.New(), waiting.NewRoom(10), 10)
+	g.Recover(map[string]time.Duration{"jobs": time.Hour})
+	keys := rules.NewKeys(10)
+	find := func() *rules.Match {
+		set, err := rules.Compile(&config.Rules{Rules: []config.Rule{{Name: "jobs", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Use(set)
+		g.Publish(func() {})
+		return keys.RulesOf("a", set)
+	}
+	old, now := find(), (*rules.Match)(nil)
+	for range 2 {
+		now = find()
+	}
+	for _, row := range []struct {
+		m    *rules.Match
+		want error
+	}{{old, waiting.ErrMoved}, {now, decider.ErrNoLease}} {
+		if _, err := g.Renew(t.Context(), row.m, "a", "unknown", 0); err != row.want {
+			t.Errorf("Renew: %v, want %v", err, row.want)
+		}
+		if err := g.Return(t.Context(), row.m, "a", "unknown", weir.Success); err != row.want {
+			t.Errorf("Return: %v, want %v", err, row.want)
+		}
+	}
+	if err := g.Look(t.Context(), old, "a", make([]decider.RuleState, 1)); err != waiting.ErrMoved {
+		t.Errorf("Look: %v, want %v", err, waiting.ErrMoved)
+	}
 }

@@ -168,37 +168,52 @@ func (g *Registry) Acquire(ctx context.Context, m *rules.Match, req decider.Leas
 	return l, again, err
 }
 
-// Renew extends a lease of a key with the rules of a match: see decider.Decider.
+// Renew extends a lease of a key with the rules of a match. The error is waiting.ErrMoved if these are not in force any more.
+// See decider.Decider.
 func (g *Registry) Renew(_ context.Context, m *rules.Match, key, id string, ttl time.Duration) (decider.Lease, error) {
 	l, err := g.renew(key, id, ttl)
 	if err == nil || !g.Recovering() {
 		return l, err
 	}
-	if p, ok := g.plan(m, key, nil); ok && len(p.under) > 0 {
+	switch p, ok := g.plan(m, key, nil); {
+	case !ok:
+		return l, waiting.ErrMoved
+	case len(p.under) == 0:
+		return l, err
+	default:
 		return g.adopt(key, id, ttl, p.terms, p.under)
 	}
-	return l, err
 }
 
-// Return ends a lease of a key with the rules of a match: see decider.Decider.
+// Return ends a lease of a key with the rules of a match. The error is waiting.ErrMoved if these are not in force any more.
+// See decider.Decider.
 func (g *Registry) Return(_ context.Context, m *rules.Match, key, id string, o weir.Outcome) error {
 	err := g.giveBack(key, id, o)
 	if err == nil || !g.Recovering() {
 		return err
 	}
-	if p, ok := g.plan(m, key, nil); ok && g.ended(key, id, p.under) {
+	switch p, ok := g.plan(m, key, nil); {
+	case !ok:
+		return waiting.ErrMoved
+	case g.ended(key, id, p.under):
 		return nil
 	}
 	return err
 }
 
-// Look sets the states of the leases of a key under the rules of a match.
+// Look sets the states of the leases of a key under the rules of a match. The error is waiting.ErrMoved if these are not in
+// force any more.
 func (g *Registry) Look(_ context.Context, m *rules.Match, key string, states []decider.RuleState) error {
 	for i, r := range m.List {
-		if l := g.Of(m.Set, r); l != nil {
-			bucket := r.Bucket(key)
-			states[i].Lease = l.state(bucket, r.Route(bucket), r.Concurrency)
+		if r.Concurrency == nil {
+			continue
 		}
+		l := g.Of(m.Set, r)
+		if l == nil {
+			return waiting.ErrMoved
+		}
+		bucket := r.Bucket(key)
+		states[i].Lease = l.state(bucket, r.Route(bucket), r.Concurrency)
 	}
 	return nil
 }

@@ -32,7 +32,11 @@ func (n *Node) Renew(ctx context.Context, key, id string, ttl time.Duration) (de
 	if err := n.Enter(ctx, key); err != nil {
 		return decider.Lease{}, err
 	}
-	return n.leases.Renew(ctx, n.Match(key), key, id, ttl)
+	for {
+		if l, err := n.leases.Renew(ctx, n.Match(key), key, id, ttl); !moved(err) {
+			return l, err
+		}
+	}
 }
 
 // Return ends a lease: see decider.Decider.
@@ -40,5 +44,9 @@ func (n *Node) Return(ctx context.Context, key, id string, o weir.Outcome) error
 	if err := n.Enter(ctx, key); err != nil {
 		return err
 	}
-	return n.leases.Return(ctx, n.Match(key), key, id, o)
+	for {
+		if err := n.leases.Return(ctx, n.Match(key), key, id, o); !moved(err) {
+			return err
+		}
+	}
 }

@@ -32,7 +32,7 @@ type Config struct {
 }
 
 // Leases keep the leases of keys, each under the rules of a match: see decider.Decider. If they do not know its Set any more,
-// the error of Acquire is waiting.ErrMoved.
+// the error is waiting.ErrMoved.
 type Leases interface {
 	// Acquire grants a lease. After waiting.ErrMoved, it is called again with the Wait that it has returned.
 	Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, again lease.Wait) (decider.Lease, lease.Wait, error)
