@@ -17,6 +17,8 @@ import (
 	"github.com/weir-go/weir/service/internal/discover"
 	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server"
@@ -37,7 +39,7 @@ type Peers struct {
 type fleet struct {
 	ring     *ring.Ring
 	fallback *server.Fallback
-	handler  *peer.Handler
+	handler  *serve.Handler
 	began    time.Time
 }
 
@@ -60,7 +62,7 @@ func (d *Daemon) newFleet() (err error) {
 	if err != nil {
 		return fmt.Errorf("--peer-ca: %w", err)
 	}
-	self, log := peer.Info{Node: d.node, Version: d.cfg.Version}, newMemberLog(d.log, d.cfg.Version)
+	self, log := wire.Info{Node: d.node, Version: d.cfg.Version}, newMemberLog(d.log, d.cfg.Version)
 	f.ring = ring.New(ring.Config{
 		Local: d.server, Fallback: f.fallback, Node: self.Node, Self: p.Self, Timeout: p.Timeout, OnChange: log.note,
 		Strangers: len(p.Secret) > 0 || d.cfg.TLS.ClientCA != "",
@@ -74,7 +76,7 @@ func (d *Daemon) newFleet() (err error) {
 			d.log.Warn("decided without the owner of the key (a sample, at most one a second)", slog.String("key", key), "step", v.Step, "allowed", v.OK)
 		},
 	})
-	f.handler, err = peer.NewHandler(peer.HandlerConfig{
+	f.handler, err = serve.New(serve.Config{
 		Decider: f.ring.Receiver(), Self: self, Secret: p.Secret, Rules: d.server.Rules, Now: d.server.Now, Calls: f.ring.Calls(),
 		MaxWaiting: d.cfg.Server.MaxWaiting,
 		OnRefused:  d.logRefused("a peer was refused"),
@@ -194,7 +196,7 @@ func (f *fleet) serve(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == peer.Path {
+		if r.URL.Path == wire.Path {
 			f.handler.ServeHTTP(w, r)
 			return
 		}

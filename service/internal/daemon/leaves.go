@@ -7,14 +7,15 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // leafLinks serves the links of leaves, at peer.LeafPath. With tokens, a leaf needs one that
 // allows to decide and to lease for all keys. A link ends with the validity of its token.
 type leafLinks struct {
-	*peer.Handler
+	*serve.Handler
 	guard *token.Guard
 
 	mu    sync.Mutex // guards conns
@@ -32,10 +33,10 @@ type leafConn struct {
 func (d *Daemon) newLeafLinks() (*leafLinks, error) {
 	l := &leafLinks{guard: &d.guard, conns: map[*leafConn]struct{}{}}
 	var err error
-	l.Handler, err = peer.NewHandler(peer.HandlerConfig{
-		Decider: d.decider, Blocking: d.blocking(), Self: peer.Info{Node: d.node, Version: d.cfg.Version}, Others: true,
+	l.Handler, err = serve.New(serve.Config{
+		Decider: d.decider, Blocking: d.blocking(), Self: wire.Info{Node: d.node, Version: d.cfg.Version}, Others: true,
 		Rules: d.server.Rules, Now: d.server.Now, MaxConns: max(d.most/2, 1),
-		Calls: map[string]func(context.Context, peer.Info, []byte) ([]byte, error){tiersCall: d.onTiers},
+		Calls: map[string]func(context.Context, wire.Info, []byte) ([]byte, error){tiersCall: d.onTiers},
 		Allow: func(r *http.Request) error {
 			secret, _ := token.Bearer(r.Header.Get("Authorization"))
 			return l.allow(secret)
@@ -58,7 +59,7 @@ func (l *leafLinks) allow(secret string) error {
 // around returns a handler that serves the links before next.
 func (l *leafLinks) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != peer.LeafPath {
+		if r.URL.Path != wire.LeafPath {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/ring/census"
 )
@@ -163,7 +164,7 @@ func (l *memberLog) link(m census.Member, onState func(peer.State)) func(peer.St
 		}
 		switch {
 		case text == last:
-		case errors.Is(s.Err, peer.ErrSecret):
+		case errors.Is(s.Err, wire.ErrSecret):
 			l.log.Error("a peer cannot be used", "peer", m.Name, "error", s.Err)
 		case peer.Unusable(s.Err):
 			l.log.Warn("a peer cannot be used", "peer", m.Name, "error", s.Err)

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/discover"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/ring/census"
 )
@@ -55,19 +56,19 @@ func TestMemberLog(t *testing.T) {
 		want("late", `level=WARN msg=peer peer=b status=cut members=3 error="dial: refused"`)
 		state(peer.State{Err: errors.New("tls: bad certificate")})
 		want("unusable", `level=WARN msg="a peer cannot be used" peer=b error="tls: bad certificate"`)
-		state(peer.State{Err: peer.ErrSecret})
+		state(peer.State{Err: wire.ErrSecret})
 		want("secret", `level=ERROR msg="a peer cannot be used" peer=b error="the peer has another secret"`)
 		state(peer.State{Up: true})
 		l.note(ring.Change{Member: "b", Known: true, Was: census.Cut, Status: census.Live, Members: 2})
 		want("live", "level=INFO msg=peer peer=b status=live members=2")
-		state(peer.State{Err: peer.ErrUnavailable})
+		state(peer.State{Err: wire.ErrUnavailable})
 		l.note(ring.Change{Member: "b", Known: true, Was: census.Live, Status: census.Cut, Members: 2})
 		want("cut", `level=WARN msg=peer peer=b status=cut members=2 error="the peer is not available"`)
 		for range 2 {
-			state(peer.State{Up: true, Peer: peer.Info{Version: "v2"}})
+			state(peer.State{Up: true, Peer: wire.Info{Version: "v2"}})
 		}
 		want("another version", `level=INFO msg="a peer has another version" peer=b version=v2 own=v1`)
-		state(peer.State{Up: true, Peer: peer.Info{Version: "v1"}})
+		state(peer.State{Up: true, Peer: wire.Info{Version: "v1"}})
 		want("upgraded", "")
 		l.note(ring.Change{Member: "b", Known: true, Was: census.Cut, Status: census.Alias, Members: 1})
 		if got := told(); !strings.Contains(got, "a listed peer is the same process as another one, or as --self: it counts once and owns no keys") {

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/metric"
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
 	"github.com/weir-go/weir/service/internal/servermetric"
 	"github.com/weir-go/weir/service/internal/transport/grpcapi"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
@@ -27,7 +27,7 @@ func (d *Daemon) metrics() (http.Handler, error) {
 	if d.fleet != nil {
 		registry.MustRegister(servermetric.NewPeers(d.fleet.ring.Stats))
 	}
-	links := map[string]*peer.Handler{"leaves": d.leaves.Handler}
+	links := map[string]*serve.Handler{"leaves": d.leaves.Handler}
 	if d.fleet != nil {
 		links["peers"] = d.fleet.handler
 	}

@@ -25,7 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 )
 
 // guarded serves callers over a transport with a token that allows all keys. It returns the addresses.
@@ -114,7 +114,7 @@ func TestEveryStackRefuses(t *testing.T) {
 			if said := say(t, resp, "CL.THROTTLE k 1 1 1\r\n"); !strings.HasPrefix(said, "-NOAUTH") {
 				t.Errorf("RESP: %s", said)
 			}
-			if said := say(t, public, "GET "+peer.LeafPath+" HTTP/1.1\r\nHost: weir\r\nConnection: Upgrade\r\nUpgrade: weir-peer/1\r\n\r\n"); !strings.HasPrefix(said, "HTTP/1.1 403") {
+			if said := say(t, public, "GET "+wire.LeafPath+" HTTP/1.1\r\nHost: weir\r\nConnection: Upgrade\r\nUpgrade: weir-peer/1\r\n\r\n"); !strings.HasPrefix(said, "HTTP/1.1 403") {
 				t.Errorf("the link of a leaf: %s", said)
 			}
 		})

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 )
 
 const (
@@ -29,7 +29,7 @@ type tierInfo struct {
 
 // onTiers answers a leaf: this instance, its upstream, the upstream of that, and so on as far as this
 // instance knows.
-func (d *Daemon) onTiers(context.Context, peer.Info, []byte) ([]byte, error) {
+func (d *Daemon) onTiers(context.Context, wire.Info, []byte) ([]byte, error) {
 	all := []tierInfo{{Node: d.node}}
 	if d.tier != nil && d.tier.link != nil {
 		all[0].Upstream = d.tier.url
@@ -68,7 +68,7 @@ func (t *tier) checkTiers(ctx context.Context, d *Daemon) {
 		err = json.Unmarshal(body, &all)
 	}
 	switch {
-	case errors.Is(err, peer.ErrUnknown): // an older version
+	case errors.Is(err, wire.ErrUnknown): // an older version
 	case err != nil:
 		if !t.link.State().Up {
 			t.above.Store(nil)

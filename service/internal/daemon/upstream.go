@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/upstream"
@@ -51,8 +52,8 @@ func (d *Daemon) newTier() (err error) {
 		return cmp.Or(d.cfg.Server.Rules, new(config.Rules))
 	}
 	t.link, err = peer.New(peer.Config{
-		URL: to.Exchanges.URL, Path: peer.LeafPath, Token: to.Exchanges.Token, TLS: to.Exchanges.TLS,
-		Self: peer.Info{Node: d.node, Version: d.cfg.Version}, OnState: d.logUpstream(url, rules), Rules: rules,
+		URL: to.Exchanges.URL, Path: wire.LeafPath, Token: to.Exchanges.Token, TLS: to.Exchanges.TLS,
+		Self: wire.Info{Node: d.node, Version: d.cfg.Version}, OnState: d.logUpstream(url, rules), Rules: rules,
 		Now: func() time.Duration {
 			if t := ready.Load(); t != nil {
 				return t.Now()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 )
 
 // An upstream that is away and back many times a second does not fill the log, which ends with how it is.
@@ -52,7 +53,7 @@ func TestLogOtherVersion(t *testing.T) {
 	d := &Daemon{log: log, cfg: Config{Version: "v1"}}
 	state := d.logUpstream(slog.String("upstream", "http://owner"), func() *config.Rules { return &config.Rules{} })
 	for _, version := range []string{"v1", "v2", "v2", "v1", "v3"} {
-		state(peer.State{Up: true, Peer: peer.Info{Version: version}})
+		state(peer.State{Up: true, Peer: wire.Info{Version: version}})
 	}
 	const line = `level=INFO msg="the upstream has another version" upstream=http://owner version=%s own=v1` + "\n"
 	if got, want := told(), fmt.Sprintf(line+line, "v2", "v3"); got != want {
@@ -72,14 +73,14 @@ func TestLogOtherRules(t *testing.T) {
 		want int // logs so far
 	}{
 		{"own", peer.State{}, 0},
-		{"own", peer.State{Up: true, Peer: peer.Info{Rules: "own"}}, 0},
-		{"own", peer.State{Up: true, Peer: peer.Info{Rules: "other"}}, 1},
-		{"own", peer.State{Err: errors.New("cut"), Peer: peer.Info{Rules: "other"}}, 1},
-		{"own", peer.State{Up: true, Peer: peer.Info{Rules: "other"}}, 1},
-		{"next", peer.State{Up: true, Peer: peer.Info{Rules: "other"}}, 2},
-		{"next", peer.State{Up: true, Peer: peer.Info{Rules: "next"}}, 2},
-		{"next", peer.State{Up: true, Peer: peer.Info{Rules: "other"}}, 3},
-		{"", peer.State{Up: true, Peer: peer.Info{Rules: "other"}}, 3},
+		{"own", peer.State{Up: true, Peer: wire.Info{Rules: "own"}}, 0},
+		{"own", peer.State{Up: true, Peer: wire.Info{Rules: "other"}}, 1},
+		{"own", peer.State{Err: errors.New("cut"), Peer: wire.Info{Rules: "other"}}, 1},
+		{"own", peer.State{Up: true, Peer: wire.Info{Rules: "other"}}, 1},
+		{"next", peer.State{Up: true, Peer: wire.Info{Rules: "other"}}, 2},
+		{"next", peer.State{Up: true, Peer: wire.Info{Rules: "next"}}, 2},
+		{"next", peer.State{Up: true, Peer: wire.Info{Rules: "other"}}, 3},
+		{"", peer.State{Up: true, Peer: wire.Info{Rules: "other"}}, 3},
 		{"next", peer.State{Up: true}, 3},
 	} {
 		own = &config.Rules{Hash: step.own}

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/mismatch"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/upstream"
 )
 
@@ -58,7 +59,7 @@ func TestExplain(t *testing.T) {
 		{"http://127.0.0.1:1", "dial tcp 127.0.0.1:1", "upstream: dial tcp 127.0.0.1:1"},
 	} {
 		states := make(chan peer.State, 10)
-		link, err := peer.New(peer.Config{URL: c.url, Path: peer.LeafPath, TLS: trust, OnState: func(s peer.State) { states <- s }})
+		link, err := peer.New(peer.Config{URL: c.url, Path: wire.LeafPath, TLS: trust, OnState: func(s peer.State) { states <- s }})
 		if err != nil {
 			t.Fatal(err)
 		}

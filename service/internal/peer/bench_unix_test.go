@@ -25,6 +25,7 @@ import (
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/transport/grpcapi"
@@ -84,7 +85,7 @@ func cpu() time.Duration {
 }
 
 func frames(b *testing.B, s *server.Server) func() error {
-	c := dial(b, peer.Config{URL: serve(b, newHandler(b, peer.HandlerConfig{Decider: s, Now: s.Now})), Now: s.Now})
+	c := dial(b, peer.Config{URL: loopback(b, newHandler(b, serve.Config{Decider: s, Now: s.Now})), Now: s.Now})
 	var pool = sync.Pool{New: func() any {
 		return &struct {
 			req decider.Request

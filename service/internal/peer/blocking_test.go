@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -32,7 +33,7 @@ func (d slowDecider) Batch(ctx context.Context, reqs []decider.Request, all bool
 func TestBlocking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, server.Config{}, config.Rule{Name: "all", Glob: "*", Quota: quota(10, time.Hour, config.GCRA), Concurrency: &config.Concurrency{Limit: 2}})
-		s := newSite(t, peer.HandlerConfig{Decider: slowDecider{srv}, Blocking: true})
+		s := newSite(t, serve.Config{Decider: slowDecider{srv}, Blocking: true})
 		c := s.dial(peer.Config{})
 		ctx, began := t.Context(), time.Now()
 		var all sync.WaitGroup
@@ -77,7 +78,7 @@ func TestBlocking(t *testing.T) {
 func TestPathAndToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		allowed := errors.New("not allowed")
-		s := newSite(t, peer.HandlerConfig{Allow: func(r *http.Request) error {
+		s := newSite(t, serve.Config{Allow: func(r *http.Request) error {
 			if r.Header.Get("Authorization") == "Bearer secret" {
 				return nil
 			}

@@ -2,11 +2,11 @@ package peer
 
 import (
 	"context"
-	"encoding/binary"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -29,7 +29,7 @@ const (
 // A call is a request without an answer.
 type call struct {
 	pool   *callPool
-	kind   kind
+	kind   wire.Kind
 	state  atomic.Uint32
 	events chan event // with room for both events
 	id     uint64     // on its link, until it ends
@@ -57,7 +57,7 @@ type call struct {
 // must not leave the bubble of a test.
 type callPool struct{ calls sync.Pool }
 
-func (p *callPool) get(k kind) *call {
+func (p *callPool) get(k wire.Kind) *call {
 	c, _ := p.calls.Get().(*call)
 	if c == nil {
 		c = &call{events: make(chan event, 2), pool: p}
@@ -88,60 +88,40 @@ func timeLeft(ctx context.Context) time.Duration {
 // append appends the payload of the request.
 func (c *call) append(b []byte) ([]byte, error) {
 	switch c.kind {
-	case kindDecide:
-		return appendRequest(b, c.req, 0), nil
-	case kindWait:
-		flags := uint64(wantsID) // for an abandoned call
+	case wire.KindDecide:
+		return wire.AppendRequest(b, c.req, 0), nil
+	case wire.KindWait:
+		flags := uint64(wire.WantsID) // for an abandoned call
 		if c.req.OnWait != nil {
-			flags |= wantsWaits
+			flags |= wire.WantsWaits
 		}
-		return appendRequest(appendSpan(b, c.deadline), c.req, flags), nil
-	case kindBatch, kindDescriptors:
-		return c.appendBatch(b)
+		return wire.AppendRequest(wire.AppendSpan(b, c.deadline), c.req, flags), nil
+	case wire.KindBatch, wire.KindDescriptors:
+		return wire.AppendBatch(b, c.reqs, c.all, c.deadline)
 	}
 	return append(b, c.payload...), nil
 }
 
-func (c *call) appendBatch(b []byte) ([]byte, error) {
-	if len(c.reqs) > maxBatch {
-		return b, ErrTooLarge
-	}
-	all := byte(0)
-	if c.all {
-		all = 1
-	}
-	b = append(appendSpan(b, c.deadline), all)
-	b = binary.AppendUvarint(b, uint64(len(c.reqs)))
-	for i := range c.reqs {
-		at, ok := len(b), false
-		b, ok = endElement(appendRequest(beginElement(b), &c.reqs[i], 0), at)
-		if !ok || len(b) > 2*MaxFrame {
-			return b, ErrTooLarge
-		}
-	}
-	return b, nil
-}
-
 // read reads the answer, which came at the instant now.
-func (c *call) read(d *decoder, now time.Duration, rules knownRules) {
+func (c *call) read(d *wire.Decoder, now time.Duration, rules wire.KnownRules) {
 	switch c.kind {
-	case kindDecide, kindWait:
-		d.verdict(c.verdict, now, rules)
-	case kindBatch, kindDescriptors:
-		c.ok = d.octet()&1 != 0
-		n := d.uvarint()
+	case wire.KindDecide, wire.KindWait:
+		d.Verdict(c.verdict, now, rules)
+	case wire.KindBatch, wire.KindDescriptors:
+		c.ok = d.Octet()&1 != 0
+		n := d.Uvarint()
 		if n != uint64(len(c.reqs)) {
-			d.fail()
+			d.Fail()
 			return
 		}
 		for i := range c.reqs {
-			e := d.element()
-			if e.verdict(&c.verdicts[i], now, rules) {
+			e := d.Element()
+			if e.Verdict(&c.verdicts[i], now, rules) {
 				c.reqs[i].Quota = nil
 			}
-			d.failed = d.failed || e.failed
+			d.Failed = d.Failed || e.Failed
 		}
 	default:
-		c.answer = append([]byte(nil), d.b...)
+		c.answer = append([]byte(nil), d.Rest...)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -30,7 +32,7 @@ func chaos(t *testing.T, seed uint64) {
 	rule.MaxWait = 5 * time.Second
 	rule.Concurrency = &config.Concurrency{Limit: 3, TTL: 5 * time.Second, MaxTTL: 5 * time.Second, MaxWait: 5 * time.Second}
 	owner := newServer(t, server.Config{}, rule)
-	s := newSite(t, peer.HandlerConfig{Decider: owner})
+	s := newSite(t, serve.Config{Decider: owner})
 	c := s.dial(peer.Config{Conns: 2})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -42,7 +44,7 @@ func chaos(t *testing.T, seed uint64) {
 			for ctx.Err() == nil {
 				if err := random(ctx, c, r); err == nil {
 					answers.Add(1)
-				} else if errs.Add(1); !errors.Is(err, peer.ErrUnavailable) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+				} else if errs.Add(1); !errors.Is(err, wire.ErrUnavailable) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 					t.Error(err)
 				}
 				time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/mismatch"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 )
 
 // A Client is a decider.Decider whose decisions another instance makes. It is safe for
@@ -61,7 +62,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	c := &Client{cfg: cfg, epoch: time.Now(), links: make([]atomic.Pointer[link], cfg.Conns), again: make(chan struct{}, 1), err: ErrUnavailable}
+	c := &Client{cfg: cfg, epoch: time.Now(), links: make([]atomic.Pointer[link], cfg.Conns), again: make(chan struct{}, 1), err: wire.ErrUnavailable}
 	c.url, _ = url.Parse(cfg.URL) // it is valid
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	for i := range c.links {
@@ -182,7 +183,7 @@ func (c *Client) Redial() {
 }
 
 // tryConnect makes a link. If the attempt takes longer than Config.Silence, it begins again with the next Redial.
-func (c *Client) tryConnect() (l *link, info Info, err error) {
+func (c *Client) tryConnect() (l *link, info wire.Info, err error) {
 	for {
 		ctx, cancel := context.WithCancel(c.ctx)
 		done := make(chan struct{})
@@ -223,12 +224,12 @@ func (l *link) await() (err error, leaving bool) {
 }
 
 // connect makes a link.
-func (c *Client) connect(ctx context.Context) (*link, Info, error) {
+func (c *Client) connect(ctx context.Context) (*link, wire.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime*c.cfg.Silence)
 	defer cancel()
 	conn, err := c.cfg.Dial(ctx, "tcp", address(c.url))
 	if err != nil {
-		return nil, Info{}, err
+		return nil, wire.Info{}, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	l, info, err := c.greet(ctx, conn)
@@ -243,7 +244,7 @@ func (c *Client) connect(ctx context.Context) (*link, Info, error) {
 }
 
 // greet makes a link of a connection.
-func (c *Client) greet(ctx context.Context, conn net.Conn) (*link, Info, error) {
+func (c *Client) greet(ctx context.Context, conn net.Conn) (*link, wire.Info, error) {
 	if c.url.Scheme == "https" {
 		cfg := new(tls.Config)
 		if c.cfg.TLS != nil {
@@ -252,34 +253,32 @@ func (c *Client) greet(ctx context.Context, conn net.Conn) (*link, Info, error) 
 		cfg.NextProtos, cfg.ServerName = []string{"http/1.1"}, cmp.Or(cfg.ServerName, c.url.Hostname())
 		secure := tls.Client(conn, cfg)
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return nil, Info{}, err
+			return nil, wire.Info{}, err
 		}
 		conn = secure
 	}
-	in, err := upgrade(conn, c.url.Host, cmp.Or(c.cfg.Path, Path), c.cfg.Token)
+	in, err := upgrade(conn, c.url.Host, cmp.Or(c.cfg.Path, wire.Path), c.cfg.Token)
 	if err != nil {
-		return nil, Info{}, err
+		return nil, wire.Info{}, err
 	}
 	self := c.cfg.Self
 	if c.cfg.Rules != nil {
 		self.Rules = c.cfg.Rules().Hash
 	}
-	mine := newHello(self, c.cfg.Secret)
+	mine := wire.NewHello(self, c.cfg.Secret)
 	mine.SilenceMS = c.cfg.Silence.Milliseconds()
-	s := handshake{in: newFrameReader(in), out: newFrameWriter(conn), secret: c.cfg.Secret}
-	s.in.most = maxHello
-	peer, err := s.greetServer(mine)
+	s := wire.Handshake{In: wire.NewReader(in), Out: wire.NewWriter(conn), Secret: c.cfg.Secret}
+	peer, err := s.GreetServer(mine)
 	if err != nil {
 		return nil, peer.Info, err
 	}
-	s.in.most = MaxFrame
-	return newLink(c, conn, s.in, s.out), peer.Info, nil
+	return newLink(c, conn, s.In, s.Out), peer.Info, nil
 }
 
 // explain counts handshakes that were refused, and returns an error that says what is wrong.
 func (c *Client) explain(err error) error {
 	status, refused := errors.AsType[*statusError](err)
-	if errors.Is(err, ErrSecret) || refused && status.status != http.StatusServiceUnavailable {
+	if errors.Is(err, wire.ErrSecret) || refused && status.status != http.StatusServiceUnavailable {
 		c.refused.Add(1)
 	}
 	return mismatch.Explain(c.url, err)
@@ -295,7 +294,7 @@ func address(u *url.URL) string {
 }
 
 // found notes that there is another link.
-func (c *Client) found(peer Info) {
+func (c *Client) found(peer wire.Info) {
 	c.change(func() {
 		c.up++
 		c.state = State{Up: true, Peer: peer}
@@ -310,8 +309,8 @@ func (c *Client) lost(links int, err error, leaving bool) {
 		}
 		stillLeaving := !c.state.Up && c.state.Leaving && isStatus(err, http.StatusServiceUnavailable)
 		c.state.Up, c.state.Leaving, c.state.Err = false, leaving || stillLeaving, err
-		if c.err = err; !errors.Is(err, ErrUnavailable) {
-			c.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		if c.err = err; !errors.Is(err, wire.ErrUnavailable) {
+			c.err = fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 		}
 	})
 }

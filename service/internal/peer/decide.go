@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -29,7 +30,7 @@ func (c *Client) ask(ctx context.Context, one *call, onWait func()) (err error, 
 		select {
 		case e := <-one.events:
 			if e == done {
-				if one.err != nil && (errors.Is(one.err, ErrUnavailable) || one.err == ErrBusy) {
+				if one.err != nil && (errors.Is(one.err, wire.ErrUnavailable) || one.err == wire.ErrBusy) {
 					c.failures.Add(1)
 				}
 				return one.err, true
@@ -49,7 +50,7 @@ func (c *Client) ask(ctx context.Context, one *call, onWait func()) (err error, 
 // Decide decides at once: see decider.Decider.
 func (c *Client) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	checkCost(req.N)
-	one := c.pool.get(kindDecide)
+	one := c.pool.get(wire.KindDecide)
 	one.req, one.verdict = req, v
 	err, mine := c.ask(ctx, one, nil)
 	if mine {
@@ -67,7 +68,7 @@ func checkCost(n int) {
 // Wait waits for missing tokens: see decider.Decider.
 func (c *Client) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	checkCost(req.N)
-	one := c.pool.get(kindWait)
+	one := c.pool.get(wire.KindWait)
 	one.req, one.verdict, one.deadline = req, v, timeLeft(ctx)
 	*v = decider.Verdict{Answers: v.Answers[:0]}
 	var began time.Time
@@ -88,15 +89,15 @@ func (c *Client) Wait(ctx context.Context, req *decider.Request, v *decider.Verd
 
 // Batch decides many requests: see decider.Decider.
 func (c *Client) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (bool, error) {
-	return c.batch(ctx, kindBatch, reqs, all, verdicts)
+	return c.batch(ctx, wire.KindBatch, reqs, all, verdicts)
 }
 
 // Descriptors decides the descriptors of one request: see decider.Decider.
 func (c *Client) Descriptors(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (bool, error) {
-	return c.batch(ctx, kindDescriptors, reqs, all, verdicts)
+	return c.batch(ctx, wire.KindDescriptors, reqs, all, verdicts)
 }
 
-func (c *Client) batch(ctx context.Context, k kind, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
+func (c *Client) batch(ctx context.Context, k wire.Kind, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	for i := range reqs {
 		checkCost(reqs[i].N)
 	}
@@ -114,7 +115,7 @@ func (c *Client) batch(ctx context.Context, k kind, reqs []decider.Request, all 
 func (c *Client) AppendGrantID(b []byte, g decider.Grant, _ string) []byte { return append(b, g.ID...) }
 
 // request makes a call with a payload, and returns that of the answer.
-func (c *Client) request(ctx context.Context, k kind, payload []byte, onWait func()) (answer []byte, step decider.Step, err error) {
+func (c *Client) request(ctx context.Context, k wire.Kind, payload []byte, onWait func()) (answer []byte, step decider.Step, err error) {
 	one := c.pool.get(k)
 	one.payload = payload
 	err, mine := c.ask(ctx, one, onWait)
@@ -128,9 +129,9 @@ func (c *Client) request(ctx context.Context, k kind, payload []byte, onWait fun
 // Settle reports the true cost of a grant: see decider.Decider.
 func (c *Client) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
 	checkCost(n)
-	b, _, err := c.request(ctx, kindSettle, appendSettle(nil, key, id, n), nil)
-	d := decoder{b: b}
-	return decider.Settled{Was: d.count(), Charged: d.count()}, d.check(err)
+	b, _, err := c.request(ctx, wire.KindSettle, wire.AppendSettle(nil, key, id, n), nil)
+	d := wire.Decoder{Rest: b}
+	return decider.Settled{Was: d.Count(), Charged: d.Count()}, d.Check(err)
 }
 
 // Acquire takes a lease: see decider.Decider.
@@ -138,50 +139,65 @@ func (c *Client) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	if req.N < 1 {
 		panic("peer: a lease of less than one unit")
 	}
-	b, step, err := c.request(ctx, kindAcquire, appendLeaseRequest(nil, &req, timeLeft(ctx)), req.OnWait)
+	b, step, err := c.request(ctx, wire.KindAcquire, wire.AppendLeaseRequest(nil, &req, timeLeft(ctx)), req.OnWait)
 	if err != nil {
 		return decider.Lease{Step: step}, err
 	}
-	d := decoder{b: b}
-	l := d.lease()
-	return l, d.check(nil)
+	d := wire.Decoder{Rest: b}
+	l := d.Lease()
+	return l, d.Check(nil)
 }
 
 // Renew extends a lease: see decider.Decider.
 func (c *Client) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
-	b, _, err := c.request(ctx, kindRenew, appendSpan(appendText(appendText(nil, key), id), ttl), nil)
-	d := decoder{b: b}
-	l := d.lease()
-	return l, d.check(err)
+	b, _, err := c.request(ctx, wire.KindRenew, wire.AppendSpan(wire.AppendText(wire.AppendText(nil, key), id), ttl), nil)
+	d := wire.Decoder{Rest: b}
+	l := d.Lease()
+	return l, d.Check(err)
 }
 
 // Return ends a lease: see decider.Decider.
 func (c *Client) Return(ctx context.Context, key, id string, o weir.Outcome) error {
-	_, _, err := c.request(ctx, kindReturn, appendReturn(nil, key, id, o), nil)
+	_, _, err := c.request(ctx, wire.KindReturn, wire.AppendReturn(nil, key, id, o), nil)
 	return err
 }
 
 // Explain reports what a request for the key would get: see decider.Decider.
 func (c *Client) Explain(ctx context.Context, key string) (x decider.Explanation, err error) {
-	b, _, err := c.request(ctx, kindExplain, appendText(appendSpan(nil, timeLeft(ctx)), key), nil)
+	b, _, err := c.request(ctx, wire.KindExplain, wire.AppendText(wire.AppendSpan(nil, timeLeft(ctx)), key), nil)
 	if err != nil {
 		return x, err
 	}
-	return readExplanation(b)
+	return wire.ReadExplanation(b)
 }
 
 // Top returns the keys with the most requests: see decider.Decider.
 func (c *Client) Top(ctx context.Context, n int) ([]decider.Seen, error) {
-	b, _, err := c.request(ctx, kindTop, binary.AppendUvarint(appendSpan(nil, timeLeft(ctx)), uint64(max(n, 0))), nil)
+	b, _, err := c.request(ctx, wire.KindTop, binary.AppendUvarint(wire.AppendSpan(nil, timeLeft(ctx)), uint64(max(n, 0))), nil)
 	if err != nil {
 		return nil, err
 	}
-	return readSeen(b)
+	return wire.ReadSeen(b)
 }
 
-// Call makes a request of HandlerConfig.Calls. An error of the function there comes with its
+// Call makes a request of serve.Config.Calls. An error of the function there comes with its
 // text.
 func (c *Client) Call(ctx context.Context, name string, body []byte) ([]byte, error) {
-	b, _, err := c.request(ctx, kindCall, append(appendText(appendSpan(nil, timeLeft(ctx)), name), body...), nil)
+	b, _, err := c.request(ctx, wire.KindCall, append(wire.AppendText(wire.AppendSpan(nil, timeLeft(ctx)), name), body...), nil)
 	return b, err
+}
+
+// Exchange shares rates out among leaves: see decider.Decider.
+func (c *Client) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+	b, ok := wire.AppendExchange(nil, x, timeLeft(ctx))
+	if !ok {
+		return wire.ErrTooLarge
+	}
+	b, _, err := c.request(ctx, wire.KindExchange, b, nil)
+	if err != nil {
+		return err
+	}
+	d := wire.Decoder{Rest: b}
+	d.LeafAnswer(x, got)
+	return d.Check(nil)
 }

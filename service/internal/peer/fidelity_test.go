@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/descriptor"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -48,7 +49,7 @@ type pair struct {
 func newPair(t *testing.T, seed uint64, rules func() *config.Rules) *pair {
 	cfg := server.Config{Rules: rules(), MaxLimit: 100, MaxQueue: 100, OwnQuotas: true}
 	local, behind := newServer(t, cfg), newServer(t, cfg)
-	s := newSite(t, peer.HandlerConfig{Decider: behind, Now: behind.Now, Secret: secret, Rules: behind.Rules})
+	s := newSite(t, serve.Config{Decider: behind, Now: behind.Now, Secret: secret, Rules: behind.Rules})
 	far := s.dial(peer.Config{Secret: secret, Now: local.Now, Rules: local.Rules})
 	return &pair{t: t, r: rand.New(rand.NewPCG(seed, 1)), local: local, far: far}
 }

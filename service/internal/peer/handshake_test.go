@@ -15,6 +15,8 @@ import (
 
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server"
 )
 
@@ -54,18 +56,18 @@ func TestSecret(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var mu sync.Mutex
 				var refused []string
-				s := newSite(t, peer.HandlerConfig{Secret: row.theirs, OnRefused: func(from net.Addr, err error) {
+				s := newSite(t, serve.Config{Secret: row.theirs, OnRefused: func(from net.Addr, err error) {
 					mu.Lock()
 					defer mu.Unlock()
-					if !errors.Is(err, peer.ErrSecret) || from == nil {
+					if !errors.Is(err, wire.ErrSecret) || from == nil {
 						t.Errorf("%v from %v", err, from)
 					}
 					refused = append(refused, err.Error())
 				}})
-				var wire testrig.Buffer
+				var sent testrig.Buffer
 				c, err := peer.New(peer.Config{URL: "http://weir", Secret: row.mine, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 					conn, err := s.network.Dial(ctx, network, address)
-					return tap{conn, &wire}, err
+					return tap{conn, &sent}, err
 				}})
 				if err != nil {
 					t.Fatal(err)
@@ -75,8 +77,8 @@ func TestSecret(t *testing.T) {
 				st, at := c.Stats(), s.Stats()
 				mu.Lock()
 				defer mu.Unlock()
-				if sent := wire.String(); strings.Contains(sent, string(secret)) || strings.Contains(sent, string(other)) || len(sent) < 300 {
-					t.Errorf("sent: %q", sent)
+				if text := sent.String(); strings.Contains(text, string(secret)) || strings.Contains(text, string(other)) || len(text) < 300 {
+					t.Errorf("sent: %q", text)
 				}
 				if row.err == "" {
 					if !st.State.Up || len(refused) > 0 || st.Refused+at.Refused > 0 {
@@ -84,7 +86,7 @@ func TestSecret(t *testing.T) {
 					}
 					return
 				}
-				if st.State.Up || !errors.Is(st.State.Err, peer.ErrSecret) || !strings.Contains(st.State.Err.Error(), row.err) || st.Refused != 1 {
+				if st.State.Up || !errors.Is(st.State.Err, wire.ErrSecret) || !strings.Contains(st.State.Err.Error(), row.err) || st.Refused != 1 {
 					t.Errorf("%+v", st)
 				}
 				if len(refused) != 1 || !strings.Contains(refused[0], row.refused) || at.Refused != 1 || at.Conns != 0 {
@@ -108,7 +110,7 @@ func TestReflectedProof(t *testing.T) {
 		}
 		defer c.Close()
 		synctest.Wait()
-		if st := c.Stats(); st.State.Up || !errors.Is(st.State.Err, peer.ErrSecret) || st.Refused != 1 {
+		if st := c.Stats(); st.State.Up || !errors.Is(st.State.Err, wire.ErrSecret) || st.Refused != 1 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -153,11 +155,11 @@ func TestRefusesRequests(t *testing.T) {
 		{"leaving", "GET", "weir-peer/1", nil, true, 503, "shutting down"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			h := newHandler(t, peer.HandlerConfig{Decider: newServer(t, server.Config{}), Allow: func(*http.Request) error { return row.allow }})
+			h := newHandler(t, serve.Config{Decider: newServer(t, server.Config{}), Allow: func(*http.Request) error { return row.allow }})
 			if row.leave {
 				h.Leave()
 			}
-			r := httptest.NewRequest(row.method, peer.Path, nil)
+			r := httptest.NewRequest(row.method, wire.Path, nil)
 			if row.upgrade != "" {
 				r.Header.Set("Connection", "upgrade")
 				r.Header.Set("Upgrade", row.upgrade)
@@ -181,7 +183,7 @@ func TestOtherServer(t *testing.T) {
 		text   string
 	}{{404, `status 404 to GET /-/peer: "no such endpoint"`}, {426, "status 426"}, {200, "status 200"}} {
 		bubble(t, func(t *testing.T) {
-			s := newSite(t, peer.HandlerConfig{})
+			s := newSite(t, serve.Config{})
 			s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				http.Error(w, "no such endpoint", row.status)
 			})
@@ -189,7 +191,7 @@ func TestOtherServer(t *testing.T) {
 			if st := c.Stats(); st.State.Up || st.State.Err == nil || !strings.Contains(st.State.Err.Error(), row.text) || st.Refused != 1 {
 				t.Errorf("%+v", st)
 			}
-			if _, err := decide(c, "a", 1); !errors.Is(err, peer.ErrUnavailable) || !strings.Contains(err.Error(), row.text) {
+			if _, err := decide(c, "a", 1); !errors.Is(err, wire.ErrUnavailable) || !strings.Contains(err.Error(), row.text) {
 				t.Error(err)
 			}
 		})
@@ -218,7 +220,7 @@ func (s *site) idle(n int) {
 func TestIdleHandshakes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		reasons := make(chan string, 1000)
-		s := newSite(t, peer.HandlerConfig{Secret: secret, OnRefused: func(_ net.Addr, err error) { reasons <- err.Error() }})
+		s := newSite(t, serve.Config{Secret: secret, OnRefused: func(_ net.Addr, err error) { reasons <- err.Error() }})
 		for i := range 3 {
 			s.idle(200)
 			c := s.dial(peer.Config{Secret: secret})
@@ -247,7 +249,7 @@ func TestIdleHandshakes(t *testing.T) {
 // Handlers have a bound on connections.
 func TestMaxConns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newSite(t, peer.HandlerConfig{MaxConns: 1})
+		s := newSite(t, serve.Config{MaxConns: 1})
 		first, second := s.dial(peer.Config{}), s.dial(peer.Config{})
 		if a, b := first.State(), second.State(); !a.Up || b.Up || !strings.Contains(b.Err.Error(), "too many connections of peers") {
 			t.Errorf("%+v %+v", a, b)
@@ -281,15 +283,15 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	for _, row := range []struct {
-		cfg  peer.HandlerConfig
+		cfg  serve.Config
 		text string
 	}{
-		{peer.HandlerConfig{}, "Decider = nil"},
-		{peer.HandlerConfig{Decider: d, MaxWaiting: -1}, "MaxWaiting = -1"},
-		{peer.HandlerConfig{Decider: d, MaxConns: -1}, "MaxConns = -1"},
-		{peer.HandlerConfig{Decider: d, Secret: []byte("short")}, "Secret has 5 bytes"},
+		{serve.Config{}, "Decider = nil"},
+		{serve.Config{Decider: d, MaxWaiting: -1}, "MaxWaiting = -1"},
+		{serve.Config{Decider: d, MaxConns: -1}, "MaxConns = -1"},
+		{serve.Config{Decider: d, Secret: []byte("short")}, "Secret has 5 bytes"},
 	} {
-		if _, err := peer.NewHandler(row.cfg); err == nil || !strings.Contains(err.Error(), row.text) {
+		if _, err := serve.New(row.cfg); err == nil || !strings.Contains(err.Error(), row.text) {
 			t.Errorf("%+v: %v", row.cfg, err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/peer/wire"
 )
 
 // pings is how many pings a peer gets in the time in which it may be silent.
@@ -20,9 +22,9 @@ const pings = 4
 type link struct {
 	client *Client
 	conn   net.Conn
-	in     *frameReader
-	out    *frameWriter
-	rules  knownRules // that the peer has told; used by the reader alone
+	in     *wire.Reader
+	out    *wire.Writer
+	rules  wire.KnownRules // that the peer has told; used by the reader alone
 	wake   chan struct{}
 	missed atomic.Int32  // pings since the peer last sent anything
 	gone   chan struct{} // closed when the link takes no more calls
@@ -37,7 +39,7 @@ type link struct {
 	err      error // why it has ended
 }
 
-func newLink(c *Client, conn net.Conn, in *frameReader, out *frameWriter) *link {
+func newLink(c *Client, conn net.Conn, in *wire.Reader, out *wire.Writer) *link {
 	return &link{
 		client: c, conn: conn, in: in, out: out,
 		wake: make(chan struct{}, 1), gone: make(chan struct{}), dead: make(chan struct{}),
@@ -61,7 +63,7 @@ func (l *link) end(err error) {
 		l.mu.Unlock()
 		return
 	}
-	l.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	l.err = fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 	if !l.leaving {
 		close(l.gone)
 	}
@@ -69,7 +71,7 @@ func (l *link) end(err error) {
 	l.calls, l.inflight = nil, 0
 	l.mu.Unlock()
 	close(l.dead)
-	l.out.fail(err)
+	l.out.Fail(err)
 	_ = l.conn.Close()
 	for _, c := range calls {
 		if c != nil {
@@ -98,7 +100,7 @@ func (l *link) enter(c *call) error {
 	case l.leaving && c.state.Load() != abandoned: // those give back what was granted
 		return errLeaving
 	case l.inflight >= l.client.cfg.MaxCalls:
-		return ErrBusy
+		return wire.ErrBusy
 	}
 	if n := len(l.unused); n > 0 {
 		c.id, l.unused = l.unused[n-1], l.unused[:n-1]
@@ -147,23 +149,23 @@ func (l *link) start(c *call) error {
 
 // add adds the frame of a call.
 func (l *link) add(c *call) error {
-	if l.out.open() != nil {
-		return ErrUnavailable
+	if l.out.Open() != nil {
+		return wire.ErrUnavailable
 	}
-	defer l.out.close()
-	b, err := c.append(l.out.start(c.id, c.kind))
+	defer l.out.Close()
+	b, err := c.append(l.out.Start(c.id, c.kind))
 	if err != nil {
-		l.out.drop(b)
+		l.out.Drop(b)
 		return err
 	}
-	size, ok := l.out.finish(b)
+	size, ok := l.out.Finish(b)
 	if !ok {
-		return ErrTooLarge
+		return wire.ErrTooLarge
 	}
 	if c.size = size; l.bytes.Add(int64(size)) > int64(l.client.cfg.MaxBytes) {
 		l.bytes.Add(-int64(size))
-		l.out.drop(b)
-		return ErrBusy
+		l.out.Drop(b)
+		return wire.ErrBusy
 	}
 	return nil
 }
@@ -182,8 +184,8 @@ func (l *link) write() {
 		select {
 		case <-l.wake:
 			runtime.Gosched() // callers that are ready add their frames to this write
-			l.out.flush()
-			if err := l.out.failed(); err != nil {
+			l.out.Flush()
+			if err := l.out.Failed(); err != nil {
 				l.end(err)
 				return
 			}
@@ -199,7 +201,7 @@ func (l *link) abandon(c *call) bool {
 	if c.req != nil {
 		c.key = strings.Clone(c.req.Key)
 	}
-	opened := l.out.open() == nil
+	opened := l.out.Open() == nil
 	l.mu.Lock()
 	// While the call has its number, a frame that is added now comes before that of any
 	// other call with this number.
@@ -209,9 +211,9 @@ func (l *link) abandon(c *call) bool {
 	l.mu.Unlock()
 	if opened {
 		if left && waits {
-			l.out.finish(l.out.start(id, kindCancel))
+			l.out.Finish(l.out.Start(id, wire.KindCancel))
 		}
-		l.out.close()
+		l.out.Close()
 		l.flush()
 	}
 	return left
@@ -222,7 +224,7 @@ var (
 	errSlow   = errors.New("it does not read")
 	errEnded  = errors.New("the client is closed")
 	// errLeaving says that the peer shuts down.
-	errLeaving = fmt.Errorf("%w: it is shutting down", ErrUnavailable)
+	errLeaving = fmt.Errorf("%w: it is shutting down", wire.ErrUnavailable)
 )
 
 // ping sends pings, and ends the link if the peer does not answer. It counts ticks, not time, so
@@ -239,12 +241,12 @@ func (l *link) ping() {
 			switch {
 			case l.missed.Add(1) > pings:
 				l.end(errSilent)
-			case l.out.stuck(silence):
+			case l.out.Stuck(silence):
 				l.end(errSlow)
 			case l.idle():
 				l.end(errLeaving)
 			default:
-				_ = l.out.send(0, kindPing, binary.BigEndian.AppendUint64(nil, uint64(now.Sub(l.client.epoch))))
+				_ = l.out.Send(0, wire.KindPing, binary.BigEndian.AppendUint64(nil, uint64(now.Sub(l.client.epoch))))
 				l.flush()
 			}
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -31,7 +33,7 @@ func slow() config.Rule {
 // newSlowSite returns a server with the rule slow, of which the first token of key a is taken, and a Client.
 func newSlowSite(t *testing.T) (*server.Server, *site, *peer.Client) {
 	owner := newServer(t, server.Config{}, slow())
-	s := newSite(t, peer.HandlerConfig{Decider: owner})
+	s := newSite(t, serve.Config{Decider: owner})
 	c := s.dial(peer.Config{})
 	decide(c, "a", 1)
 	return owner, s, c
@@ -114,7 +116,7 @@ func TestLateGrant(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				owner := newServer(t, server.Config{}, slow())
-				s := newSite(t, peer.HandlerConfig{Decider: deaf{owner}})
+				s := newSite(t, serve.Config{Decider: deaf{owner}})
 				c := s.dial(peer.Config{})
 				ctx, cancel := context.WithCancel(t.Context())
 				results := waiters(t, ctx, c, "a", 1)
@@ -127,7 +129,7 @@ func TestLateGrant(t *testing.T) {
 				want := context.Canceled
 				if cancel(); how == "break" {
 					s.breaks()
-					want = peer.ErrUnavailable
+					want = wire.ErrUnavailable
 				}
 				for _, err := range []error{<-results, <-leased} {
 					if how == "cancel" && !errors.Is(err, want) {
@@ -148,7 +150,7 @@ func TestLateGrant(t *testing.T) {
 func TestBreak(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		owner := newServer(t, server.Config{}, slow())
-		s := newSite(t, peer.HandlerConfig{Decider: owner, Self: peer.Info{Node: "n1", Version: "v1"}, Rules: owner.Rules})
+		s := newSite(t, serve.Config{Decider: owner, Self: wire.Info{Node: "n1", Version: "v1"}, Rules: owner.Rules})
 		var mu sync.Mutex
 		var states []string
 		c := s.dial(peer.Config{OnState: func(st peer.State) {
@@ -158,14 +160,14 @@ func TestBreak(t *testing.T) {
 				states = append(states, up+st.Peer.Node)
 			}
 		}})
-		if st := c.State(); !st.Up || st.Peer != (peer.Info{Node: "n1", Version: "v1"}) {
+		if st := c.State(); !st.Up || st.Peer != (wire.Info{Node: "n1", Version: "v1"}) {
 			t.Errorf("%+v", st)
 		}
 		decide(c, "a", 1)
 		results := waiters(t, t.Context(), c, "a", 5)
 		s.breaks()
 		for range 5 {
-			if err := <-results; !errors.Is(err, peer.ErrUnavailable) {
+			if err := <-results; !errors.Is(err, wire.ErrUnavailable) {
 				t.Error(err)
 			}
 		}
@@ -174,7 +176,7 @@ func TestBreak(t *testing.T) {
 			t.Errorf("%d wait for callers whose connection is broken", n)
 		}
 		began := time.Now()
-		if _, err := decide(c, "b", 1); !errors.Is(err, peer.ErrUnavailable) || time.Since(began) > 0 {
+		if _, err := decide(c, "b", 1); !errors.Is(err, wire.ErrUnavailable) || time.Since(began) > 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		if st := c.Stats(); st.State.Up || st.State.Err == nil || st.Failures != 6 || st.Connects != 1 || st.Requests != 6 {
@@ -207,7 +209,7 @@ func TestSilence(t *testing.T) {
 		results := waiters(t, t.Context(), c, "a", 1)
 		s.network.Silence()
 		began := time.Now()
-		if err := <-results; !errors.Is(err, peer.ErrUnavailable) {
+		if err := <-results; !errors.Is(err, wire.ErrUnavailable) {
 			t.Error(err)
 		}
 		if d := time.Since(began); d < time.Second || d > 1500*time.Millisecond {
@@ -289,7 +291,7 @@ func TestLeave(t *testing.T) {
 		if st := c.State(); st.Up || !st.Leaving {
 			t.Errorf("%+v", st)
 		}
-		if _, err := decide(c, "b", 1); !errors.Is(err, peer.ErrUnavailable) {
+		if _, err := decide(c, "b", 1); !errors.Is(err, wire.ErrUnavailable) {
 			t.Error(err)
 		}
 		time.Sleep(5 * time.Second)
@@ -314,7 +316,7 @@ func TestLeave(t *testing.T) {
 // Shutdown cuts off what takes too long.
 func TestShutdown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newSite(t, peer.HandlerConfig{Decider: newServer(t, server.Config{}, slow())})
+		s := newSite(t, serve.Config{Decider: newServer(t, server.Config{}, slow())})
 		c := s.dial(peer.Config{})
 		decide(c, "a", 1)
 		results := waiters(t, t.Context(), c, "a", 1)
@@ -323,7 +325,7 @@ func TestShutdown(t *testing.T) {
 		if err := s.Shutdown(ctx); err != context.DeadlineExceeded {
 			t.Error(err)
 		}
-		if err := <-results; !errors.Is(err, peer.ErrUnavailable) {
+		if err := <-results; !errors.Is(err, wire.ErrUnavailable) {
 			t.Error(err)
 		}
 	})
@@ -332,7 +334,7 @@ func TestShutdown(t *testing.T) {
 // Too many requests that wait are denied by the owner.
 func TestFlood(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newSite(t, peer.HandlerConfig{Decider: newServer(t, server.Config{}, slow()), MaxWaiting: 5})
+		s := newSite(t, serve.Config{Decider: newServer(t, server.Config{}, slow()), MaxWaiting: 5})
 		c := s.dial(peer.Config{})
 		decide(c, "a", 1)
 		results := waiters(t, t.Context(), c, "a", 5)
@@ -362,14 +364,14 @@ func TestFlood(t *testing.T) {
 // Too many or too large requests on a connection are refused by the Client.
 func TestBusy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newSite(t, peer.HandlerConfig{Decider: newServer(t, server.Config{}, slow())})
+		s := newSite(t, serve.Config{Decider: newServer(t, server.Config{}, slow())})
 		c := s.dial(peer.Config{MaxCalls: 2, MaxBytes: 1000})
 		decide(c, "a", 1)
-		if _, err := decide(c, strings.Repeat("a", 1000), 1); err != peer.ErrBusy {
+		if _, err := decide(c, strings.Repeat("a", 1000), 1); err != wire.ErrBusy {
 			t.Error(err)
 		}
 		results := waiters(t, t.Context(), c, "a", 3)
-		if err := <-results; err != peer.ErrBusy {
+		if err := <-results; err != wire.ErrBusy {
 			t.Error(err)
 		}
 		for range 2 {
@@ -386,7 +388,7 @@ func TestBusy(t *testing.T) {
 // A Client with two connections goes on with one.
 func TestTwoConnections(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newSite(t, peer.HandlerConfig{Decider: newServer(t, server.Config{}, slow())})
+		s := newSite(t, serve.Config{Decider: newServer(t, server.Config{}, slow())})
 		c := s.dial(peer.Config{Conns: 2})
 		if n := s.Stats().Conns; n != 2 {
 			t.Errorf("%d connections", n)
@@ -410,15 +412,15 @@ func TestTwoConnections(t *testing.T) {
 // Close fails what has no answer.
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newSite(t, peer.HandlerConfig{Decider: newServer(t, server.Config{}, slow())})
+		s := newSite(t, serve.Config{Decider: newServer(t, server.Config{}, slow())})
 		c := s.dial(peer.Config{})
 		decide(c, "a", 1)
 		results := waiters(t, t.Context(), c, "a", 1)
 		c.Close()
-		if err := <-results; !errors.Is(err, peer.ErrUnavailable) {
+		if err := <-results; !errors.Is(err, wire.ErrUnavailable) {
 			t.Error(err)
 		}
-		if _, err := decide(c, "a", 1); !errors.Is(err, peer.ErrUnavailable) {
+		if _, err := decide(c, "a", 1); !errors.Is(err, wire.ErrUnavailable) {
 			t.Error(err)
 		}
 	})
@@ -427,7 +429,7 @@ func TestClose(t *testing.T) {
 // After Redial, a Client connects at once: also if it has just begun an attempt that gets no answer.
 func TestRedial(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newSite(t, peer.HandlerConfig{})
+		s := newSite(t, serve.Config{})
 		var silent atomic.Bool
 		silent.Store(true)
 		c, err := peer.New(peer.Config{URL: "http://weir", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {

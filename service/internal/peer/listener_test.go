@@ -23,14 +23,16 @@ import (
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // public returns an http.Server with the bounds of weir serve's public listener.
-func public(h *peer.Handler, conns *connlimit.Listener) *http.Server {
+func public(h *serve.Handler, conns *connlimit.Listener) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle(peer.Path, h)
+	mux.Handle(wire.Path, h)
 	srv := httpserve.New(httpserve.Leave(mux, func(*http.Request) bool { return true }), slog.New(slog.DiscardHandler))
 	srv.ReadHeaderTimeout, srv.WriteTimeout, srv.IdleTimeout = 10*time.Second, 10*time.Second, 10*time.Second
 	srv.ConnState, srv.ConnContext = conns.ConnState, conns.ConnContext
@@ -47,7 +49,7 @@ func TestPublicListener(t *testing.T) {
 		pipes := pipenet.Listen()
 		conns := connlimit.New(pipes, 4)
 		conns.HelloTime = 10 * time.Second
-		h := newHandler(t, peer.HandlerConfig{Decider: newServer(t, server.Config{}, slow()), Secret: secret})
+		h := newHandler(t, serve.Config{Decider: newServer(t, server.Config{}, slow()), Secret: secret})
 		srv := public(h, conns)
 		go func() { _ = srv.Serve(conns) }()
 		c, err := peer.New(peer.Config{URL: "http://weir", Secret: secret, Dial: pipes.Dial})
@@ -144,7 +146,7 @@ func TestTLS(t *testing.T) {
 		Certificates: []tls.Certificate{a.sign(t, "weir-0")}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool,
 		NextProtos: []string{"h2", "http/1.1"},
 	}
-	h := newHandler(t, peer.HandlerConfig{Decider: newServer(t, server.Config{}, slow())})
+	h := newHandler(t, serve.Config{Decider: newServer(t, server.Config{}, slow())})
 	srv := public(h, conns)
 	go func() { _ = srv.Serve(conns) }()
 	defer srv.Close()
@@ -172,7 +174,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%v: want %q", err, name)
 		}
 		var v decider.Verdict
-		if err := other.Decide(t.Context(), &decider.Request{Key: "a", N: 1}, &v); !errors.Is(err, peer.ErrUnavailable) {
+		if err := other.Decide(t.Context(), &decider.Request{Key: "a", N: 1}, &v); !errors.Is(err, wire.ErrUnavailable) {
 			t.Error(err)
 		}
 		other.Close()
@@ -187,7 +189,7 @@ func TestTLS(t *testing.T) {
 // A decision over the link allocates nothing, at both ends together.
 func TestAllocations(t *testing.T) {
 	s := newServer(t, server.Config{}, one("all", quota(1e6, time.Second, config.GCRA)))
-	c := dial(t, peer.Config{URL: serve(t, newHandler(t, peer.HandlerConfig{Decider: s, Now: s.Now})), Now: s.Now})
+	c := dial(t, peer.Config{URL: loopback(t, newHandler(t, serve.Config{Decider: s, Now: s.Now})), Now: s.Now})
 	var v decider.Verdict
 	req := decider.Request{Key: "user:42", N: 1}
 	n := testing.AllocsPerRun(1000, func() {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 )
 
 // A Handler for others refuses the Clients of its own process. Others it accepts.
@@ -17,12 +19,12 @@ func TestOthers(t *testing.T) {
 	}{{"own", true, false}, {"own", false, true}, {"another", true, true}} {
 		bubble(t, func(t *testing.T) {
 			var refused error
-			s := newSite(t, peer.HandlerConfig{
-				Self: peer.Info{Node: "own"}, Others: row.others,
+			s := newSite(t, serve.Config{
+				Self: wire.Info{Node: "own"}, Others: row.others,
 				OnRefused: func(_ net.Addr, err error) { refused = err },
 			})
-			c := s.dial(peer.Config{Self: peer.Info{Node: row.node}})
-			if st := c.State(); st.Up != row.up || errors.Is(st.Err, peer.ErrSelf) == row.up || errors.Is(refused, peer.ErrSelf) == row.up {
+			c := s.dial(peer.Config{Self: wire.Info{Node: row.node}})
+			if st := c.State(); st.Up != row.up || errors.Is(st.Err, wire.ErrSelf) == row.up || errors.Is(refused, wire.ErrSelf) == row.up {
 				t.Errorf("%+v: %+v; refused: %v", row, st, refused)
 			}
 		})

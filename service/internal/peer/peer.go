@@ -1,93 +1,26 @@
-// Package peer links instances of weir serve: a Client is a decider.Decider whose decisions
-// another instance makes, and a Handler serves the Decider of this instance to others.
+// Package peer asks other instances of weir serve: a Client is a decider.Decider whose decisions
+// another instance makes. Package peer/serve serves them, and package peer/wire has the protocol.
 //
-// The link is an HTTP/1.1 connection to the public listener of the other instance, upgraded by
-// GET /-/peer to frames in both directions:
-//
-//	length of the rest (4 bytes, big endian)   number of the request (uvarint)   kind (1 byte)   payload
-//
-// A connection carries many requests at a time, and answers come in any order. Requests and
-// answers that are ready at the same time share one write.
-//
-//	h, err := peer.NewHandler(peer.HandlerConfig{Decider: srv, Node: node, Secret: secret})
-//	mux.Handle(peer.Path, h)
-//	...
-//	c, err := peer.New(peer.Config{URL: "http://weir-1:8080", Node: node, Secret: secret})
+//	c, err := peer.New(peer.Config{URL: "http://weir-1:8080", Self: wire.Info{Node: node}, Secret: secret})
 //	err = c.Decide(ctx, &decider.Request{Key: "user:42", N: 1}, &v)
 //
-// A request is decided by the Decider of the Handler, which must be that of the process alone, so
-// that no request is forwarded twice.
-//
-// # Handshake
-//
-// Both sides send a hello: the id of the node, its version, the hash of its rules and a nonce. With
-// a shared secret, each then proves that it has the secret, by an HMAC over both hellos. The secret
-// itself is never sent. Without TLS, the network can still read and change the frames that follow.
-//
-// # Versions
-//
-// Instances of different versions understand each other. A hello and a payload may have fields that
-// the reader does not know, those of a payload at its end; a reader takes the zero value for missing
-// ones. A request of an unknown kind is answered with ErrUnknown, and other frames of unknown kinds
-// are ignored. An answer that an older reader would misread is not sent to it: each hello has the
-// revision of its side, which is 0 for a version without one.
-//
-// A change that all this does not cover is another protocol, which a client offers beside the
-// present one, before it, in the header Upgrade.
-//
-// # Failures
-//
 // A Client pings the other instance. If that is silent for Config.Silence, or the connection breaks,
-// all its requests fail with ErrUnavailable, and the Client connects again in the background. Until
-// then, requests fail at once. A request that failed may have been decided. The Handler cancels
-// the requests that wait on a connection when it ends, so that they leave their queues.
+// all its requests fail with wire.ErrUnavailable, and the Client connects again in the background.
+// Until then, requests fail at once. A request that failed may have been decided.
 package peer
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
-
-// Path is where the public listener of an instance serves its Handler.
-const Path = "/-/peer"
-
-// LeafPath is where the public listener of an instance serves the Handler of its leaves: instances
-// that have it as their upstream. Its Decider may ask others.
-const LeafPath = "/-/leaf"
-
-// Errors of a Client, besides those of decider.Decider.
-var (
-	// ErrUnavailable says that the other instance cannot be reached, does not answer, or is
-	// shutting down.
-	ErrUnavailable = errors.New("the peer is not available")
-	// ErrBusy says that there are too many requests: on the link, or at the other instance.
-	ErrBusy = errors.New("too many requests to the peer")
-	// ErrSecret says that one of the instances has another secret than the other, or none.
-	ErrSecret = errors.New("the peer has another secret")
-	// ErrUnknown says that the other instance does not know the kind of request: it has an
-	// older version.
-	ErrUnknown = errors.New("the peer does not know this kind of request")
-	// ErrSelf says that the other instance is this one: see HandlerConfig.Others.
-	ErrSelf = errors.New("the peer is this instance itself")
-	// ErrTooLarge says that a request or its answer is larger than MaxFrame.
-	ErrTooLarge = errors.New("the request or its answer is too large for the link")
-)
-
-// Info describes an instance.
-type Info struct {
-	Node    string `json:"node"`    // a random id of the process
-	Version string `json:"version"` // of weir
-	Rules   string `json:"rules"`   // config.Rules.Hash when the connection was made
-}
 
 // Config configures a Client.
 type Config struct {
@@ -95,8 +28,8 @@ type Config struct {
 	// https://host:port. A path is ignored.
 	URL string
 	// Self describes this instance. Self.Rules is ignored if Rules is set.
-	Self Info
-	// Path is where the other instance serves its Handler. If empty, the constant Path.
+	Self wire.Info
+	// Path is where the other instance serves its Handler. If empty, wire.Path.
 	Path string
 	// Token, if not empty, is sent as a bearer token.
 	Token string
@@ -125,17 +58,12 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Defaults of Config and HandlerConfig.
+// Defaults of Config.
 const (
-	DefaultMaxCalls   = 50_000
-	DefaultMaxBytes   = 64 << 20
-	DefaultSilence    = time.Second
-	DefaultMaxWaiting = 20_000
-	DefaultMaxConns   = 256
+	DefaultMaxCalls = 50_000
+	DefaultMaxBytes = 64 << 20
+	DefaultSilence  = time.Second
 )
-
-// MaxFrame bounds a frame, in bytes.
-const MaxFrame = 16 << 20
 
 // Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
@@ -154,27 +82,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("peer: %s = %d: must be >= 0", f.name, f.value)
 		}
 	}
-	return checkSecret(c.Secret)
-}
-
-// Validate returns an error that names the first invalid field.
-func (c HandlerConfig) Validate() error {
-	switch {
-	case c.Decider == nil:
-		return errors.New("peer: Decider = nil: must be given")
-	case c.MaxWaiting < 0:
-		return fmt.Errorf("peer: MaxWaiting = %d: must be >= 0", c.MaxWaiting)
-	case c.MaxConns < 0:
-		return fmt.Errorf("peer: MaxConns = %d: must be >= 0", c.MaxConns)
-	}
-	return checkSecret(c.Secret)
-}
-
-func checkSecret(secret []byte) error {
-	if n := len(secret); n > 0 && n < minSecret {
-		return fmt.Errorf("peer: Secret has %d bytes: must have at least %d, or none", n, minSecret)
-	}
-	return nil
+	return wire.CheckSecret(c.Secret)
 }
 
 // State is the state of a Client.
@@ -185,7 +93,7 @@ type State struct {
 	// shutting down. The Client is not up then.
 	Leaving bool
 	// Peer describes the other instance, as of the last connection; zero if there was none.
-	Peer Info
+	Peer wire.Info
 	// Err says why the Client is not up; nil if it is, or has not tried yet.
 	Err error
 }
@@ -200,49 +108,6 @@ type Stats struct {
 	// Latency is the smoothed time from a ping to its answer; 0 before the first.
 	Latency time.Duration
 	State   State
-}
-
-// HandlerConfig configures a Handler.
-type HandlerConfig struct {
-	// Decider decides. At Path, it must not ask a peer. Unless Blocking is set, its Decide, and
-	// batches of up to a hundred requests, must not block.
-	Decider decider.Decider
-	// Blocking has each request decided in a goroutine of its own.
-	Blocking bool
-	// Self describes this instance. Self.Rules is ignored if Rules is set.
-	Self Info
-	// Others refuses Clients with the Node of Self, with ErrSelf.
-	Others bool
-	Secret []byte // see Config.Secret
-	// Allow, if not nil, returns an error for a request that may not open a connection. It is
-	// answered with 403 and the text of the error.
-	Allow func(*http.Request) error
-	// Rules returns the rules in force, for their hash. If nil, the hash is Self.Rules.
-	Rules func() *config.Rules
-	// Now is the clock of the instants in verdicts: see server.Server.Now. If nil, these are
-	// taken for the present.
-	Now func() time.Duration
-	// Calls are further requests, by name: see Client.Call. They are called concurrently. Their
-	// context ends with the connection.
-	Calls map[string]func(ctx context.Context, from Info, body []byte) ([]byte, error)
-
-	// MaxWaiting bounds the requests that wait, on all connections. Further ones are denied with
-	// weir.QueueFull. If zero, DefaultMaxWaiting.
-	MaxWaiting int
-	// MaxConns bounds the connections. Further ones get 503. If zero, DefaultMaxConns.
-	MaxConns int
-	// OnRefused, if not nil, is called with the reason when a handshake fails.
-	OnRefused func(from net.Addr, err error)
-}
-
-// HandlerStats are the counts of a Handler.
-type HandlerStats struct {
-	Conns    int    // at the moment
-	Waiting  int    // requests that wait, at the moment
-	Requests uint64 // of all kinds
-	Busy     uint64 // refused, because too many wait or work
-	Refused  uint64 // handshakes, because of the secret or the version
-	Slow     uint64 // connections that were closed because the peer read too slowly, or was silent
 }
 
 var _ decider.Decider = (*Client)(nil)

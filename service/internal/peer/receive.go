@@ -2,23 +2,20 @@ package peer
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
-
-// errInvalid ends a link whose peer sends what the protocol does not allow.
-var errInvalid = errors.New("it sends frames that are not valid")
 
 // read reads frames until the link ends.
 func (l *link) read() error {
 	now := time.Duration(0)
 	for {
-		waits := !l.in.ready()
-		f, err := l.in.read()
+		waits := !l.in.Ready()
+		f, err := l.in.Read()
 		if err != nil {
 			return err
 		}
@@ -33,100 +30,83 @@ func (l *link) read() error {
 }
 
 // receive handles a frame. Frames of unknown kinds are ignored.
-func (l *link) receive(f frame, now time.Duration) error {
-	switch f.kind {
-	case kindAnswer, kindFailure:
-		c := l.take(f.id)
+func (l *link) receive(f wire.Frame, now time.Duration) error {
+	switch f.Kind {
+	case wire.KindAnswer, wire.KindFailure:
+		c := l.take(f.ID)
 		if c == nil {
-			return fmt.Errorf("%w: an answer without a request", errInvalid)
+			return fmt.Errorf("%w: an answer without a request", wire.ErrInvalid)
 		}
 		l.bytes.Add(-int64(c.size))
 		return l.answer(c, f, now)
-	case kindWaits:
+	case wire.KindWaits:
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if f.id < uint64(len(l.calls)) && l.calls[f.id] != nil {
+		if f.ID < uint64(len(l.calls)) && l.calls[f.ID] != nil {
 			select {
-			case l.calls[f.id].events <- waits:
+			case l.calls[f.ID].events <- waits:
 			default:
 			}
 		}
-	case kindRule:
-		return l.learnRule(f)
-	case kindPong:
-		if len(f.payload) >= 8 {
-			l.client.took(time.Since(l.client.epoch) - time.Duration(binary.BigEndian.Uint64(f.payload)))
+	case wire.KindRule:
+		return l.rules.Learn(f)
+	case wire.KindPong:
+		if len(f.Payload) >= 8 {
+			l.client.took(time.Since(l.client.epoch) - time.Duration(binary.BigEndian.Uint64(f.Payload)))
 		}
-	case kindLeave:
+	case wire.KindLeave:
 		l.leave()
 	}
 	return nil
 }
 
 // answer ends a call with its answer.
-func (l *link) answer(c *call, f frame, now time.Duration) error {
-	d := decoder{b: f.payload}
+func (l *link) answer(c *call, f wire.Frame, now time.Duration) error {
+	d := wire.Decoder{Rest: f.Payload}
 	if !c.state.CompareAndSwap(pending, answered) {
-		if f.kind == kindAnswer {
+		if f.Kind == wire.KindAnswer {
 			l.undo(c, &d, now)
 		}
 		c.free()
 		return nil
 	}
-	if f.kind == kindFailure {
-		c.step, c.err = d.failure()
+	if f.Kind == wire.KindFailure {
+		c.step, c.err = d.Failure()
 	} else {
 		c.read(&d, now, l.rules)
 	}
 	var err error
-	if d.failed {
-		err = fmt.Errorf("%w: an answer of kind %d", errInvalid, c.kind)
-		c.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if d.Failed {
+		err = fmt.Errorf("%w: an answer of kind %d", wire.ErrInvalid, c.kind)
+		c.err = fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 	}
 	c.events <- done
 	return err
 }
 
 // undo gives back what a request was given after its caller has left.
-func (l *link) undo(c *call, d *decoder, now time.Duration) {
+func (l *link) undo(c *call, d *wire.Decoder, now time.Duration) {
 	var back *call
 	switch c.kind {
-	case kindDecide, kindWait:
+	case wire.KindDecide, wire.KindWait:
 		var v decider.Verdict
-		d.verdict(&v, now, l.rules)
+		d.Verdict(&v, now, l.rules)
 		if !v.OK || v.Grant.ID == "" {
 			return
 		}
-		back = l.client.pool.get(kindSettle)
-		back.payload = appendSettle(nil, c.key, v.Grant.ID, 0)
-	case kindAcquire:
-		lease := d.lease()
-		back = l.client.pool.get(kindReturn)
-		back.payload = appendReturn(nil, lease.Key, lease.ID, weir.Ignored)
+		back = l.client.pool.get(wire.KindSettle)
+		back.payload = wire.AppendSettle(nil, c.key, v.Grant.ID, 0)
+	case wire.KindAcquire:
+		lease := d.Lease()
+		back = l.client.pool.get(wire.KindReturn)
+		back.payload = wire.AppendReturn(nil, lease.Key, lease.ID, weir.Ignored)
 	default:
 		return
 	}
 	back.state.Store(abandoned)
-	if d.failed || l.start(back) != nil {
+	if d.Failed || l.start(back) != nil {
 		back.free()
 	}
-}
-
-// learnRule learns the number of a rule.
-func (l *link) learnRule(f frame) error {
-	if f.id > uint64(len(l.rules)) || f.id >= maxNumber {
-		return fmt.Errorf("%w: a rule with the number %d", errInvalid, f.id)
-	}
-	rule, err := readRule(f.payload)
-	if err != nil {
-		return err
-	}
-	if f.id == uint64(len(l.rules)) {
-		l.rules = append(l.rules, rule)
-	} else {
-		l.rules[f.id] = rule
-	}
-	return nil
 }
 
 // leave stops further calls, because the peer shuts down.

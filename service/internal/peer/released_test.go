@@ -17,6 +17,11 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
+	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -96,9 +101,9 @@ func (c *tee) Write(b []byte) (int, error) {
 func conversation(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	dials := 0
-	c, err := New(Config{URL: "http://weir", Self: Info{Node: "client", Version: "v1"}, Conns: 1, Dial: func(context.Context, string, string) (net.Conn, error) {
+	c, err := New(Config{URL: "http://weir", Self: wire.Info{Node: "client", Version: "v1"}, Conns: 1, Dial: func(context.Context, string, string) (net.Conn, error) {
 		if dials++; dials > 1 {
-			return nil, ErrUnavailable
+			return nil, wire.ErrUnavailable
 		}
 		return conn, nil
 	}})
@@ -116,69 +121,109 @@ func conversation(t *testing.T, conn net.Conn) string {
 // releasedHandler is a Handler for conversations, and a connection to it.
 func releasedHandler(t *testing.T) net.Conn {
 	t.Helper()
-	h, err := NewHandler(HandlerConfig{Decider: testServer(t), Self: Info{Node: "server", Version: "v1"}, Calls: map[string]func(context.Context, Info, []byte) ([]byte, error){
-		"echo": func(_ context.Context, _ Info, body []byte) ([]byte, error) { return body, nil },
+	h, err := serve.New(serve.Config{Decider: releasedServer(t), Self: wire.Info{Node: "server", Version: "v1"}, Calls: map[string]func(context.Context, wire.Info, []byte) ([]byte, error){
+		"echo": func(_ context.Context, _ wire.Info, body []byte) ([]byte, error) { return body, nil },
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dial(t, h)
+	pipes := pipenet.Listen()
+	srv := &http.Server{Handler: h}
+	go func() { _ = srv.Serve(pipes) }()
+	t.Cleanup(func() {
+		srv.Close()
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = h.Shutdown(ended)
+		synctest.Wait()
+	})
+	conn, err := pipes.Dial(t.Context(), "tcp", "weir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func releasedServer(t testing.TB) *server.Server {
+	t.Helper()
+	s, err := server.New(server.Config{MaxWaiting: 100, Memory: 1 << 20, MaxLeases: 100, Keys: 64, Rules: &config.Rules{Rules: []config.Rule{
+		{Name: "own", Glob: "o*", Quota: config.Quota{Rate: config.Rate{Count: 3, Period: time.Second}}, OwnQuota: true, MaxWait: time.Minute},
+		{Name: "all", Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: 3, Period: time.Hour}}, MaxWait: 24 * time.Hour, Concurrency: &config.Concurrency{Limit: 2, TTL: time.Second, MaxWait: time.Minute}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // framesOf returns the frames that follow the head of a request or an answer.
-func framesOf(t *testing.T, recorded []byte) (head []byte, all []frame) {
+func framesOf(t testing.TB, recorded []byte) (head []byte, all []wire.Frame) {
 	t.Helper()
 	head, rest, found := bytes.Cut(recorded, []byte("\r\n\r\n"))
 	if !found {
 		t.Fatalf("no head in %q", recorded)
 	}
-	for in := newFrameReader(bufio.NewReader(bytes.NewReader(rest))); ; {
-		f, err := in.read()
+	for in := wire.NewReader(bufio.NewReader(bytes.NewReader(rest))); ; {
+		f, err := in.Read()
 		if err != nil {
 			return append(bytes.Clone(head), "\r\n\r\n"...), all
 		}
-		f.payload = bytes.Clone(f.payload)
+		f.Payload = bytes.Clone(f.Payload)
 		all = append(all, f)
 	}
+}
+
+const releasedDir = "testdata/released"
+
+// A release is the recorded conversation of a version.
+type release struct{ client, server, text []byte }
+
+// releases returns the releases by their names.
+func releases(t testing.TB) map[string]release {
+	t.Helper()
+	paths, err := filepath.Glob(releasedDir + "/*.txt")
+	if err != nil || len(paths) < 2 {
+		t.Fatal(paths, err)
+	}
+	all := map[string]release{}
+	for _, path := range paths {
+		file := func(suffix string) []byte {
+			b, err := os.ReadFile(strings.TrimSuffix(path, ".txt") + suffix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		all[strings.TrimSuffix(filepath.Base(path), ".txt")] = release{file(".client"), file(".server"), file(".txt")}
+	}
+	return all
 }
 
 // The conversations of released versions are understood: what their clients sent by the Handler, and
 // what their handlers sent by the Client.
 func TestReleasedPeers(t *testing.T) {
-	dir := "testdata/released"
 	if *record != "" {
 		synctest.Test(t, func(t *testing.T) {
 			conn := &tee{Conn: releasedHandler(t)}
 			text := conversation(t, conn)
 			for name, content := range map[string][]byte{"client": conn.out.Bytes(), "server": conn.in.Bytes(), "txt": []byte(text)} {
-				if err := os.WriteFile(filepath.Join(dir, *record+"."+name), content, 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(releasedDir, *record+"."+name), content, 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
 		})
 		return
 	}
-	releases, err := filepath.Glob(dir + "/*.txt")
-	if err != nil || len(releases) < 2 {
-		t.Fatal(releases, err)
-	}
-	for _, path := range releases {
-		release := strings.TrimSuffix(path, ".txt")
-		file := func(suffix string) []byte {
-			b, err := os.ReadFile(release + suffix)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return b
-		}
-		t.Run(filepath.Base(release)+" asks", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { askAs(t, file(".client")) })
+	for name, release := range releases(t) {
+		t.Run(name+" asks", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { askAs(t, release.client) })
 		})
-		t.Run(filepath.Base(release)+" answers", func(t *testing.T) {
+		t.Run(name+" answers", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, server := net.Pipe()
-				go answerAs(t, server, file(".server"))
-				if got, want := conversation(t, client), string(file(".txt")); got != want {
+				go answerAs(t, server, release.server)
+				if got, want := conversation(t, client), string(release.text); got != want {
 					t.Errorf("got\n%s\nwant\n%s", got, want)
 				}
 			})
@@ -198,24 +243,24 @@ func askAs(t *testing.T, recorded []byte) {
 	if _, err := http.ReadResponse(both, nil); err != nil {
 		t.Fatal(err)
 	}
-	in, out := newFrameReader(both), newFrameWriter(conn)
+	in, out := wire.NewReader(both), wire.NewWriter(conn)
 	for _, f := range asked {
-		if err := out.send(f.id, f.kind, f.payload); err != nil {
+		if err := out.Send(f.ID, f.Kind, f.Payload); err != nil {
 			t.Fatal(err)
 		}
-		out.flush()
+		out.Flush()
 		for {
-			got, err := in.read()
+			got, err := in.Read()
 			if err != nil {
-				t.Fatalf("kind %d: %v", f.kind, err)
+				t.Fatalf("kind %d: %v", f.Kind, err)
 			}
-			if got.kind == kindFailure {
-				_, err := (&decoder{b: got.payload}).failure()
+			if got.Kind == wire.KindFailure {
+				_, err := (&wire.Decoder{Rest: got.Payload}).Failure()
 				if r, ok := err.(*weir.Rejection); !(ok && r.Reason == weir.OverLimit || err == decider.ErrNoGrant || err == decider.ErrNoLease) {
-					t.Errorf("kind %d: %v", f.kind, err)
+					t.Errorf("kind %d: %v", f.Kind, err)
 				}
 			}
-			if got.kind != kindRule && got.kind != kindWaits {
+			if got.Kind != wire.KindRule && got.Kind != wire.KindWaits {
 				break
 			}
 		}
@@ -235,56 +280,21 @@ func answerAs(t *testing.T, conn net.Conn, recorded []byte) {
 		t.Error(err)
 		return
 	}
-	in, out := newFrameReader(both), newFrameWriter(conn)
+	in, out := wire.NewReader(both), wire.NewWriter(conn)
 	for {
-		if _, err := in.read(); err != nil || len(answers) == 0 {
+		if _, err := in.Read(); err != nil || len(answers) == 0 {
 			return
 		}
 		for len(answers) > 0 {
 			f := answers[0]
 			answers = answers[1:]
-			if err := out.send(f.id, f.kind, f.payload); err != nil {
+			if err := out.Send(f.ID, f.Kind, f.Payload); err != nil {
 				return
 			}
-			if f.kind != kindRule && f.kind != kindWaits {
+			if f.Kind != wire.KindRule && f.Kind != wire.KindWaits {
 				break
 			}
 		}
-		out.flush()
-	}
-}
-
-// A peer whose version does not know a reason gets the one that stood for it before.
-func TestReasonsOfOlderPeers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := testServer(t)
-		s.Recover()
-		h, err := NewHandler(HandlerConfig{Decider: s})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for of, want := range map[int]weir.Reason{0: weir.OverLimit, revision: weir.Recovering, revision + 1: weir.Recovering} {
-			p := greetRaw(t, h, hello{Info: Info{Node: "raw"}, Revision: of})
-			p.send(1, kindAcquire, appendLeaseRequest(nil, &decider.LeaseRequest{Key: "l", N: 1}, 0))
-			f := p.receive()
-			_, err := (&decoder{b: f.payload}).failure()
-			if r, ok := err.(*weir.Rejection); !ok || r.Reason != want || r.RetryAfter <= 0 {
-				t.Errorf("revision %d: %v, want %s", of, err, want)
-			}
-		}
-	})
-}
-
-// A reason of a later version is weir.Closed. The numbers of reasons are part of the protocol.
-func TestReasonsOfLaterPeers(t *testing.T) {
-	names := []string{"", "over_rate", "over_limit", "queue_full", "overdue", "too_late", "closed", "over_burst", "throttled", "recovering"}
-	for n := range 256 {
-		want := "closed"
-		if n < len(names) {
-			want = names[n]
-		}
-		if got := (&decoder{b: []byte{byte(n)}}).reason(); got.String() != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
+		out.Flush()
 	}
 }

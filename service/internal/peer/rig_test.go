@@ -12,6 +12,8 @@ import (
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -40,9 +42,9 @@ func newServer(t testing.TB, cfg server.Config, rules ...config.Rule) *server.Se
 	return s
 }
 
-func newHandler(t testing.TB, cfg peer.HandlerConfig) *peer.Handler {
+func newHandler(t testing.TB, cfg serve.Config) *serve.Handler {
 	t.Helper()
-	h, err := peer.NewHandler(cfg)
+	h, err := serve.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +53,14 @@ func newHandler(t testing.TB, cfg peer.HandlerConfig) *peer.Handler {
 
 // A site is an instance in the bubble of a test, behind a network of pipes.
 type site struct {
-	*peer.Handler
+	*serve.Handler
 	t       *testing.T
 	network *testrig.Network
 	http    *http.Server
 }
 
 // newSite serves until the test ends.
-func newSite(t *testing.T, cfg peer.HandlerConfig) *site {
+func newSite(t *testing.T, cfg serve.Config) *site {
 	t.Helper()
 	s := &site{t: t, network: testrig.Listen()}
 	if cfg.Decider == nil {
@@ -66,7 +68,7 @@ func newSite(t *testing.T, cfg peer.HandlerConfig) *site {
 	}
 	s.Handler = newHandler(t, cfg)
 	mux := http.NewServeMux()
-	mux.Handle(peer.Path, s.Handler)
+	mux.Handle(wire.Path, s.Handler)
 	s.http = &http.Server{Handler: mux}
 	var served sync.WaitGroup
 	served.Go(func() { _ = s.http.Serve(s.network) })
@@ -103,11 +105,11 @@ func (s *site) breaks() {
 	}
 }
 
-// serve serves a Handler on loopback, and returns its URL.
-func serve(t testing.TB, h *peer.Handler) string {
+// loopback serves a Handler on loopback, and returns its URL.
+func loopback(t testing.TB, h *serve.Handler) string {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.Handle(peer.Path, h)
+	mux.Handle(wire.Path, h)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

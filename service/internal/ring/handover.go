@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/slot"
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/ring/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
@@ -182,7 +182,7 @@ func (r *Ring) isGone(name string) bool {
 
 // onClaim gives slots up, sends their state to the member that claims them, and answers with
 // those whose state is not known.
-func (r *Ring) onClaim(ctx context.Context, from peer.Info, body []byte) ([]byte, error) {
+func (r *Ring) onClaim(ctx context.Context, from wire.Info, body []byte) ([]byte, error) {
 	slots, ok := handover.ReadSet(body)
 	if !ok {
 		return nil, errClaim
@@ -213,7 +213,7 @@ func (r *Ring) onClaim(ctx context.Context, from peer.Info, body []byte) ([]byte
 var errClaim = errors.New("a claim must be a set of slots")
 
 // onState adds state that was claimed.
-func (r *Ring) onState(_ context.Context, _ peer.Info, chunk []byte) ([]byte, error) {
+func (r *Ring) onState(_ context.Context, _ wire.Info, chunk []byte) ([]byte, error) {
 	return nil, r.cfg.Local.Import(chunk)
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
@@ -42,7 +42,7 @@ func (r *Ring) Settle(ctx context.Context, key, id string, n int) (done decider.
 // unavailable returns the error for errAlone.
 func (r *Ring) unavailable(err error) error {
 	if err == errAlone {
-		return peer.ErrUnavailable
+		return wire.ErrUnavailable
 	}
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring/census"
 )
 
@@ -19,9 +19,9 @@ const (
 	stateCall = "ring/state"
 )
 
-// Calls returns the functions for peer.HandlerConfig.Calls.
-func (r *Ring) Calls() map[string]func(ctx context.Context, from peer.Info, body []byte) ([]byte, error) {
-	return map[string]func(ctx context.Context, from peer.Info, body []byte) ([]byte, error){
+// Calls returns the functions for serve.Config.Calls.
+func (r *Ring) Calls() map[string]func(ctx context.Context, from wire.Info, body []byte) ([]byte, error) {
+	return map[string]func(ctx context.Context, from wire.Info, body []byte) ([]byte, error){
 		noteCall: r.onNote, claimCall: r.onClaim, stateCall: r.onState, resetCall: r.onReset,
 	}
 }
@@ -123,7 +123,7 @@ func (r *Ring) redialLocked(name string) {
 var errStranger = errors.New("the caller is not known as a member")
 
 // onNote answers a note with the note of this node.
-func (r *Ring) onNote(_ context.Context, from peer.Info, body []byte) ([]byte, error) {
+func (r *Ring) onNote(_ context.Context, from wire.Info, body []byte) ([]byte, error) {
 	name := r.nameOf(from.Node)
 	if name != "" {
 		r.hear(name, body)

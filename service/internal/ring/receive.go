@@ -1,7 +1,7 @@
 package ring
 
 import (
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring/local"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -31,7 +31,7 @@ func (d duties) Assigns() error {
 	case d.joins(w):
 		return decider.ErrMoved
 	case !w.Quorum:
-		return peer.ErrUnavailable
+		return wire.ErrUnavailable
 	}
 	return nil
 }

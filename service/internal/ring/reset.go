@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring/local"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -42,7 +42,7 @@ func resetAt(ctx context.Context, d decider.Decider, key string) (done []decider
 }
 
 // onReset resets a key for another member. It is not forwarded again.
-func (r *Ring) onReset(ctx context.Context, _ peer.Info, body []byte) ([]byte, error) {
+func (r *Ring) onReset(ctx context.Context, _ wire.Info, body []byte) ([]byte, error) {
 	key, err := decider.ParseKey(string(body), len(body))
 	if err != nil {
 		return nil, err

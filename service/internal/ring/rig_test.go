@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -181,7 +182,7 @@ func (f *fleet) update() {
 			if up {
 				l.node = id
 			}
-			s := peer.State{Up: up, Peer: peer.Info{Node: l.node}}
+			s := peer.State{Up: up, Peer: wire.Info{Node: l.node}}
 			tell = append(tell, func() { l.onState(s) })
 		}
 	}
@@ -231,7 +232,7 @@ func (l *fakeLink) do(ctx context.Context, do func(context.Context, *node) error
 	up, lost, to := l.up, l.lost, l.f.nodes[l.to]
 	l.f.mu.Unlock()
 	if !up || to == nil {
-		return peer.ErrUnavailable
+		return wire.ErrUnavailable
 	}
 	time.Sleep(latency)
 	serving, cancel := context.WithCancel(to.ctx)
@@ -242,11 +243,11 @@ func (l *fakeLink) do(ctx context.Context, do func(context.Context, *node) error
 	select {
 	case err := <-done:
 		if to.ctx.Err() != nil {
-			return peer.ErrUnavailable
+			return wire.ErrUnavailable
 		}
 		return err
 	case <-lost:
-		return peer.ErrUnavailable
+		return wire.ErrUnavailable
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -361,10 +362,10 @@ func (l *fakeLink) Call(ctx context.Context, name string, body []byte) ([]byte, 
 	from := l.f.nodes[l.from]
 	l.f.mu.Unlock()
 	if from == nil {
-		return nil, peer.ErrUnavailable
+		return nil, wire.ErrUnavailable
 	}
 	return result(ctx, l, func(ctx context.Context, to *node) ([]byte, error) {
-		return to.Calls()[name](ctx, peer.Info{Node: from.cfg.Node}, body)
+		return to.Calls()[name](ctx, wire.Info{Node: from.cfg.Node}, body)
 	})
 }
 

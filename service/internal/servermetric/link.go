@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/metric"
-	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
 )
 
 var (
@@ -18,7 +18,7 @@ var (
 
 // NewLinks returns a prometheus.Collector for the Handlers of connections to this instance, by
 // the label from. It is safe for concurrent use.
-func NewLinks(handlers map[string]*peer.Handler) prometheus.Collector {
+func NewLinks(handlers map[string]*serve.Handler) prometheus.Collector {
 	all := []*metric.Family{linkConns, linkWaiting, linkRequests, linkBusy, linkRefused, linkSlow}
 	return metric.NewCollector(prometheus.Labels{"name": "serve"}, all, func(c metric.Scrape) {
 		for from, h := range handlers {

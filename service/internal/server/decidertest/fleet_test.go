@@ -12,6 +12,8 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/ring/census"
 	"github.com/weir-go/weir/service/internal/server"
@@ -73,7 +75,7 @@ func (f *fleet) start(t *testing.T, rules *config.Rules) error {
 	if err != nil {
 		return err
 	}
-	self := peer.Info{Node: fmt.Sprintf("node-%d", len(f.members))}
+	self := wire.Info{Node: fmt.Sprintf("node-%d", len(f.members))}
 	m := &member{local: local}
 	m.Ring = ring.New(ring.Config{
 		Local: local, Fallback: alone, Node: self.Node, Interval: 2 * time.Second,
@@ -84,7 +86,7 @@ func (f *fleet) start(t *testing.T, rules *config.Rules) error {
 		},
 	})
 	m.receiver = m.Receiver()
-	m.site = newSite(t, peer.HandlerConfig{Decider: m.receiver, Self: self, Rules: local.Rules, Now: local.Now, Calls: m.Calls()})
+	m.site = newSite(t, serve.Config{Decider: m.receiver, Self: self, Rules: local.Rules, Now: local.Now, Calls: m.Calls()})
 	t.Cleanup(m.End)
 	f.members = append(f.members, m)
 	return nil

@@ -14,6 +14,8 @@ import (
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/peer/serve"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -185,14 +187,14 @@ type site struct {
 }
 
 // newSite serves until the story ends.
-func newSite(t *testing.T, cfg peer.HandlerConfig) *site {
-	h, err := peer.NewHandler(cfg)
+func newSite(t *testing.T, cfg serve.Config) *site {
+	h, err := serve.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &site{testrig.Listen()}
 	mux := http.NewServeMux()
-	mux.Handle(peer.Path, h)
+	mux.Handle(wire.Path, h)
 	srv := &http.Server{Handler: mux}
 	served := make(chan struct{})
 	go func() {
@@ -230,7 +232,7 @@ func (s *site) cut(cut bool) {
 
 // linked returns a client of a node over a link.
 func linked(t *testing.T, behind *node) (*peer.Client, *site, error) {
-	s := newSite(t, peer.HandlerConfig{Decider: behind.Decider, Blocking: true})
+	s := newSite(t, serve.Config{Decider: behind.Decider, Blocking: true})
 	c, err := s.dial(peer.Config{})
 	if err != nil {
 		return nil, nil, err

@@ -1,4 +1,4 @@
-package peer
+package serve
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-func (s *session) settle(id uint64, d *decoder) {
-	key, grantID, n := d.text(), d.text(), d.count()
-	if d.failed {
+func (s *session) settle(id uint64, d *wire.Decoder) {
+	key, grantID, n := d.Text(), d.Text(), d.Count()
+	if d.Failed {
 		s.invalid(id)
 		return
 	}
@@ -24,9 +25,9 @@ func (s *session) settle(id uint64, d *decoder) {
 }
 
 // acquire takes a lease: in a goroutine if the request may wait.
-func (s *session) acquire(id uint64, d *decoder) {
-	req, timeout, tells := d.leaseRequest()
-	if d.failed || req.N < 1 {
+func (s *session) acquire(id uint64, d *wire.Decoder) {
+	req, timeout, tells := d.LeaseRequest()
+	if d.Failed || req.N < 1 {
 		s.invalid(id)
 		return
 	}
@@ -61,12 +62,12 @@ func (s *session) replyLease(id uint64, l *decider.Lease, err error) {
 		s.fail(id, err, l.Step)
 		return
 	}
-	s.reply(id, appendLease(nil, l))
+	s.reply(id, wire.AppendLease(nil, l))
 }
 
-func (s *session) renew(id uint64, d *decoder) {
-	key, lease, ttl := d.text(), d.text(), d.span()
-	if d.failed {
+func (s *session) renew(id uint64, d *wire.Decoder) {
+	key, lease, ttl := d.Text(), d.Text(), d.Span()
+	if d.Failed {
 		s.invalid(id)
 		return
 	}
@@ -75,9 +76,9 @@ func (s *session) renew(id uint64, d *decoder) {
 }
 
 // giveBack ends a lease.
-func (s *session) giveBack(id uint64, d *decoder) {
-	key, lease, o := d.text(), d.text(), weir.Outcome(d.octet())
-	if d.failed {
+func (s *session) giveBack(id uint64, d *wire.Decoder) {
+	key, lease, o := d.Text(), d.Text(), weir.Outcome(d.Octet())
+	if d.Failed {
 		s.invalid(id)
 		return
 	}

@@ -1,6 +1,6 @@
 //go:build system
 
-package peer
+package wire
 
 import "testing"
 

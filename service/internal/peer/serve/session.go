@@ -1,21 +1,19 @@
-package peer
+package serve
 
 import (
 	"context"
-	"encoding/json"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 const (
 	// inlineBatch is the number of requests up to which the reader decides a batch itself.
 	inlineBatch = 100
-	// maxBatch bounds the requests of a batch.
-	maxBatch = 100_000
 	// patience is how many times longer than its peer a session endures silence, and writes that
 	// do not end.
 	patience = 3
@@ -25,11 +23,11 @@ const (
 // wait; each request that waits has another.
 type session struct {
 	h        *Handler
-	peer     Info
+	peer     wire.Info
 	revision int // of the peer
 	conn     net.Conn
-	in       *frameReader
-	out      *frameWriter
+	in       *wire.Reader
+	out      *wire.Writer
 	silence  time.Duration // that is taken for the end of the peer
 
 	ctx    context.Context
@@ -37,7 +35,7 @@ type session struct {
 	wg     sync.WaitGroup // of requests with a goroutine
 	heard  atomic.Bool    // a frame has come since the last tick
 
-	rules   ruleNumbers // guarded by out.mu
+	rules   wire.RuleNumbers // guarded by out.mu
 	waits   waitTable
 	started chan struct{} // the request that was begun last has its place in a queue, or has ended
 
@@ -48,7 +46,7 @@ type session struct {
 	id       []byte
 }
 
-func newSession(h *Handler, conn net.Conn, in *frameReader, out *frameWriter, peer hello) *session {
+func newSession(h *Handler, conn net.Conn, in *wire.Reader, out *wire.Writer, peer wire.Hello) *session {
 	s := &session{
 		h: h, peer: peer.Info, revision: peer.Revision, conn: conn, in: in, out: out, started: make(chan struct{}, 1),
 		silence:  patience * min(max(time.Duration(peer.SilenceMS)*time.Millisecond, 100*time.Millisecond), time.Minute),
@@ -65,13 +63,13 @@ func (s *session) run() {
 	defer s.cancel()
 	s.wg.Go(s.watch)
 	for {
-		if !s.in.ready() {
-			s.out.flush()
-			s.out.room()
+		if !s.in.Ready() {
+			s.out.Flush()
+			s.out.Room()
 		}
-		f, err := s.in.read()
+		f, err := s.in.Read()
 		if err != nil {
-			s.out.fail(err)
+			s.out.Fail(err)
 			return
 		}
 		s.heard.Store(true)
@@ -91,7 +89,7 @@ func (s *session) watch() {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
-			if !s.heard.Swap(false) || s.out.stuck(s.silence) {
+			if !s.heard.Swap(false) || s.out.Stuck(s.silence) {
 				s.h.slow.Add(1)
 				_ = s.conn.Close()
 				return
@@ -147,7 +145,7 @@ func (s *session) background(id uint64, timeout time.Duration, taken place, do f
 	if !s.waits.add(id, cancel) {
 		cancel()
 		taken.leave()
-		s.fail(id, errInvalid, 0)
+		s.fail(id, wire.ErrInvalid, 0)
 		return
 	}
 	s.wg.Go(func() {
@@ -165,7 +163,7 @@ func (s *session) background(id uint64, timeout time.Duration, taken place, do f
 func (s *session) end(id uint64, put func()) {
 	s.waits.remove(id) // before the peer can use the number again
 	put()
-	s.out.flush()
+	s.out.Flush()
 }
 
 // A place is a part of a bounded number, which a request in the background takes.
@@ -184,30 +182,3 @@ func (p place) enter(most int) bool {
 }
 
 func (p place) leave() { p.of.Add(-p.n) }
-
-// tellRules tells the peer the rules of verdicts. out is open.
-func (s *session) tellRules(verdicts []decider.Verdict) {
-	if len(s.rules.numbers) >= maxRules {
-		s.rules.reset()
-	}
-	for i := range verdicts {
-		if v := &verdicts[i]; v.Rule != nil {
-			s.tellRule(v.Rule)
-		}
-		for j := range verdicts[i].Answers {
-			s.tellRule(verdicts[i].Answers[j].Rule)
-		}
-	}
-}
-
-func (s *session) tellRule(r *decider.RuleRef) {
-	n, isNew := s.rules.add(r)
-	if !isNew {
-		return
-	}
-	text, err := json.Marshal(r)
-	if err != nil { // no rule has values that JSON does not have
-		text = []byte("{}")
-	}
-	s.out.finish(append(s.out.start(n, kindRule), text...))
-}

@@ -1,4 +1,13 @@
-package peer
+// Package serve serves the Decider of this instance of weir serve to the Clients of package peer in
+// other instances.
+//
+//	h, err := serve.New(serve.Config{Decider: srv, Self: wire.Info{Node: node}, Secret: secret})
+//	mux.Handle(wire.Path, h)
+//
+// The Decider at wire.Path must be that of the process alone, so that no request is forwarded twice.
+// When a connection ends, the Handler cancels the requests that wait on it, so that they leave their
+// queues.
+package serve
 
 import (
 	"bufio"
@@ -14,6 +23,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 )
 
 const (
@@ -22,12 +32,14 @@ const (
 	maxWorking = 512
 	batchPart  = 200
 	workParts  = 8
+	// handshakeTime bounds a handshake.
+	handshakeTime = 5 * time.Second
 )
 
 // A Handler serves a decider.Decider to the Clients of other instances, at Path. It is safe for
 // concurrent use.
 type Handler struct {
-	cfg       HandlerConfig
+	cfg       Config
 	greetings greetings
 
 	waiting, working              atomic.Int64
@@ -42,8 +54,8 @@ type Handler struct {
 	leaving  bool
 }
 
-// NewHandler returns a Handler, or an error about the HandlerConfig.
-func NewHandler(cfg HandlerConfig) (*Handler, error) {
+// New returns a Handler, or an error about the Config.
+func New(cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -55,11 +67,11 @@ func NewHandler(cfg HandlerConfig) (*Handler, error) {
 }
 
 // Stats returns the counts.
-func (h *Handler) Stats() HandlerStats {
+func (h *Handler) Stats() Stats {
 	h.mu.Lock()
 	conns := len(h.sessions)
 	h.mu.Unlock()
-	return HandlerStats{
+	return Stats{
 		Conns: conns, Waiting: int(h.waiting.Load()), Requests: h.requests.Load(), Busy: h.busy.Load(),
 		Refused: h.refused.Load(), Slow: h.slow.Load(),
 	}
@@ -69,7 +81,7 @@ func (h *Handler) Stats() HandlerStats {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status, err := h.check(r); err != nil {
 		if status == http.StatusUpgradeRequired {
-			w.Header().Set("Upgrade", protocol)
+			w.Header().Set("Upgrade", wire.Protocol)
 		}
 		if status != http.StatusServiceUnavailable {
 			h.refuse(addr(r.RemoteAddr), err)
@@ -104,8 +116,8 @@ func (h *Handler) check(r *http.Request) (status int, err error) {
 	switch {
 	case r.Method != http.MethodGet:
 		return http.StatusMethodNotAllowed, errors.New("want GET")
-	case r.ProtoMajor != 1 || !strings.EqualFold(r.Header.Get("Connection"), "Upgrade") || !offers(r, protocol):
-		return http.StatusUpgradeRequired, fmt.Errorf("this instance, of version %s, speaks %s: want it in the header Upgrade, over HTTP/1.1, not %.80q. If that is a later version of the protocol, upgrade this instance first", cmp.Or(h.cfg.Self.Version, "(unknown)"), protocol, r.Header.Get("Upgrade"))
+	case r.ProtoMajor != 1 || !strings.EqualFold(r.Header.Get("Connection"), "Upgrade") || !offers(r, wire.Protocol):
+		return http.StatusUpgradeRequired, fmt.Errorf("this instance, of version %s, speaks %s: want it in the header Upgrade, over HTTP/1.1, not %.80q. If that is a later version of the protocol, upgrade this instance first", cmp.Or(h.cfg.Self.Version, "(unknown)"), wire.Protocol, r.Header.Get("Upgrade"))
 	}
 	h.mu.Lock()
 	leaving, full := h.leaving, len(h.sessions) >= h.cfg.MaxConns
@@ -114,7 +126,7 @@ func (h *Handler) check(r *http.Request) (status int, err error) {
 	case leaving:
 		return http.StatusServiceUnavailable, errors.New("this instance is shutting down")
 	case full:
-		return http.StatusServiceUnavailable, errMany
+		return http.StatusServiceUnavailable, wire.ErrMany
 	case h.cfg.Allow != nil:
 		return http.StatusForbidden, h.cfg.Allow(r)
 	}
@@ -148,28 +160,26 @@ func (h *Handler) refuse(from net.Addr, err error) {
 // greet accepts a connection.
 func (h *Handler) greet(conn net.Conn, both *bufio.ReadWriter) (*session, error) {
 	_ = conn.SetDeadline(time.Now().Add(handshakeTime))
-	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol); err != nil {
+	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", wire.Protocol); err != nil {
 		return nil, err
 	}
-	in := newFrameReader(bufio.NewReaderSize(afterUpgrade{both.Reader, conn}, readSize))
-	g := handshake{in: in, out: newFrameWriter(conn), secret: h.cfg.Secret}
-	in.most = maxHello
+	in := wire.NewReader(bufio.NewReaderSize(afterUpgrade{both.Reader, conn}, wire.ReadSize))
+	g := wire.Handshake{In: in, Out: wire.NewWriter(conn), Secret: h.cfg.Secret}
 	self := h.cfg.Self
 	if h.cfg.Others {
-		g.not = self.Node
+		g.Banned = self.Node
 	}
 	if h.cfg.Rules != nil {
 		self.Rules = h.cfg.Rules().Hash
 	}
-	peer, err := g.greetClient(newHello(self, h.cfg.Secret))
+	peer, err := g.GreetClient(wire.NewHello(self, h.cfg.Secret))
 	if err != nil {
 		return nil, err
 	}
-	in.most = MaxFrame
 	_ = conn.SetDeadline(time.Time{})
-	s := newSession(h, conn, in, g.out, peer)
+	s := newSession(h, conn, in, g.Out, peer)
 	if !h.add(s) {
-		return nil, errMany
+		return nil, wire.ErrMany
 	}
 	return s, nil
 }
@@ -215,8 +225,8 @@ func (h *Handler) Leave() {
 	}
 	h.leaving = true
 	for s := range h.sessions {
-		if s.out.send(0, kindLeave, nil) == nil {
-			go s.out.flush()
+		if s.out.Send(0, wire.KindLeave, nil) == nil {
+			go s.out.Flush()
 		}
 	}
 }

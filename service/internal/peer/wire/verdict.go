@@ -1,4 +1,4 @@
-package peer
+package wire
 
 import (
 	"encoding/binary"
@@ -12,12 +12,12 @@ const (
 	hasLimit = 1 << iota
 	hasQueue
 	hasQuota
-	wantsID
-	wantsWaits // that it begins to wait
+	WantsID
+	WantsWaits // that it begins to wait
 )
 
-// appendRequest appends a request for tokens.
-func appendRequest(b []byte, r *decider.Request, flags uint64) []byte {
+// AppendRequest appends a request for tokens.
+func AppendRequest(b []byte, r *decider.Request, flags uint64) []byte {
 	if r.Limit > 0 {
 		flags |= hasLimit
 	}
@@ -28,9 +28,9 @@ func appendRequest(b []byte, r *decider.Request, flags uint64) []byte {
 		flags |= hasQuota
 	}
 	if r.WantID {
-		flags |= wantsID
+		flags |= WantsID
 	}
-	b = binary.AppendUvarint(appendText(b, r.Key), flags)
+	b = binary.AppendUvarint(AppendText(b, r.Key), flags)
 	b = binary.AppendUvarint(b, uint64(r.N))
 	if r.Limit > 0 {
 		b = binary.AppendUvarint(b, uint64(r.Limit))
@@ -45,13 +45,13 @@ func appendRequest(b []byte, r *decider.Request, flags uint64) []byte {
 	return b
 }
 
-// request reads a request for tokens. Its key is a part of the payload.
-func (d *decoder) request(r *decider.Request) (flags uint64) {
-	*r = decider.Request{Key: d.key()}
-	flags = d.uvarint()
-	r.N = d.count()
+// Request reads a request for tokens. Its key is a part of the payload.
+func (d *Decoder) Request(r *decider.Request) (flags uint64) {
+	*r = decider.Request{Key: d.Key()}
+	flags = d.Uvarint()
+	r.N = d.Count()
 	if flags&hasLimit != 0 {
-		r.Limit = d.count()
+		r.Limit = d.Count()
 	}
 	if r.OwnQueue = flags&hasQueue != 0; r.OwnQueue {
 		r.Queue = int(d.signed())
@@ -61,18 +61,18 @@ func (d *decoder) request(r *decider.Request) (flags uint64) {
 			Count: int(d.signed()), Period: time.Duration(d.signed()), Burst: int(d.signed()), Unit: time.Duration(d.signed()),
 		}
 	}
-	r.WantID = flags&wantsID != 0
+	r.WantID = flags&WantsID != 0
 	return flags
 }
 
 // maxKey bounds a key, in bytes.
 const maxKey = 64 << 10
 
-// key reads a key, which must be as decider.ParseKey returns it.
-func (d *decoder) key() string {
-	key := d.text()
+// Key reads a key, which must be as decider.ParseKey returns it.
+func (d *Decoder) Key() string {
+	key := d.Text()
 	if parsed, err := decider.ParseKey(key, maxKey); err != nil || len(parsed) != len(key) {
-		d.fail()
+		d.Fail()
 		return ""
 	}
 	return key
@@ -90,15 +90,15 @@ const (
 	droppedQuota // Descriptors has set Request.Quota to nil
 )
 
-// An outgoing is a verdict on its way to a peer.
-type outgoing struct {
+// An Outgoing is a verdict on its way to a peer.
+type Outgoing struct {
 	*decider.Verdict
-	id      []byte // of the grant; nil if the peer does not want it
-	now     time.Duration
-	dropped bool
+	ID      []byte // of the grant; nil if the peer does not want it
+	Now     time.Duration
+	Dropped bool
 }
 
-func (v *outgoing) flags() (flags uint64) {
+func (v *Outgoing) flags() (flags uint64) {
 	if v.OK {
 		flags = isOK
 	}
@@ -120,17 +120,17 @@ func (v *outgoing) flags() (flags uint64) {
 	if v.Step != 0 {
 		flags |= hasStep
 	}
-	if v.dropped {
+	if v.Dropped {
 		flags |= droppedQuota
 	}
 	return flags
 }
 
-// appendVerdict appends a verdict, which refers to rules by their numbers.
-func appendVerdict(b []byte, v *outgoing, rules *ruleNumbers) []byte {
+// AppendVerdict appends a verdict, which refers to rules by their numbers.
+func AppendVerdict(b []byte, v *Outgoing, rules *RuleNumbers) []byte {
 	flags := v.flags()
 	b = binary.AppendUvarint(b, flags)
-	b = appendSpan(b, v.now-v.At)
+	b = AppendSpan(b, v.Now-v.At)
 	if flags&hasRule != 0 {
 		b = binary.AppendUvarint(b, rules.number(v.Rule))
 	}
@@ -141,15 +141,15 @@ func appendVerdict(b []byte, v *outgoing, rules *ruleNumbers) []byte {
 		}
 	}
 	if flags&hasDenial != 0 {
-		b = appendSpan(append(b, byte(v.Reason)), v.RetryAfter)
+		b = AppendSpan(append(b, byte(v.Reason)), v.RetryAfter)
 	}
 	if flags&hasWait != 0 {
-		b = binary.AppendUvarint(appendSpan(b, v.Waited), uint64(v.Place))
+		b = binary.AppendUvarint(AppendSpan(b, v.Waited), uint64(v.Place))
 	}
 	if g := &v.Grant; flags&hasGrant != 0 {
 		b = binary.AppendUvarint(b, uint64(g.N))
-		b = binary.BigEndian.AppendUint64(appendSpan(b, v.At-g.At), g.Rules)
-		b = appendText(appendSpan(b, 0), v.id) // older versions read a span
+		b = binary.BigEndian.AppendUint64(AppendSpan(b, v.At-g.At), g.Rules)
+		b = AppendText(AppendSpan(b, 0), v.ID) // older versions read a span
 	}
 	if flags&hasStep != 0 {
 		b = append(b, stepCode(v.Step))
@@ -158,7 +158,7 @@ func appendVerdict(b []byte, v *outgoing, rules *ruleNumbers) []byte {
 }
 
 // appendAnswer appends the answer of a rule as an element, which is shorter than 128 bytes.
-func appendAnswer(b []byte, a *decider.Answer, at time.Duration, rules *ruleNumbers) []byte {
+func appendAnswer(b []byte, a *decider.Answer, at time.Duration, rules *RuleNumbers) []byte {
 	begin := len(b)
 	b = binary.AppendUvarint(append(b, 0), rules.number(a.Rule))
 	ok := byte(0)
@@ -166,39 +166,39 @@ func appendAnswer(b []byte, a *decider.Answer, at time.Duration, rules *ruleNumb
 		ok = 1
 	}
 	b = appendSigned(append(b, ok), int64(a.Remaining))
-	b = appendSpan(appendSpan(b, a.RetryAfter), a.ResetAfter)
-	b = appendSpan(b, at-a.At)
+	b = AppendSpan(AppendSpan(b, a.RetryAfter), a.ResetAfter)
+	b = AppendSpan(b, at-a.At)
 	b[begin] = byte(len(b) - begin - 1)
 	return b
 }
 
-// verdict reads a verdict that was decided before now.
-func (d *decoder) verdict(v *decider.Verdict, now time.Duration, rules knownRules) (dropped bool) {
-	flags := d.uvarint()
-	*v = decider.Verdict{OK: flags&isOK != 0, At: now - d.span(), Answers: v.Answers[:0]}
+// Verdict reads a verdict that was decided before now.
+func (d *Decoder) Verdict(v *decider.Verdict, now time.Duration, rules KnownRules) (dropped bool) {
+	flags := d.Uvarint()
+	*v = decider.Verdict{OK: flags&isOK != 0, At: now - d.Span(), Answers: v.Answers[:0]}
 	if flags&hasRule != 0 {
 		v.Rule = d.rule(rules)
 	}
 	if flags&hasAnswers != 0 {
-		for n := d.uvarint(); n > 0; n-- {
-			if len(d.b) == 0 {
-				d.fail()
+		for n := d.Uvarint(); n > 0; n-- {
+			if len(d.Rest) == 0 {
+				d.Fail()
 				break
 			}
-			e := d.element()
+			e := d.Element()
 			v.Answers = append(v.Answers, e.answer(v.At, rules))
-			d.failed = d.failed || e.failed
+			d.Failed = d.Failed || e.Failed
 		}
 	}
 	if flags&hasDenial != 0 {
-		v.Reason, v.RetryAfter = d.reason(), d.span()
+		v.Reason, v.RetryAfter = d.reason(), d.Span()
 	}
 	if flags&hasWait != 0 {
-		v.Waited, v.Place = d.span(), d.count()
+		v.Waited, v.Place = d.Span(), d.Count()
 	}
 	if flags&hasGrant != 0 {
-		v.Grant = decider.Grant{N: d.count(), At: v.At - d.span(), Rules: d.fixed()}
-		d.span()
+		v.Grant = decider.Grant{N: d.Count(), At: v.At - d.Span(), Rules: d.fixed()}
+		d.Span()
 		v.Grant.ID = string(d.bytes())
 	}
 	if flags&hasStep != 0 {
@@ -207,20 +207,20 @@ func (d *decoder) verdict(v *decider.Verdict, now time.Duration, rules knownRule
 	return flags&droppedQuota != 0
 }
 
-func (d *decoder) answer(at time.Duration, rules knownRules) decider.Answer {
+func (d *Decoder) answer(at time.Duration, rules KnownRules) decider.Answer {
 	a := decider.Answer{Rule: d.rule(rules)}
-	a.OK = d.octet()&1 != 0
+	a.OK = d.Octet()&1 != 0
 	a.Remaining = int(d.signed())
-	a.RetryAfter, a.ResetAfter = d.span(), d.span()
-	a.At = at - d.span()
+	a.RetryAfter, a.ResetAfter = d.Span(), d.Span()
+	a.At = at - d.Span()
 	return a
 }
 
 // rule reads the number of a rule that the peer has told.
-func (d *decoder) rule(rules knownRules) *decider.RuleRef {
-	n := d.uvarint()
+func (d *Decoder) rule(rules KnownRules) *decider.RuleRef {
+	n := d.Uvarint()
 	if n >= uint64(len(rules)) || rules[n] == nil {
-		d.fail()
+		d.Fail()
 		return noRule
 	}
 	return rules[n]

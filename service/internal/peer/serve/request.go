@@ -1,4 +1,4 @@
-package peer
+package serve
 
 import (
 	"context"
@@ -6,43 +6,44 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // serve serves a request. Unless it waits or takes long, the answer is ready afterwards.
-func (s *session) serve(f frame) {
+func (s *session) serve(f wire.Frame) {
 	s.h.requests.Add(1)
-	d := decoder{b: f.payload}
-	switch f.kind {
-	case kindDecide:
-		s.decide(f.id, &d)
-	case kindWait:
-		s.wait(f.id, &d)
-	case kindBatch, kindDescriptors:
+	d := wire.Decoder{Rest: f.Payload}
+	switch f.Kind {
+	case wire.KindDecide:
+		s.decide(f.ID, &d)
+	case wire.KindWait:
+		s.wait(f.ID, &d)
+	case wire.KindBatch, wire.KindDescriptors:
 		s.batch(f, &d)
-	case kindSettle:
-		s.settle(f.id, &d)
-	case kindAcquire:
-		s.acquire(f.id, &d)
-	case kindRenew:
-		s.renew(f.id, &d)
-	case kindReturn:
-		s.giveBack(f.id, &d)
-	case kindExchange, kindExplain, kindTop, kindCall:
+	case wire.KindSettle:
+		s.settle(f.ID, &d)
+	case wire.KindAcquire:
+		s.acquire(f.ID, &d)
+	case wire.KindRenew:
+		s.renew(f.ID, &d)
+	case wire.KindReturn:
+		s.giveBack(f.ID, &d)
+	case wire.KindExchange, wire.KindExplain, wire.KindTop, wire.KindCall:
 		s.work(f)
-	case kindCancel:
-		s.waits.cancel(f.id)
-	case kindPing:
-		_ = s.out.send(0, kindPong, f.payload)
+	case wire.KindCancel:
+		s.waits.cancel(f.ID)
+	case wire.KindPing:
+		_ = s.out.Send(0, wire.KindPong, f.Payload)
 	default:
-		s.fail(f.id, ErrUnknown, 0)
+		s.fail(f.ID, wire.ErrUnknown, 0)
 	}
 }
 
 // reply adds an answer.
 func (s *session) reply(id uint64, payload []byte) {
-	if s.out.send(id, kindAnswer, payload) == ErrTooLarge {
-		s.fail(id, ErrTooLarge, 0)
+	if s.out.Send(id, wire.KindAnswer, payload) == wire.ErrTooLarge {
+		s.fail(id, wire.ErrTooLarge, 0)
 	}
 }
 
@@ -51,11 +52,11 @@ func (s *session) fail(id uint64, err error, step decider.Step) {
 	if r, ok := err.(*weir.Rejection); ok && r.Reason == weir.Recovering && s.revision < 1 {
 		err = weir.Reject(weir.OverLimit, r.RetryAfter)
 	}
-	_ = s.out.send(id, kindFailure, appendFailure(nil, err, step)) // else the connection ends
+	_ = s.out.Send(id, wire.KindFailure, wire.AppendFailure(nil, err, step)) // else the connection ends
 }
 
 // invalid is the answer to a request that the protocol does not allow.
-func (s *session) invalid(id uint64) { s.fail(id, errInvalid, 0) }
+func (s *session) invalid(id uint64) { s.fail(id, wire.ErrInvalid, 0) }
 
 func (s *session) now(v *decider.Verdict) time.Duration {
 	if s.h.cfg.Now == nil {
@@ -74,18 +75,18 @@ func (s *session) grantID(b []byte, req *decider.Request, v *decider.Verdict) []
 
 // replyVerdict adds an answer with a verdict.
 func (s *session) replyVerdict(id uint64, verdicts []decider.Verdict, grantID []byte) {
-	if s.out.open() != nil {
+	if s.out.Open() != nil {
 		return
 	}
-	defer s.out.close()
-	s.tellRules(verdicts)
-	v := outgoing{Verdict: &verdicts[0], id: grantID, now: s.now(&verdicts[0])}
-	s.out.finish(appendVerdict(s.out.start(id, kindAnswer), &v, &s.rules))
+	defer s.out.Close()
+	s.rules.Tell(s.out, verdicts)
+	v := wire.Outgoing{Verdict: &verdicts[0], ID: grantID, Now: s.now(&verdicts[0])}
+	s.out.Finish(wire.AppendVerdict(s.out.Start(id, wire.KindAnswer), &v, &s.rules))
 }
 
-func (s *session) decide(id uint64, d *decoder) {
-	d.request(&s.request)
-	if d.failed {
+func (s *session) decide(id uint64, d *wire.Decoder) {
+	d.Request(&s.request)
+	if d.Failed {
 		s.invalid(id)
 		return
 	}
@@ -102,11 +103,11 @@ func (s *session) decide(id uint64, d *decoder) {
 }
 
 // wait runs a request that may wait in a goroutine.
-func (s *session) wait(id uint64, d *decoder) {
-	timeout := d.span()
+func (s *session) wait(id uint64, d *wire.Decoder) {
+	timeout := d.Span()
 	var req decider.Request
-	flags := d.request(&req)
-	if d.failed {
+	flags := d.Request(&req)
+	if d.Failed {
 		s.invalid(id)
 		return
 	}
@@ -120,7 +121,7 @@ func (s *session) wait(id uint64, d *decoder) {
 		return
 	}
 	s.background(id, timeout, taken, func(ctx context.Context, started func()) {
-		req.OnWait = func() { s.tellWait(id, flags&wantsWaits != 0); started() }
+		req.OnWait = func() { s.tellWait(id, flags&wire.WantsWaits != 0); started() }
 		var verdicts [1]decider.Verdict
 		v := &verdicts[0]
 		err := s.h.cfg.Decider.Wait(ctx, &req, v)
@@ -147,7 +148,7 @@ func (s *session) wait(id uint64, d *decoder) {
 
 // tellWait tells the peer that a request has begun to wait.
 func (s *session) tellWait(id uint64, wants bool) {
-	if wants && s.out.send(id, kindWaits, nil) == nil {
-		s.out.flush()
+	if wants && s.out.Send(id, wire.KindWaits, nil) == nil {
+		s.out.Flush()
 	}
 }

@@ -1,4 +1,4 @@
-package peer
+package wire
 
 import (
 	"bufio"
@@ -12,21 +12,24 @@ import (
 )
 
 const (
-	// readSize is the buffer of a connection for reading. Larger frames are read into memory of
-	// their own.
-	readSize = 32 << 10
+	// ReadSize is the size of the buffer through which a connection is read. A larger frame gets memory of
+	// its own.
+	ReadSize = 32 << 10
 	// keptBuffer bounds the buffers for writing that a connection keeps.
 	keptBuffer = 256 << 10
-	// fullBuffer is the size of what is not written yet, above which room waits.
+	// fullBuffer is the size of what is not written yet, above which Room waits.
 	fullBuffer = 1 << 20
 )
 
-// A frameWriter collects frames. Frames that are ready at the same time share a write. It is safe for
+// MaxFrame bounds a frame, in bytes.
+const MaxFrame = 16 << 20
+
+// A Writer collects frames. Frames that are ready at the same time share a write. It is safe for
 // concurrent use.
-type frameWriter struct {
+type Writer struct {
 	conn net.Conn
 
-	mu      sync.Mutex // guards what follows. It is held from open to close
+	mu      sync.Mutex // guards what follows. It is held from Open to Close
 	buf     []byte     // frames that are not written
 	spare   []byte
 	begin   int       // of the present frame in buf
@@ -36,14 +39,15 @@ type frameWriter struct {
 	written sync.Cond // a goroutine has written
 }
 
-func newFrameWriter(c net.Conn) *frameWriter {
-	w := &frameWriter{conn: c}
+// NewWriter returns a Writer to a connection.
+func NewWriter(c net.Conn) *Writer {
+	w := &Writer{conn: c}
 	w.written.L = &w.mu
 	return w
 }
 
-// open begins to add frames. Then close must be called. It fails after a write has failed.
-func (w *frameWriter) open() error {
+// Open begins to add frames. Then Close must be called. It fails after a write has failed.
+func (w *Writer) Open() error {
 	w.mu.Lock()
 	if w.err != nil {
 		w.mu.Unlock()
@@ -52,18 +56,19 @@ func (w *frameWriter) open() error {
 	return nil
 }
 
-func (w *frameWriter) close() { w.mu.Unlock() }
+// Close ends what Open began.
+func (w *Writer) Close() { w.mu.Unlock() }
 
-// start begins a frame. The caller appends the payload, and calls finish.
-func (w *frameWriter) start(id uint64, k kind) []byte {
+// Start begins a frame. The caller appends the payload, and calls Finish.
+func (w *Writer) Start(id uint64, k Kind) []byte {
 	w.begin = len(w.buf)
 	b := append(w.buf, 0, 0, 0, 0)
 	return append(binary.AppendUvarint(b, id), byte(k))
 }
 
-// finish ends a frame with its payload, and returns its size. If it is too large, it is dropped, and
+// Finish ends a frame with its payload, and returns its size. If it is too large, it is dropped, and
 // ok is false.
-func (w *frameWriter) finish(b []byte) (size int, ok bool) {
+func (w *Writer) Finish(b []byte) (size int, ok bool) {
 	size = len(b) - w.begin - lengthSize
 	if size > MaxFrame {
 		w.buf = b[:w.begin]
@@ -74,23 +79,26 @@ func (w *frameWriter) finish(b []byte) (size int, ok bool) {
 	return size, true
 }
 
-// drop drops the frame that was started or finished last. b begins with it and those before it.
-func (w *frameWriter) drop(b []byte) { w.buf = b[:w.begin] }
+// Fits reports whether the frame that was started, of which b has the first part, is not too large yet.
+func (w *Writer) Fits(b []byte) bool { return len(b)-w.begin <= MaxFrame+lengthSize }
 
-// send adds a frame with a payload. It does not write it.
-func (w *frameWriter) send(id uint64, k kind, payload []byte) error {
-	if err := w.open(); err != nil {
+// Drop drops the frame that was started or finished last. b begins with it and those before it.
+func (w *Writer) Drop(b []byte) { w.buf = b[:w.begin] }
+
+// Send adds a frame with a payload. It does not write it.
+func (w *Writer) Send(id uint64, k Kind, payload []byte) error {
+	if err := w.Open(); err != nil {
 		return err
 	}
-	defer w.close()
-	if _, ok := w.finish(append(w.start(id, k), payload...)); !ok {
+	defer w.Close()
+	if _, ok := w.Finish(append(w.Start(id, k), payload...)); !ok {
 		return ErrTooLarge
 	}
 	return nil
 }
 
-// flush writes all frames, unless another goroutine writes: then that does it.
-func (w *frameWriter) flush() {
+// Flush writes all frames, unless another goroutine writes: then that does it.
+func (w *Writer) Flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.writing {
@@ -113,8 +121,8 @@ func (w *frameWriter) flush() {
 	}
 }
 
-// room waits until at most fullBuffer bytes are not written. Another goroutine must write.
-func (w *frameWriter) room() {
+// Room waits until at most fullBuffer bytes are not written. Another goroutine must write.
+func (w *Writer) Room() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.buf) > fullBuffer && w.writing && w.err == nil {
@@ -122,14 +130,14 @@ func (w *frameWriter) room() {
 	}
 }
 
-// fail makes all further writes fail.
-func (w *frameWriter) fail(err error) {
+// Fail makes all further writes fail.
+func (w *Writer) Fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failLocked(err)
 }
 
-func (w *frameWriter) failLocked(err error) {
+func (w *Writer) failLocked(err error) {
 	if w.err == nil {
 		w.err = err
 	}
@@ -137,31 +145,39 @@ func (w *frameWriter) failLocked(err error) {
 	w.written.Broadcast()
 }
 
-// stuck reports whether a write takes longer than d.
-func (w *frameWriter) stuck(d time.Duration) bool {
+// Stuck reports whether a write takes longer than d.
+func (w *Writer) Stuck(d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writing && time.Since(w.since) > d
 }
 
-// A frame is a message.
-type frame struct {
-	id      uint64
-	kind    kind
-	payload []byte // valid until the next frame is read
+// Failed returns why no more is written.
+func (w *Writer) Failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
-// A frameReader reads frames.
-type frameReader struct {
+// A Frame is a message.
+type Frame struct {
+	ID      uint64
+	Kind    Kind
+	Payload []byte // valid until the next frame is read
+}
+
+// A Reader reads frames.
+type Reader struct {
 	in   *bufio.Reader
 	used int // bytes of the last frame, in the buffer
 	most int // bytes of a frame
 }
 
-func newFrameReader(in *bufio.Reader) *frameReader { return &frameReader{in: in, most: MaxFrame} }
+// NewReader returns a Reader of a connection.
+func NewReader(in *bufio.Reader) *Reader { return &Reader{in: in, most: MaxFrame} }
 
-// ready reports whether the next frame has arrived as a whole.
-func (r *frameReader) ready() bool {
+// Ready reports whether the next frame has arrived as a whole.
+func (r *Reader) Ready() bool {
 	have := r.in.Buffered() - r.used
 	if have < lengthSize {
 		return false
@@ -170,8 +186,8 @@ func (r *frameReader) ready() bool {
 	return uint32(have-lengthSize) >= binary.BigEndian.Uint32(b[r.used:])
 }
 
-// read reads the next frame.
-func (r *frameReader) read() (f frame, err error) {
+// Read reads the next frame.
+func (r *Reader) Read() (f Frame, err error) {
 	_, _ = r.in.Discard(r.used)
 	r.used = 0
 	head, err := r.in.Peek(lengthSize)
@@ -198,12 +214,12 @@ func (r *frameReader) read() (f frame, err error) {
 	if size <= 0 || size >= len(b) {
 		return f, errors.New("a frame without a number and a kind")
 	}
-	return frame{id, kind(b[size]), b[size+1:]}, nil
+	return Frame{id, Kind(b[size]), b[size+1:]}, nil
 }
 
 // readLarge reads n bytes into memory that grows as they come.
 func readLarge(in io.Reader, n int) ([]byte, error) {
-	b := make([]byte, min(n, 2*readSize))
+	b := make([]byte, min(n, 2*ReadSize))
 	for have := 0; ; {
 		read, err := io.ReadFull(in, b[have:])
 		if have += read; err != nil || have == n {
@@ -213,11 +229,4 @@ func readLarge(in io.Reader, n int) ([]byte, error) {
 		copy(more, b)
 		b = more
 	}
-}
-
-// failed returns why no more is written.
-func (w *frameWriter) failed() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
 }

@@ -1,6 +1,7 @@
-package peer
+package serve
 
 import (
+	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -69,3 +70,6 @@ func (g *greetings) removeLocked(own *greeting) {
 		g.list = slices.Delete(g.list, i, i+1)
 	}
 }
+
+// errReplaced ends a handshake that a newer one replaces.
+var errReplaced = errors.New("the handshake has not ended, and there are too many newer ones")
