@@ -187,6 +187,7 @@ var packages = map[string]floor{
 	"service/internal/httpserve":                    service,
 	"service/internal/h2inline":                     service,
 	"service/internal/h2inline/fieldblock":          service,
+	"service/internal/h2inline/message":             service,
 	"service/internal/http1client":                  service,
 	"service/internal/logqueue":                     service,
 	"service/internal/terminal":                     service,
@@ -337,7 +338,8 @@ var sideways = map[string][]string{
 	"service/internal/operator":              {"service/internal/httpserve", "service/internal/server/token", "service/internal/web"},
 	"service/internal/proxy/proxypage":       {"service/internal/operator", "service/internal/proxy", "service/internal/proxy/condition", "service/internal/proxy/forward", "service/internal/proxy/limits", "service/internal/proxy/origins", "service/internal/proxy/plan"},
 	"service/internal/connlimit":             {"service/internal/eventloop"},
-	"service/internal/h2inline":              {"service/internal/h2inline/fieldblock"},
+	"service/internal/h2inline":              {"service/internal/h2inline/fieldblock", "service/internal/h2inline/message"},
+	"service/internal/h2inline/message":      {"service/internal/h2inline/fieldblock"},
 	// The two sides of a link know the protocol, and not each other.
 	"service/internal/peer":            {"service/internal/mismatch", "service/internal/peer/wire"},
 	"service/internal/peer/serve":      {"service/internal/connlimit", "service/internal/peer/wire"},
@@ -438,7 +440,7 @@ var transports = []string{
 // unknownToTransports are packages that the transports do not import.
 var unknownToTransports = []string{
 	"service/internal/server", "service/internal/server/node", "service/internal/ring", "service/internal/peer", "service/internal/peer/serve", "service/internal/peer/wire", "service/internal/daemon",
-	"service/internal/h2inline", "service/internal/h2inline/fieldblock", "service/internal/httpserve",
+	"service/internal/h2inline", "service/internal/h2inline/fieldblock", "service/internal/h2inline/message", "service/internal/httpserve",
 }
 
 // A File is one file of Go source, named from the module's root.

@@ -36,27 +36,22 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// A package may have maxLines lines without its tests, or as many as the list of larger packages says.
+// A package may have maxLines lines without its tests.
 func TestSizesBite(t *testing.T) {
 	lines := func(n int) string { return strings.Repeat("\n", n) }
 	for _, tt := range []struct {
-		rule   string
-		files  []File
-		larger map[string]int
-		want   string // in the only breach; empty: none
+		rule  string
+		files []File
+		want  string // in the only breach; empty: none
 	}{
-		{"few lines", []File{{"tree/a/a.go", lines(maxLines)}}, nil, ""},
-		{"too many in one file", []File{{"tree/a.go", lines(maxLines + 1)}}, nil, "tree:0: has 2001 lines"},
-		{"too many in two files", []File{{"tree/a/a.go", lines(1500)}, {"tree/a/b.go", lines(501)}}, nil, "tree/a:0: has 2001 lines"},
-		{"too many in two packages", []File{{"tree/a/a.go", lines(1500)}, {"tree/b/b.go", lines(501)}}, nil, ""},
-		{"tests do not count", []File{{"tree/a/a_test.go", lines(3000)}}, nil, ""},
-		{"nor do other trees", []File{{"treetop/a.go", lines(3000)}}, nil, ""},
-		{"a larger one", []File{{"tree/a/a.go", lines(2500)}}, map[string]int{"tree/a": 2500}, ""},
-		{"a larger one that grows", []File{{"tree/a/a.go", lines(2501)}}, map[string]int{"tree/a": 2500}, "it had 2500"},
-		{"a larger one that is small by now", []File{{"tree/a/a.go", lines(2000)}}, map[string]int{"tree/a": 2500}, "take it off"},
-		{"a larger one that is gone", nil, map[string]int{"tree/a": 2500}, "take it off"},
+		{"few lines", []File{{"tree/a/a.go", lines(maxLines)}}, ""},
+		{"too many in one file", []File{{"tree/a.go", lines(maxLines + 1)}}, "tree:0: has 2001 lines"},
+		{"too many in two files", []File{{"tree/a/a.go", lines(1500)}, {"tree/a/b.go", lines(501)}}, "tree/a:0: has 2001 lines"},
+		{"too many in two packages", []File{{"tree/a/a.go", lines(1500)}, {"tree/b/b.go", lines(501)}}, ""},
+		{"tests do not count", []File{{"tree/a/a_test.go", lines(3000)}}, ""},
+		{"nor do other trees", []File{{"treetop/a.go", lines(3000)}}, ""},
 	} {
-		breaches := checkSizes(tt.files, []string{"tree"}, tt.larger)
+		breaches := checkSizes(tt.files, []string{"tree"})
 		switch {
 		case tt.want == "" && len(breaches) > 0:
 			t.Errorf("%s: %v: want no breach", tt.rule, breaches)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
+	"github.com/weir-go/weir/service/internal/h2inline/message"
 )
 
 const (
@@ -56,8 +57,9 @@ type conn struct {
 	r, w     int // what is read, but not handled yet, is buf[r:w]
 	block    block
 	decoder  *fieldblock.Decoder
-	request  request
-	response response
+	request  message.Request
+	unreadID uint32 // a stream whose body has not come, and whose request this is; 0 if there is none
+	response message.Response
 	parting  bool   // an answer asks the client to leave
 	owed     int    // bytes of DATA that were handled here, and not credited yet
 	toRelay  []byte // frames
@@ -68,8 +70,6 @@ type conn struct {
 	greeted  bool       // the first SETTINGS have come
 	unacked  int        // SETTINGS that the client has not acknowledged
 	lastID   uint32     // the last stream of the client
-	dateAt   int64
-	dated    string // the date at that second
 	encoder  fieldblock.Encoder
 	trailer  []byte    // the block of one, while it is sent
 	encoded  bool      // the size of the client's table was sent
@@ -104,8 +104,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 // serve serves the connection until it ends.
 func (c *conn) serve() {
 	defer c.close()
-	c.request.init(c)
-	c.response.header = http.Header{}
+	c.initRequest()
+	c.response = message.NewResponse()
 	c.mu.Lock()
 	c.greet()
 	c.mu.Unlock()
@@ -119,6 +119,12 @@ func (c *conn) serve() {
 			return
 		}
 	}
+}
+
+// initRequest makes the request without anything of those before.
+func (c *conn) initRequest() {
+	c.unreadID = 0
+	c.request.Init(c.ctx, c.nc.RemoteAddr(), c.http1)
 }
 
 // answer handles the frames that were read, and writes what comes of them.

@@ -3,10 +3,11 @@ package h2inline
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/weir-go/weir/service/internal/h2inline/message"
 )
 
 // A parked is a request that may wait. A separate goroutine calls its handler. The whole request has come. The
@@ -16,7 +17,7 @@ type parked struct {
 	id     uint32
 	window int64 // bytes of DATA that the client takes for the stream
 	cancel context.CancelFunc
-	answer response
+	answer message.Response
 }
 
 // park calls the handler for the request that was set.
@@ -26,24 +27,14 @@ func (c *conn) park(id uint32) {
 		return
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
-	p := &parked{conn: c, id: id, window: c.initial, cancel: cancel, answer: response{header: http.Header{}}}
-	p.answer.head = c.request.http.Method == http.MethodHead
+	p := &parked{conn: c, id: id, window: c.initial, cancel: cancel, answer: message.NewResponse()}
+	p.answer.Head = c.request.HTTP.Method == http.MethodHead
 	if c.parked == nil {
 		c.parked = map[uint32]*parked{}
 	}
 	c.parked[id] = p
 	c.parking++
-	go p.serve(c.request.clone(ctx))
-}
-
-// clone returns a copy that can outlive the request.
-func (r *request) clone(ctx context.Context) *http.Request {
-	h := r.http.WithContext(ctx)
-	h.RequestURI, h.Header = strings.Clone(h.RequestURI), r.header.Clone()
-	u := r.url
-	u.Path, u.RawPath, u.RawQuery = strings.Clone(u.Path), strings.Clone(u.RawPath), strings.Clone(u.RawQuery)
-	h.URL = &u
-	return h
+	go p.serve(c.request.Clone(ctx))
 }
 
 // serve answers the request, unless its stream or its connection has ended meanwhile.
@@ -64,7 +55,7 @@ func (p *parked) serve(r *http.Request) {
 	} else {
 		c.reset(p.id, http2.ErrCodeInternal)
 	}
-	if answered && p.answer.closes {
+	if answered && p.answer.Closes {
 		c.part(now)
 	}
 	c.settle(now)

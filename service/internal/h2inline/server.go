@@ -12,12 +12,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
 
 	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/service/internal/h2inline/message"
 )
 
 // A Server serves connections. It is safe for concurrent use.
@@ -29,7 +29,7 @@ type Server struct {
 	inner    *pipenet.Listener // of relays
 	relays   *http.Server      // serves inner
 	settings settings
-	dated    atomic.Pointer[dated]
+	date     message.Date
 
 	mu    sync.Mutex // guards what follows
 	conns map[*conn]struct{}

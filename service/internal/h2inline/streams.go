@@ -75,14 +75,14 @@ func (c *conn) handleBlock(flags http2.Flags, b []byte, now time.Time) error {
 		k.bytes = append(k.bytes, b...)
 		b = k.bytes
 	}
-	c.request.id = 0 // the next path takes the place of its path
+	c.unreadID = 0 // the next path takes the place of its path
 	fields, tooLong, err := c.decoder.Decode(b)
 	if err != nil {
 		return err
 	}
 	if err = c.handleFields(fields, tooLong, now); len(b) > maxRemembered {
 		c.decoder.Forget()
-		c.request.init(c)
+		c.initRequest()
 	}
 	k.id, k.priority = 0, nil
 	if cap(k.bytes) > leastRead {
@@ -111,7 +111,7 @@ func (c *conn) handleFields(fields []*fieldblock.Field, tooLong bool, now time.T
 	}
 	ended := k.flags.Has(http2.FlagHeadersEndStream)
 	switch {
-	case k.priority != nil && binary.BigEndian.Uint32(k.priority)&maxWindow == k.id, !c.request.set(fields, ended):
+	case k.priority != nil && binary.BigEndian.Uint32(k.priority)&maxWindow == k.id, !c.request.Set(fields, ended):
 		c.relayHeaders(k.id, k.flags, k.priority, fields)
 	case tooLong:
 		c.respond(k.id, c.initial, http.HandlerFunc(refuseHeader))
@@ -124,12 +124,12 @@ func (c *conn) handleFields(fields []*fieldblock.Field, tooLong bool, now time.T
 // handleRequest answers the request that was set, or begins to.
 func (c *conn) handleRequest(fields []*fieldblock.Field, ended bool) {
 	k := &c.block
-	switch fast := c.srv.fast(c.request.http); {
+	switch fast := c.srv.fast(c.request.HTTP); {
 	case fast && ended:
 		c.respond(k.id, c.initial, c.srv.http.Handler)
 	case fast:
 		c.addUnread(k.id, fields)
-	case ended && c.srv.single(c.request.http):
+	case ended && c.srv.single(c.request.HTTP):
 		c.park(k.id)
 	default:
 		c.relayHeaders(k.id, k.flags, k.priority, fields)
@@ -170,7 +170,7 @@ func (c *conn) handleTrailer(fields []*fieldblock.Field) error {
 // addUnread keeps a request until its body has come.
 func (c *conn) addUnread(id uint32, fields []*fieldblock.Field) {
 	u := unreads.Get().(*unread)
-	u.id, u.length, u.window, u.frames, u.body = id, c.request.length, c.initial, 0, u.body[:0]
+	u.id, u.length, u.window, u.frames, u.body = id, c.request.Length, c.initial, 0, u.body[:0]
 	u.fields = append(u.fields[:0], fields...)
 	for i, f := range u.fields {
 		if c.decoder.Volatile(f) {
@@ -179,7 +179,7 @@ func (c *conn) addUnread(id uint32, fields []*fieldblock.Field) {
 			u.path.Value, u.fields[i] = unsafe.String(unsafe.SliceData(u.text), len(u.text)), &u.path
 		}
 	}
-	c.request.id = id
+	c.unreadID = id
 	c.bodies = append(c.bodies, u)
 }
 
@@ -210,7 +210,11 @@ func (c *conn) addBody(u *unread, f *frame, data []byte) {
 	case ended:
 		c.owed += u.frames
 		c.removeUnread(u)
-		c.request.complete(u)
+		if c.unreadID != u.id {
+			c.request.Set(u.fields, false)
+		}
+		c.unreadID = 0
+		c.request.SetBody(u.body)
 		c.respond(u.id, u.window, c.srv.http.Handler)
 		unreads.Put(u)
 	}

@@ -1,7 +1,12 @@
-package h2inline
+// Package message has the request that a handler gets and the answer that it gives, apart from their connection: a
+// Request is made of the fields of HTTP/2 or the text of HTTP/1.1, and a Response is written as either. Both are used
+// again for the next message of a connection.
+package message
 
 import (
 	"bytes"
+	"context"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,21 +18,20 @@ import (
 	"github.com/weir-go/weir/service/internal/h2inline/fieldblock"
 )
 
-// A request is the http.Request of a connection. It is used again for each request that is answered
+// A Request is the http.Request of a connection. It is used again for each request that is answered
 // here. Its header is made again only if the fields differ from those before.
-type request struct {
-	http   *http.Request
-	id     uint32 // of a stream whose body has not come, and whose request this is
+type Request struct {
+	HTTP   *http.Request
 	url    url.URL
 	header http.Header
 	fields []*fieldblock.Field // that it was made of; none if those last set are not ordinary
 	pseudo int                 // how many of them come before those of header
 	path   int                 // the index of the path
-	length int                 // the Content-Length, or -1; of HTTP/1.1, of the body
+	Length int                 // the Content-Length, or -1; of HTTP/1.1, of the body
 	body   body
 
 	// Of HTTP/1.1.
-	lines string // of header
+	Lines string // of header
 	host  string
 }
 
@@ -36,21 +40,21 @@ type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
-// init makes a request without anything of those before.
-func (r *request) init(c *conn) {
-	*r = request{header: http.Header{}}
-	r.http = (&http.Request{
-		Proto: "HTTP/2.0", ProtoMajor: 2, Header: r.header, URL: &r.url, RemoteAddr: c.nc.RemoteAddr().String(),
-	}).WithContext(c.ctx)
-	if c.http1 {
-		r.http.Proto, r.http.ProtoMajor, r.http.ProtoMinor = "HTTP/1.1", 1, 1
+// Init makes a request without anything of those before.
+func (r *Request) Init(ctx context.Context, remote net.Addr, http1 bool) {
+	*r = Request{header: http.Header{}}
+	r.HTTP = (&http.Request{
+		Proto: "HTTP/2.0", ProtoMajor: 2, Header: r.header, URL: &r.url, RemoteAddr: remote.String(),
+	}).WithContext(ctx)
+	if http1 {
+		r.HTTP.Proto, r.HTTP.ProtoMajor, r.HTTP.ProtoMinor = "HTTP/1.1", 1, 1
 	}
 }
 
-// set makes the request of a header list, and reports whether that is ordinary. If not, only
+// Set makes the request of a header list, and reports whether that is ordinary. If not, only
 // net/http can judge it.
-func (r *request) set(fields []*fieldblock.Field, ended bool) bool {
-	h := r.http
+func (r *Request) Set(fields []*fieldblock.Field, ended bool) bool {
+	h := r.HTTP
 	if r.resembles(fields) {
 		h.RequestURI = fields[r.path].Value
 	} else if !r.setFields(fields) {
@@ -59,13 +63,13 @@ func (r *request) set(fields []*fieldblock.Field, ended bool) bool {
 	}
 	h.Body, h.ContentLength = http.NoBody, 0
 	if !ended {
-		h.Body, h.ContentLength = &r.body, int64(r.length)
+		h.Body, h.ContentLength = &r.body, int64(r.Length)
 	}
 	return r.setURL(h.RequestURI)
 }
 
 // resembles reports whether a header list differs in the path alone from the one before.
-func (r *request) resembles(fields []*fieldblock.Field) bool {
+func (r *Request) resembles(fields []*fieldblock.Field) bool {
 	if len(fields) != len(r.fields) || len(fields) == 0 || fields[r.path].Kind != fieldblock.Path {
 		return false
 	}
@@ -78,10 +82,10 @@ func (r *request) resembles(fields []*fieldblock.Field) bool {
 }
 
 // setFields makes all but the URL and the body, if all fields are ordinary.
-func (r *request) setFields(fields []*fieldblock.Field) bool {
+func (r *Request) setFields(fields []*fieldblock.Field) bool {
 	n := 0 // pseudo fields
 	var seen [fieldblock.ContentLength]bool
-	h := r.http
+	h := r.HTTP
 	h.Host = ""
 	for ; n < len(fields) && fields[n].Kind < fieldblock.ContentLength; n++ {
 		f := fields[n]
@@ -109,17 +113,11 @@ func (r *request) setFields(fields []*fieldblock.Field) bool {
 	return true
 }
 
-// complete makes the request of a stream again, unless it is still that, and sets its body.
-func (r *request) complete(u *unread) {
-	if r.id != u.id {
-		r.set(u.fields, false)
-	}
-	r.id = 0
-	r.body.Reset(u.body)
-}
+// SetBody sets the body, which Set does not have.
+func (r *Request) SetBody(b []byte) { r.body.Reset(b) }
 
 // setHeader makes the header of fields that are not pseudo fields, if all are ordinary.
-func (r *request) setHeader(fields []*fieldblock.Field) bool {
+func (r *Request) setHeader(fields []*fieldblock.Field) bool {
 	for i := range fields {
 		k := fields[i].Kind
 		if k != fieldblock.Regular && (k != fieldblock.ContentLength || declared(fields[:i]) >= 0) {
@@ -127,7 +125,7 @@ func (r *request) setHeader(fields []*fieldblock.Field) bool {
 		}
 	}
 	r.newHeader()
-	r.length = declared(fields)
+	r.Length = declared(fields)
 	for i := range fields {
 		f := fields[i]
 		r.header[f.Canonical] = append(r.header[f.Canonical], f.Value)
@@ -136,13 +134,13 @@ func (r *request) setHeader(fields []*fieldblock.Field) bool {
 }
 
 // newHeader begins another header. Requests that have the same have the same map.
-func (r *request) newHeader() {
+func (r *Request) newHeader() {
 	r.header = http.Header{}
-	r.http.Header = r.header
+	r.HTTP.Header = r.header
 }
 
 // setURL parses the path.
-func (r *request) setURL(text string) bool {
+func (r *Request) setURL(text string) bool {
 	if text == "" || text[0] != '/' {
 		return false
 	}
@@ -198,4 +196,14 @@ func isPlain(text string) (cut int, ok bool) {
 		return i, true
 	}
 	return len(text), true
+}
+
+// Clone returns a copy that can outlive the request.
+func (r *Request) Clone(ctx context.Context) *http.Request {
+	h := r.HTTP.WithContext(ctx)
+	h.RequestURI, h.Header = strings.Clone(h.RequestURI), r.header.Clone()
+	u := r.url
+	u.Path, u.RawPath, u.RawQuery = strings.Clone(u.Path), strings.Clone(u.RawPath), strings.Clone(u.RawQuery)
+	h.URL = &u
+	return h
 }
