@@ -294,7 +294,9 @@ var sideways = map[string][]string{
 		"service/internal/allocator", "service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/memory", "service/internal/server/rules", "service/internal/server/snapshot/state",
 	},
 	// The seam knows no implementation of it, and a node does not know where its counts are.
-	"service/internal/server/counts": {"service/internal/config", "service/internal/server/decider", "service/internal/server/rules"},
+	"service/internal/server/counts": {
+		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/quota", "service/internal/server/rules", "service/internal/server/waiting",
+	},
 	"service/internal/server/memory": {
 		"service/internal/bytesize", "service/internal/config", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/grant",
 		"service/internal/server/quota", "service/internal/server/rules", "service/internal/server/waiting",

@@ -172,7 +172,7 @@ func compose(cfg Config, change func(*Server, *node.Config)) (*Server, error) {
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 	}
 	in := memory.Config{
-		Bounds: s.bounds, Clock: c, Room: room,
+		Node:   counts.Node{Bounds: s.bounds, Clock: c, Room: room},
 		Memory: cfg.Memory, OwnQuotas: cfg.OwnQuotas, Instances: cfg.Instances, Check: cfg.check,
 	}
 	of := node.Config{Bounds: in.Bounds, Clock: c, Keys: s.keys, Leases: s.leases}

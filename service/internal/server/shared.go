@@ -34,7 +34,7 @@ func NewShared(cfg Config, in StoreConfig) (*Shared, error) {
 	var err error
 	s.Server, err = compose(cfg, func(server *Server, of *node.Config) {
 		s.store = store.New(in, store.Of{
-			Bounds: of.Bounds, Clock: of.Clock, Room: server.room, Keys: of.Keys, Leases: server.leases, SetInstances: server.setInstances,
+			Node: server.memory.Node(), Keys: of.Keys, Leases: server.leases, SetInstances: server.setInstances,
 			Set: func() *rules.Set { return server.Set() },
 		}, server.memory)
 		of.Counts, of.Leases, of.OnStep = s.store, s.store.Leases(), s.store.OnStep

@@ -38,7 +38,7 @@ func NewTier(cfg Config, in TierConfig) (*Tier, error) {
 	t.Server, err = compose(cfg, func(s *Server, of *node.Config) {
 		t.Server = s
 		t.tier = tier.New(in, tier.Of{
-			Bounds: of.Bounds, Clock: of.Clock, Room: s.room, Leases: s.leases, Grants: s.grants, SetInstances: s.setInstances, OnExchange: t.refreshRelayed,
+			Node: s.memory.Node(), Leases: s.leases, Grants: s.grants, SetInstances: s.setInstances, OnExchange: t.refreshRelayed,
 		}, s.memory)
 		of.Counts, of.Leases, of.OnStep = t.tier, t.tier.Leases(), t.tier.OnStep
 	})

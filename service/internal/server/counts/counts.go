@@ -9,8 +9,11 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/rules"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // Counts keep what keys have used. A node asks them about each request that brings a quota or whose key has a rule, and makes a
@@ -39,8 +42,8 @@ type Counts interface {
 	Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (decider.Settled, error)
 	// Reset returns all tokens of a key with the rules of a match to its buckets: see node.Node.Reset.
 	Reset(ctx context.Context, m *rules.Match, key string) ([]decider.Reset, error)
-	// Waiting returns how many requests for a key wait at this node.
-	Waiting(m *rules.Match, key string) int
+	// Waiting returns how many requests wait at this node under a rule with a rate for the bucket of a key.
+	Waiting(set *rules.Set, r *rules.Rule, key string) int
 	// Use takes rules that come into force soon, or returns an error for rules that cannot be counted. Requests find
 	// them when it has returned; then the node calls done, after which the Set before is not asked for any more. Calls must
 	// not be concurrent.
@@ -135,12 +138,19 @@ func ReasonOf(d weir.Decision) weir.Reason {
 }
 
 // StateOf returns the state of a rule with a rate.
-func StateOf(d weir.Decision, used int) decider.RuleState {
-	return decider.RuleState{Allowed: d.OK, Remaining: d.Remaining, ResetAfter: d.ResetAfter, RetryAfter: d.RetryAfter, Used: used}
+func StateOf(d weir.Decision, used, waiting int) decider.RuleState {
+	return decider.RuleState{Allowed: d.OK, Remaining: d.Remaining, ResetAfter: d.ResetAfter, RetryAfter: d.RetryAfter, Used: used, Waiting: waiting}
 }
 
 // Bounds bound what a request may ask for. If they are zero, these fields are ignored.
 type Bounds struct{ MaxLimit, MaxQueue int }
+
+// A Node is the part of a node that its Counts use.
+type Node struct {
+	Bounds
+	Clock *clock.Clock
+	Room  *waiting.Room // of the requests that wait
+}
 
 // Limit returns the limit that a request asks for; 0 if it asks for none.
 func (b Bounds) Limit(req *decider.Request) int {
@@ -230,6 +240,83 @@ func Settle(m *rules.Match, g decider.Grant, gave, n int, charge func(*rules.Rul
 		}
 	}
 	return done, nil
+}
+
+// A Ledger knows the grants that were not redeemed: see package grant.
+type Ledger interface {
+	// Redeem ends a grant. which is the index of its Rules among some.
+	Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error)
+}
+
+// Redeem does Counts.Redeem by a Ledger. since returns when the state of a rule began to count; charge charges n instead of
+// a grant under one rule, and returns what the grant has cost there.
+func Redeem(l Ledger, m *rules.Match, key, id string, n int, now time.Duration, since func(*rules.Rule) time.Duration, charge func(*rules.Rule, decider.Grant) int) (decider.Settled, error) {
+	var sums [MaxSums]uint64
+	g, gave, err := l.Redeem(id, key, Sums(m, func(r *rules.Rule) uint64 { return Mark(r, since(r)) }, sums[:0]), now)
+	if err != nil {
+		return decider.Settled{}, err
+	}
+	return Settle(m, g, gave, n, func(r *rules.Rule) (int, error) { return charge(r, g), nil })
+}
+
+// Given yields the rules that have given tokens, each with its answer; nil for the quota that the request brings.
+func (a *Ask) Given(yield func(*rules.Rule, *decider.Answer) bool) {
+	for i, j := 0, 0; i < len(a.V.Answers) && a.Req.N > 0; i, j = i+1, j+1 {
+		answer, rule := &a.V.Answers[i], (*rules.Rule)(nil)
+		if a.Req.Quota == nil {
+			j = RuleOf(answer, a.Rated, j)
+			rule = a.Rated[j]
+		}
+		if answer.OK && !yield(rule, answer) {
+			return
+		}
+	}
+}
+
+// Reset does Counts.Reset by a function that makes the bucket of a rule full, and returns how many tokens were missing.
+func Reset(m *rules.Match, fill func(*rules.Rule) int) []decider.Reset {
+	done := []decider.Reset{}
+	for _, r := range m.Rated {
+		done = append(done, decider.Reset{Rule: r.Name, Returned: fill(r)})
+	}
+	return done
+}
+
+// Look does Counts.Look by a function for a rule with a rate.
+func Look(m *rules.Match, states []decider.RuleState, look func(*rules.Rule) decider.RuleState) {
+	for i, r := range m.List {
+		if states[i].Allowed = true; r.Rated() {
+			states[i] = look(r)
+		}
+	}
+}
+
+// CompileOwn returns a quota as its buckets need it, or decider.ErrQuota.
+func CompileOwn(q *decider.Quota) (quota.Own, error) {
+	interval, err := q.Interval()
+	return quota.Own{Interval: interval, Limit: q.Limit()}, err
+}
+
+// OverrideRule returns the rule in whose windows the limit of a request counts; nil if it has windows of its own. A descriptor
+// has one counter for each unit, as in envoyproxy/ratelimit: its rule and the limits that come with it share it.
+func OverrideRule(m *rules.Match, req *decider.Request) *rules.Rule {
+	if len(m.Rated) > 0 && m.Rated[0].Rate.Period == req.Quota.Unit && m.Rated[0].Alone(req.Key) {
+		return m.Rated[0]
+	}
+	return nil
+}
+
+// Chargeable returns how many tokens a bucket of a rule can still be charged, of which some are used.
+func Chargeable(r *rules.Rule, used int) int { return max(MaxDebt(r)+r.Limit()-used, 0) }
+
+// OwnBucket returns by which quota the bucket counts that decides about a request with a quota, and the rule whose bucket it is;
+// nil if the key has one for such quotas.
+func (a *Ask) OwnBucket() (shared *rules.Rule, q config.Quota, err error) {
+	if own := a.Req.Quota; a.Set.InWindow(own) {
+		return OverrideRule(a.Match, a.Req), config.Quota{Rate: config.Rate{Count: own.Count, Period: own.Unit}, Algorithm: config.FixedWindow}, nil
+	}
+	own, err := CompileOwn(a.Req.Quota)
+	return nil, config.Quota{Rate: config.Rate{Count: 1, Period: own.Interval}, Burst: own.Limit}, err
 }
 
 // MaxDebt returns the tokens that a bucket of a rule may owe.

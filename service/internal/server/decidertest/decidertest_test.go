@@ -18,7 +18,7 @@ import (
 // rigs returns the implementations.
 func rigs(t *testing.T) []*rig {
 	all := []*rig{
-		{name: "toy", make: newToy, traits: traits{Alone: true}, unordered: true},
+		{name: "toy", make: newToy, traits: traits{Alone: true}},
 		{name: "memory", of: []string{"server.Server"}, make: newMemory, traits: traits{Alone: true}},
 		{name: "owner", of: []string{"ring.Ring"}, make: newFleet(false), traits: traits{Fleet: true}},
 		{name: "member", of: []string{"ring.Ring"}, make: newFleet(true), traits: traits{Fleet: true}},
@@ -47,11 +47,7 @@ func rigs(t *testing.T) []*rig {
 func TestStories(t *testing.T) {
 	for _, r := range rigs(t) {
 		t.Run(r.name, func(t *testing.T) {
-			lists := [][]story{stories, waitStories, settleStories, leaseStories}
-			if !r.unordered {
-				lists = append(lists, reloadStories)
-			}
-			for _, list := range lists {
+			for _, list := range [][]story{stories, waitStories, settleStories, leaseStories, reloadStories} {
 				for i := range list {
 					for _, s := range list[i].told() {
 						t.Run(s.name, func(t *testing.T) { run(t, r, s) })

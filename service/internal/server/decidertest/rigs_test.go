@@ -17,7 +17,15 @@ import (
 	"github.com/weir-go/weir/service/internal/peer/serve"
 	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/clock"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/grant"
+	"github.com/weir-go/weir/service/internal/server/lease"
+	deciding "github.com/weir-go/weir/service/internal/server/node"
+	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/rules"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // limits bound what requests may ask for.
@@ -320,4 +328,26 @@ func newTiers(cfg server.TierConfig) func(*testing.T, *config.Rules) (*node, err
 		}
 		return newLeaf(t, behind, rules, cfg)
 	}
+}
+
+// newToy returns a node that counts in a map.
+func newToy(_ *testing.T, first *config.Rules) (*node, error) {
+	c, room, bounds := clock.New(), waiting.NewRoom(1000), counts.Bounds{MaxLimit: 1000, MaxQueue: 1000}
+	t := &toy{Node: counts.Node{Bounds: bounds, Clock: c, Room: room}, Ledger: grant.NewLedger(), all: map[string]*toyBucket{}}
+	leases := lease.NewRegistry(c, room, 1000)
+	n := deciding.New(deciding.Config{Bounds: bounds, Clock: c, Keys: rules.NewKeys(1000), Counts: t, Leases: leases})
+	reload := func(next *config.Rules) error { return n.Reload(next, nil) }
+	return &node{Decider: toyNode{n}, reload: reload, reset: n.Reset, close: func(now bool) {
+		if room.Close(); now {
+			t.queues(func(q *quota.Queue) bool { q.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry)); return true })
+			leases.Dismiss(waiting.DrainRetry)
+		}
+	}}, reload(first)
+}
+
+// A toyNode has no leaves.
+type toyNode struct{ *deciding.Node }
+
+func (toyNode) Exchange(context.Context, *decider.LeafExchange, *decider.LeafAnswer) error {
+	return errNotAsked
 }

@@ -81,8 +81,6 @@ type rig struct {
 	of     []string // types that declare to be a Decider: package.Type
 	traits traits
 	make   func(t *testing.T, rules *config.Rules) (*node, error)
-	// unordered says that a change of the rules does not keep the order of requests that wait: the stories of it are not told.
-	unordered bool
 }
 
 // A node is a Decider, and what else a story needs of it. Functions that it does not have are nil.

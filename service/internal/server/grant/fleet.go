@@ -48,8 +48,8 @@ func NewFleet(secret siphash.Key, c *clock.Clock) *Fleet {
 	return f
 }
 
-// AppendID is as in Ledger.
-func (f *Fleet) AppendID(b []byte, g decider.Grant, key string) []byte {
+// AppendGrantID is as in Ledger.
+func (f *Fleet) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 	at := g.At.Truncate(time.Millisecond)
 	ms := uint64(time.Now().Add(at - f.clock.Now()).Round(time.Millisecond).UnixMilli())
 	number := f.tag<<(numberBits-tagBits) | f.sealed.Add(1)&(1<<(numberBits-tagBits)-1)

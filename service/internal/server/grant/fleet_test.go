@@ -24,7 +24,7 @@ func newMember(t *testing.T, pages int) member {
 }
 
 func (m member) grant() string {
-	return string(m.AppendID(nil, decider.Grant{N: 2, At: m.clock.Now(), Rules: 5}, "a"))
+	return string(m.AppendGrantID(nil, decider.Grant{N: 2, At: m.clock.Now(), Rules: 5}, "a"))
 }
 
 func (m member) settles(what, id string, want bool) {

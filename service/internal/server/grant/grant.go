@@ -66,8 +66,8 @@ const (
 	numberBits = 60 - timeBits
 )
 
-// AppendID appends a new id: see decider.Decider.
-func (l *Ledger) AppendID(b []byte, g decider.Grant, key string) []byte {
+// AppendGrantID appends a new id: see decider.Decider.
+func (l *Ledger) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 	ms, number := uint64(g.At/time.Millisecond), l.sealed.Add(1)
 	stamp := ms&(1<<timeBits-1)<<numberBits | number&(1<<numberBits-1)
 	return appendID(b, stamp, seal(l.secret, ms, number, g.N, g.Rules, key), g.N)
@@ -275,7 +275,7 @@ const numberLeap = 1 << 30
 
 // Restore sets the state, without pages. After a crash, numbers leap, so that no grant gets
 // the number of one that the state does not have. Restore and RestorePage must not be
-// called concurrently with AppendID and Redeem.
+// called concurrently with AppendGrantID and Redeem.
 func (l *Ledger) Restore(s State, crashed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ func newBook(t *testing.T, pages int) *book {
 }
 
 func (b *book) grant() string {
-	return string(b.AppendID(nil, decider.Grant{N: 1, At: b.now, Rules: 5}, "a"))
+	return string(b.AppendGrantID(nil, decider.Grant{N: 1, At: b.now, Rules: 5}, "a"))
 }
 
 // grants seals n grants, and settles the last.
@@ -120,17 +120,17 @@ func TestLedgerIsRestored(t *testing.T) {
 	}
 }
 
-func BenchmarkAppendID(b *testing.B) {
+func BenchmarkAppendGrantID(b *testing.B) {
 	l, buf := NewLedger(), make([]byte, 0, 64)
 	for b.Loop() {
-		l.AppendID(buf, decider.Grant{N: 1, At: time.Hour, Rules: 5}, "user:123456")
+		l.AppendGrantID(buf, decider.Grant{N: 1, At: time.Hour, Rules: 5}, "user:123456")
 	}
 }
 
 func BenchmarkRedeem(b *testing.B) {
 	l := NewLedger()
 	for b.Loop() {
-		id := l.AppendID(nil, decider.Grant{N: 1, At: time.Hour, Rules: 5}, "user:123456")
+		id := l.AppendGrantID(nil, decider.Grant{N: 1, At: time.Hour, Rules: 5}, "user:123456")
 		if _, _, err := l.Redeem(string(id), "user:123456", []uint64{5}, time.Hour); err != nil {
 			b.Fatal(err)
 		}

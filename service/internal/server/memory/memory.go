@@ -19,11 +19,9 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// Config configures Counts. Clock, Room, Grants and Memory are required.
+// Config configures Counts. Node, Grants and Memory are required.
 type Config struct {
-	counts.Bounds
-	Clock  *clock.Clock
-	Room   *waiting.Room
+	counts.Node
 	Grants Ledger
 	Memory int // bounds the counts, in bytes
 	// OwnQuotas gives the buckets of quotas that requests bring a share of Memory, as a
@@ -40,7 +38,7 @@ type Config struct {
 
 // A Ledger seals the ids of grants: see package grant.
 type Ledger interface {
-	AppendID(b []byte, g decider.Grant, key string) []byte
+	AppendGrantID(b []byte, g decider.Grant, key string) []byte
 	Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error)
 	Life(now time.Duration) time.Duration
 	State() grant.State
@@ -56,6 +54,8 @@ type Counts struct {
 	own       *quota.Requested
 	rules     atomic.Pointer[Version]
 	instances atomic.Int64 // Config.Instances, or what SetInstances has changed it to
+
+	takeWaiting func(*counts.Ask, *counts.Wait) error // awaitTake
 }
 
 var _ counts.Counts = (*Counts)(nil)
@@ -63,6 +63,7 @@ var _ counts.Counts = (*Counts)(nil)
 // New returns Counts without rules.
 func New(cfg Config) (*Counts, error) {
 	m := &Counts{cfg: cfg, clock: cfg.Clock}
+	m.takeWaiting = m.awaitTake
 	m.instances.Store(int64(cfg.Instances))
 	var err error
 	if m.own, err = quota.NewRequested(m.clock, decider.MaxOwnRefill, m.ownMemory(cfg.Memory)); err != nil {
@@ -73,6 +74,9 @@ func New(cfg Config) (*Counts, error) {
 	}
 	return m, nil
 }
+
+// Node returns the part of the node that the Counts use.
+func (m *Counts) Node() counts.Node { return m.cfg.Node }
 
 // Own returns the buckets of quotas that requests bring, but for those of Version.Kept.
 func (m *Counts) Own() *quota.Requested { return m.own }
@@ -88,7 +92,7 @@ func (m *Counts) Take(_ context.Context, a counts.Ask) (whole bool, err error) {
 
 // take is Take for a request that waits, unless w is nil. The error can be waiting.ErrMoved or
 // that of the context.
-func (m *Counts) take(of *Version, a *counts.Ask, w *wait) error {
+func (m *Counts) take(of *Version, a *counts.Ask, w *counts.Wait) error {
 	req, v := a.Req, a.V
 	if req.Quota != nil {
 		d, err := m.takeOwn(of, a)
@@ -102,26 +106,24 @@ func (m *Counts) take(of *Version, a *counts.Ask, w *wait) error {
 	for i, rated := range a.Rated {
 		r := of.at(rated, &room)
 		own := r.OwnLimit(asked)
-		d, why, redeemed := w.redeem(r)
+		d, redeemed := w.Redeem(&r.Queue)
 		if !redeemed {
 			d = r.take(req.Key, r.fingerprintOf(i, a.Known, req.Key), v.At, req.N, own, req.WantID)
 		}
 		a.Answer(d, r.Ref)
-		var err error
-		switch {
-		case d.OK, r.Mode == config.Shadow:
-			r.give(a, &shadows)
-			continue
-		case !redeemed && w != nil && d.RetryAfter != weir.Never:
-			if why, err = m.waitUnder(of, w, r, own, v); err == nil && why == 0 {
-				r.give(a, &shadows)
-				continue
+		if !d.OK && r.Mode != config.Shadow {
+			granted, err := false, error(nil)
+			if w != nil {
+				granted, err = w.Under(a, m.line(r, req))
+			}
+			if !granted {
+				if i > 0 {
+					m.undo(of, a)
+				}
+				return err
 			}
 		}
-		if v.Reason = why; i > 0 {
-			m.giveBack(of, a, v.Answers[:i])
-		}
-		return err
+		r.give(a, &shadows)
 	}
 	return nil
 }
@@ -162,14 +164,11 @@ func (m *Counts) Look(_ context.Context, found *rules.Match, key string, states 
 	if v == nil {
 		return nil, waiting.ErrMoved
 	}
-	for i, of := range found.List {
-		r, st := v.At(of), &states[i]
+	counts.Look(found, states, func(of *rules.Rule) decider.RuleState {
+		r := v.At(of)
 		bucket := r.Bucket(key)
-		if st.Allowed = true; r.Buckets != nil {
-			*st = counts.StateOf(r.take(key, r.fingerprint(key), m.clock.Now(), 0, 0, false), r.Buckets.Used(bucket))
-		}
-		st.Waiting = r.Queue.Len(bucket)
-	}
+		return counts.StateOf(r.take(key, r.fingerprint(key), m.clock.Now(), 0, 0, false), r.Buckets.Used(bucket), r.Queue.Len(bucket))
+	})
 	return nil, nil
 }
 
@@ -180,27 +179,16 @@ func (m *Counts) Undo(a *counts.Ask) {
 	}
 }
 
+// undo returns what a request was given.
 func (m *Counts) undo(v *Version, a *counts.Ask) {
-	if a.Req.Quota != nil {
-		m.returnOwn(v, a)
-	} else {
-		m.giveBack(v, a, a.V.Answers)
-	}
-}
-
-// giveBack returns the tokens of answers.
-func (m *Counts) giveBack(of *Version, a *counts.Ask, answers []decider.Answer) {
-	if a.Req.N == 0 || len(answers) == 0 {
-		return
-	}
 	now := m.clock.Now()
-	for i, j := 0, 0; i < len(answers); i, j = i+1, j+1 {
-		if j = counts.RuleOf(&answers[i], a.Rated, j); !answers[i].OK {
-			continue
+	for rated, answer := range a.Given {
+		if rated == nil {
+			m.returnOwn(v, a)
+			return
 		}
-		r := of.At(a.Rated[j])
-		at := answers[i].At
-		if r.Algorithm.Resets() && now-at < answers[i].ResetAfter {
+		r, at := v.At(rated), answer.At
+		if r.Algorithm.Resets() && now-at < answer.ResetAfter {
 			at = now // the same window; it may have begun after the instant of the answer
 		}
 		r.settle(a.Req.Key, at, a.Req.N, 0)
@@ -209,7 +197,7 @@ func (m *Counts) giveBack(of *Version, a *counts.Ask, answers []decider.Answer) 
 
 // AppendGrantID appends the id of a grant: see counts.Counts.
 func (m *Counts) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
-	return m.cfg.Grants.AppendID(b, g, key)
+	return m.cfg.Grants.AppendGrantID(b, g, key)
 }
 
 // Redeem settles a grant: see counts.Counts.
@@ -218,15 +206,10 @@ func (m *Counts) Redeem(_ context.Context, found *rules.Match, key, id string, n
 	if v == nil {
 		return decider.Settled{}, waiting.ErrMoved
 	}
-	var sums [counts.MaxSums]uint64
-	mark := func(r *rules.Rule) uint64 { return counts.Mark(r, v.At(r).Since) }
-	g, gave, err := m.cfg.Grants.Redeem(id, key, counts.Sums(found, mark, sums[:0]), m.clock.Now())
-	if err != nil {
-		return decider.Settled{}, err
-	}
-	return counts.Settle(found, g, gave, n, func(of *rules.Rule) (int, error) {
+	since := func(r *rules.Rule) time.Duration { return v.At(r).Since }
+	return counts.Redeem(m.cfg.Grants, found, key, id, n, m.clock.Now(), since, func(of *rules.Rule, g decider.Grant) int {
 		r := v.At(of)
-		return r.charge(key, g.At, g.N, n), nil
+		return r.charge(key, g.At, g.N, n)
 	})
 }
 
@@ -236,17 +219,13 @@ func (m *Counts) Reset(_ context.Context, found *rules.Match, key string) ([]dec
 	if v == nil {
 		return nil, waiting.ErrMoved
 	}
-	done := []decider.Reset{}
-	for _, of := range found.Rated {
+	return counts.Reset(found, func(of *rules.Rule) int {
 		r := v.At(of)
-		bucket := r.Bucket(key)
-		done = append(done, decider.Reset{Rule: r.Name, Returned: r.Buckets.Reset(bucket)})
 		if r.Candidate != nil {
-			r.Candidate.Reset(bucket)
+			r.Candidate.Reset(r.Bucket(key))
 		}
-		r.Queue.Serve(bucket)
-	}
-	return done, nil
+		return r.Queue.Reset(r.Bucket(key))
+	}), nil
 }
 
 // Learn keeps the bucket of a key at the node's share of what is left of the whole limit at an instant.
@@ -272,14 +251,13 @@ func (m *Counts) Try(set *rules.Set, of *rules.Rule, req *decider.Request) {
 	}
 }
 
-// Waiting returns how many requests for a key wait: see counts.Counts.
-func (m *Counts) Waiting(found *rules.Match, key string) (n int) {
-	if v := m.find(found.Set); v != nil {
-		for _, r := range v.list(found.List) {
-			n += r.Queue.Len(r.Bucket(key))
-		}
+// Waiting returns how many requests wait under a rule: see counts.Counts.
+func (m *Counts) Waiting(set *rules.Set, of *rules.Rule, key string) int {
+	if v := m.find(set); v != nil {
+		r := v.At(of)
+		return r.Queue.Len(r.Bucket(key))
 	}
-	return n
+	return 0
 }
 
 // Dismiss rejects the requests that wait.

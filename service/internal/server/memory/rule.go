@@ -128,19 +128,11 @@ func (m *Counts) Use(next *rules.Set) (done func(), err error) {
 	}
 	both := *v
 	both.before = old
-	rated := map[string][]Rule{}
-	moves := m.moves(old, v, rated)
+	move := m.move(old, v)
 	m.rules.Store(&both)
 	return func() {
 		m.rules.Store(v)
-		for st := range old.States {
-			st.Queue.Outdate(next.ID)
-		}
-		perform(moves)
-		perform(m.moves(old, v, rated)) // requests that have begun to wait meanwhile
-		for st := range v.States {
-			st.Queue.ServeAll()
-		}
+		move()
 	}, nil
 }
 
@@ -250,15 +242,10 @@ func (r *Rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimi
 	if r.Candidate != nil && n > 0 {
 		r.try(bucket, at, n, settled)
 	}
-	if r.Queue.Busy() {
-		if d, ok := r.Queue.Behind(bucket, at, n, ownLimit, limit, r.Within(ownLimit)); ok {
-			return d
-		}
+	if n == 0 || r.Queue.Busy() {
+		return r.Queue.Decide(bucket, fingerprint, at, n, ownLimit, limit, r.Within(ownLimit), settled)
 	}
-	if n > 0 {
-		return r.Buckets.Take(bucket, fingerprint, at, n, limit, settled)
-	}
-	return quota.Look(r.Buckets, bucket, fingerprint, at, limit)
+	return r.Buckets.Take(bucket, fingerprint, at, n, limit, settled)
 }
 
 // limitFor returns the limit to pass to the buckets.
@@ -282,14 +269,10 @@ func (r *Rule) try(bucket string, at time.Duration, n int, settled bool) {
 // that wait get what is returned. The candidate settles too, whatever it decided.
 func (r *Rule) settle(key string, at time.Duration, was, n int) int {
 	bucket := r.Bucket(key)
-	charged := r.Buckets.Settle(bucket, at, was, n)
 	if r.Candidate != nil {
 		r.Candidate.Settle(bucket, at, was, n)
 	}
-	if n < was {
-		r.Queue.Serve(bucket)
-	}
-	return charged
+	return r.Queue.Settle(bucket, at, was, n)
 }
 
 // charge settles under one rule, within the debt that it allows. The instant of the grant is
@@ -317,7 +300,7 @@ func (r *Rule) Charge(key string, at time.Duration, n int) {
 
 // room returns how many tokens the bucket of a key can still be charged.
 func (r *Rule) room(key string) int {
-	return max(counts.MaxDebt(r.Rule)+r.Limit()-r.Buckets.Used(r.Bucket(key)), 0)
+	return counts.Chargeable(r.Rule, r.Buckets.Used(r.Bucket(key)))
 }
 
 // fingerprint returns that of the bucket of a key.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/rules"
@@ -86,15 +87,14 @@ func overrideName(unit time.Duration) string {
 }
 
 // override returns the windows in which a quota of a request counts, and its bucket there; nil if
-// it is a token bucket. A descriptor has one counter for each unit, as in
-// envoyproxy/ratelimit: the rule of the descriptor and the limits that come with it share it.
+// it is a token bucket.
 func (v *Version) override(m *rules.Match, req *decider.Request) (b quota.Buckets, bucket string) {
 	st := v.overrides[req.Quota.Unit]
 	if st == nil {
 		return nil, ""
 	}
-	if len(m.Rated) > 0 && m.Rated[0].Rate.Period == req.Quota.Unit && m.Rated[0].Alone(req.Key) {
-		return v.At(m.Rated[0]).Buckets, m.Rated[0].Bucket(req.Key)
+	if r := counts.OverrideRule(m, req); r != nil {
+		return v.At(r).Buckets, r.Bucket(req.Key)
 	}
 	return st.Buckets, req.Key
 }

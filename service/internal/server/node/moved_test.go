@@ -39,7 +39,7 @@ func (m *moving) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 func TestBatchWhileRulesChange(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		c, room := clock.New(), waiting.NewRoom(1)
-		in, err := memory.New(memory.Config{Clock: c, Room: room, Grants: grant.NewLedger(), Memory: 1 << 20})
+		in, err := memory.New(memory.Config{Node: counts.Node{Clock: c, Room: room}, Grants: grant.NewLedger(), Memory: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,8 +81,11 @@ func (n *Node) Top(ctx context.Context, most int) ([]decider.Seen, error) {
 
 func (n *Node) seen(e *rules.Known) decider.Seen {
 	m := e.Match(n.Set())
-	k := decider.Seen{Key: e.Key(), Waiting: n.counts.Waiting(m, e.Key())}
+	k := decider.Seen{Key: e.Key()}
 	k.Allowed, k.Denied = e.Requests()
+	for _, r := range m.Rated {
+		k.Waiting += n.counts.Waiting(m.Set, r, e.Key())
+	}
 	for _, r := range m.List {
 		k.Rules = append(k.Rules, r.Ref)
 	}

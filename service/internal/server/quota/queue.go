@@ -124,8 +124,25 @@ func Look(b Buckets, bucket string, fingerprint uint64, at time.Duration, limit 
 	return d
 }
 
+// Now returns the instant, on the clock of the node.
+func (q *Queue) Now() time.Duration { return q.clock.Now() }
+
 // Busy reports whether requests wait.
 func (q *Queue) Busy() bool { return q.waiting.Load() > 0 }
+
+// Decide takes n tokens of a bucket unless requests wait for them; n = 0 looks. ownLimit, limit and settled are as in Request,
+// within is as in Behind.
+func (q *Queue) Decide(bucket string, fingerprint uint64, at time.Duration, n, ownLimit, limit, within int, settled bool) weir.Decision {
+	if q.Busy() {
+		if d, ok := q.Behind(bucket, at, n, ownLimit, limit, within); ok {
+			return d
+		}
+	}
+	if n > 0 {
+		return q.buckets.Take(bucket, fingerprint, at, n, limit, settled)
+	}
+	return Look(q.buckets, bucket, fingerprint, at, limit)
+}
 
 // Behind refuses a request that does not wait while others wait for its bucket;
 // ok is false if there are none. The request can have at most the tokens within at
@@ -209,8 +226,7 @@ func (w *Waiter) undo(a answer) {
 	case a.next != nil:
 		a.next.forget()
 	case a.err == nil:
-		w.Queue.buckets.Settle(w.Bucket, w.Queue.clock.Now(), w.N, 0)
-		w.Queue.Serve(w.Bucket)
+		w.Queue.Settle(w.Bucket, w.Queue.clock.Now(), w.N, 0)
 	}
 }
 
@@ -401,6 +417,21 @@ func (q *Queue) serve(bucket string) {
 	for _, l := range slices.Clone(q.lines[bucket]) { // advance may remove the line
 		q.advance(l)
 	}
+}
+
+// Settle is Buckets.Settle. Requests that wait get what is returned.
+func (q *Queue) Settle(bucket string, at time.Duration, was, n int) int {
+	charged := q.buckets.Settle(bucket, at, was, n)
+	if n < was {
+		q.Serve(bucket)
+	}
+	return charged
+}
+
+// Reset is Buckets.Reset. Requests that wait get what is returned.
+func (q *Queue) Reset(bucket string) (used int) {
+	defer q.Serve(bucket)
+	return q.buckets.Reset(bucket)
 }
 
 // ServeAll is Serve for all buckets, after the quota has changed.

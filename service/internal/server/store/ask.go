@@ -7,14 +7,11 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/memory"
-	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
@@ -83,49 +80,28 @@ func (s *Counts) prepare(of *counts.Asked, ahead func(*rules.Rule) time.Duration
 
 // prepareOwnAsk prepares the bucket of the quota that a request brings.
 func (s *Counts) prepareOwnAsk(a *asking) error {
-	req := a.Req
-	if a.Set.InWindow(req.Quota) {
-		return s.prepareOverride(a)
-	}
-	if req.Quota.Empty() {
+	req, windows := a.Req, a.Set.InWindow(a.Req.Quota)
+	if !windows && req.Quota.Empty() {
 		return nil
 	}
-	own, err := memory.CompileOwn(req.Quota)
+	shared, own, err := a.OwnBucket()
 	if err != nil {
 		return err
 	}
-	q, err := redisscript.NewQuota(gcra.Per(1, own.Interval, own.Limit))
-	if err != nil {
+	b := bucketAsk{take: redisscript.Take{N: req.N, Least: req.N}, clock: windows, debt: &debtTerms{rule: own, instances: s.Counts.Instances()}}
+	if b.quota, err = storedQuota(own); err != nil {
 		return decider.ErrQuota
 	}
-	name := "own:" + strconv.FormatInt(int64(own.Interval), 36) + ":" + strconv.Itoa(own.Limit)
-	a.buckets = []bucketAsk{{
-		key: s.storedKey(req.Key, `\`+name), quota: q, take: redisscript.Take{N: req.N, Least: req.N, Most: clockGrain},
-		debt: &debtTerms{rule: ownRate(own), most: clockGrain, instances: s.Counts.Instances()},
-	}}
-	return nil
-}
-
-// ownRate returns the quota of a request as that of a rule.
-func ownRate(own quota.Own) config.Quota {
-	return config.Quota{Rate: config.Rate{Count: 1, Period: own.Interval}, Burst: own.Limit}
-}
-
-// prepareOverride prepares the window in which the limit of a descriptor counts.
-func (s *Counts) prepareOverride(a *asking) error {
-	req, m := a.Req, a.Match
-	q, err := redisscript.NewWindow(redisscript.ClockWindow, req.Quota.Count, req.Quota.Unit)
-	if err != nil {
-		return decider.ErrQuota
+	switch {
+	case shared != nil:
+		b.key = s.storedKey(shared.Bucket(req.Key), s.storedRule(a.Set, shared).name)
+	case windows:
+		b.key = s.storedKey(req.Key, `\unit:`+req.Quota.Unit.String())
+	default:
+		b.key = s.storedKey(req.Key, `\own:`+strconv.FormatInt(int64(own.Rate.Period), 36)+":"+strconv.Itoa(own.Burst))
+		b.take.Most, b.debt.most = clockGrain, clockGrain
 	}
-	key := s.storedKey(req.Key, `\unit:`+req.Quota.Unit.String())
-	if len(m.Rated) > 0 && m.Rated[0].Rate.Period == req.Quota.Unit && m.Rated[0].Alone(req.Key) {
-		key = s.storedKey(m.Rated[0].Bucket(req.Key), s.storedRule(a.Set, m.Rated[0]).name)
-	}
-	a.buckets = []bucketAsk{{
-		key: key, quota: q, take: redisscript.Take{N: req.N, Least: req.N}, clock: true,
-		debt: &debtTerms{rule: config.Quota{Rate: config.Rate{Count: req.Quota.Count, Period: req.Quota.Unit}, Algorithm: config.FixedWindow}, instances: s.Counts.Instances()},
-	}}
+	a.buckets = []bucketAsk{b}
 	return nil
 }
 

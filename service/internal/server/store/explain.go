@@ -29,15 +29,12 @@ func (s *Counts) Look(ctx context.Context, m *rules.Match, key string, states []
 	if err != nil {
 		return nil, err
 	}
-	rated := 0
-	for i, r := range m.List {
-		st := &states[i]
-		if st.Allowed = true; r.Rated() {
-			at, b := a.bucket(rated)
-			*st = counts.StateOf(a.decision(rated), a.reply.Used(at, &b.quota))
-			rated++
-		}
-	}
+	rated := -1
+	counts.Look(m, states, func(*rules.Rule) decider.RuleState {
+		rated++
+		at, b := a.bucket(rated)
+		return counts.StateOf(a.decision(rated), a.reply.Used(at, &b.quota), 0)
+	})
 	return nil, nil
 }
 

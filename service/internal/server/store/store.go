@@ -15,7 +15,6 @@ import (
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/away"
-	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
@@ -53,9 +52,7 @@ type Config struct {
 
 // Of is the node whose counts are in the store.
 type Of struct {
-	counts.Bounds
-	Clock        *clock.Clock
-	Room         *waiting.Room
+	counts.Node
 	Keys         *rules.Keys
 	Leases       *lease.Registry   // of the limits that count leases
 	Set          func() *rules.Set // in force

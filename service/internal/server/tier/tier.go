@@ -18,13 +18,11 @@ import (
 	"github.com/weir-go/weir/internal/leafset"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/away"
-	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/rules"
-	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // Defaults of Config.
@@ -86,9 +84,7 @@ func (c Config) Validate() error {
 
 // Of is the node that is a leaf.
 type Of struct {
-	counts.Bounds
-	Clock        *clock.Clock
-	Room         *waiting.Room
+	counts.Node
 	Leases       *lease.Registry // of the limits that count leases
 	Grants       memory.Ledger   // also of the memory
 	SetInstances func(int)       // changes the number of leaves by which limits are divided without the upstream
