@@ -1,0 +1,409 @@
+// Package replay plays the requests of a recording again in virtual time, through the code that ships: with the limit
+// that was in force, and with others. Package sim does all of it.
+//
+// The requests come when they came. Their work, without the queue, follows from the recording and from the station that
+// the service is taken for. The work of a request in the replay is that of a request of its class that came at about the
+// same time, so that a service that became slower is slower in the replay, too.
+//
+// A replay of the limit that was in force comes first. If it does not show what happened, the model does not hold, and
+// there is nothing else.
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/advise"
+	"github.com/weir-go/weir/service/lab/internal/dist"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
+	"github.com/weir-go/weir/service/lab/internal/sim"
+	"github.com/weir-go/weir/service/lab/internal/trace"
+)
+
+// Options say what to replay.
+type Options struct {
+	Workers  int      // of the service; 0 is what the recording tells
+	Before   *Limit   // that was in force; nil is what the recording tells
+	Policies []Policy // what would have been; if empty, Auto, as many as there are workers, and none
+	Seeds    int      // number of runs of each, >= 1
+	Seed     uint64   // of the first run
+}
+
+// A Report has what happened, and what would have.
+type Report struct {
+	File     string  `json:"file"`
+	Requests int     `json:"requests"`
+	Length   float64 `json:"length"` // in seconds
+
+	Station  Station  `json:"station"`
+	Before   *Limit   `json:"limit"` // that was in force; null if it is not known
+	Happened Figures  `json:"happened"`
+	Replayed *Outcome `json:"replayed"` // with the same limit
+	Holds    bool     `json:"holds"`    // the replay shows what happened
+	Reasons  []string `json:"reasons"`  // why the model does not hold, or may not
+
+	Outcomes []Outcome `json:"outcomes,omitempty"` // of the policies, in their order
+	Seeds    int       `json:"seeds"`
+
+	happened *tally
+}
+
+// An Outcome has the figures of a policy: the median of the runs, the lowest and the highest.
+type Outcome struct {
+	Policy string  `json:"policy"`
+	Median Figures `json:"median"`
+	Low    Figures `json:"low"`
+	High   Figures `json:"high"`
+
+	tally *tally // of all runs
+}
+
+// Bounds of a model that holds.
+const (
+	mostGoodput = 0.05
+	mostP95     = 0.15
+	mostBent    = 0.15 // how much longer the work takes under load
+)
+
+// A model is a station and the requests that came to it.
+type model struct {
+	file    *recorded.File
+	records []recording.Record // that were sent
+	order   []int              // of those that the service worked on
+	calls   []sim.Arrival
+	length  time.Duration
+	station Station
+	pieces  []piece
+	options Options
+
+	happened *tally
+}
+
+// Run replays a recording. An error is one of the context: what the recording lacks is in the Report.
+func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
+	m := &model{file: f, calls: f.Calls(), options: o}
+	for i := range f.Records {
+		if recorded.Sent(&f.Records[i]) {
+			m.records = append(m.records, f.Records[i])
+		}
+	}
+	r := &Report{File: f.Name, Requests: len(m.records), Seeds: o.Seeds, Reasons: []string{}}
+	if n := len(m.calls); n > 0 {
+		m.length = m.calls[n-1].At + 1
+	}
+	r.Length = m.length.Seconds()
+	m.happened = newTally(m.length)
+	for i := range m.records {
+		m.happened.add(m.calls[i].At, &m.records[i])
+	}
+	r.happened, r.Happened = m.happened, m.happened.figures()
+	m.order = admitted(m.records)
+	was, advice, reason := m.know()
+	r.Before = was
+	if reason != "" {
+		r.Reasons = append(r.Reasons, reason)
+		return r, nil
+	}
+	replayed, err := m.choose(ctx, advice, Policy{Limit: *was})
+	if err != nil {
+		return nil, err
+	}
+	r.Station, r.Replayed = m.station, replayed
+	m.judge(r, advice)
+	if !r.Holds {
+		return r, nil
+	}
+	if len(o.Policies) == 0 {
+		o.Policies = usual(m.station, *was)
+	}
+	for _, p := range o.Policies {
+		out, err := m.play(ctx, p, o.Seeds)
+		if err != nil {
+			return nil, err
+		}
+		r.Outcomes = append(r.Outcomes, *out)
+	}
+	return r, nil
+}
+
+// usual returns the policies that are of interest: those that were not in force of Auto, as many as there are workers, and
+// none.
+func usual(st Station, was Limit) (all []Policy) {
+	for _, l := range []Limit{{Name: "auto"}, {Name: "fixed", N: st.Workers}, {Name: "none"}} {
+		if (l.Name != "fixed" || l.N > 0) && l.String() != was.String() {
+			all = append(all, Policy{Limit: l})
+		}
+	}
+	return all
+}
+
+// know returns the limit that was in force and the advice on the recording, or the reason why nothing is known.
+func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
+	was = m.options.Before
+	if was == nil {
+		l, seen := before(m.records)
+		if !seen {
+			return nil, nil, "A limit turned requests away, and is not in the recording: it is one of the callers. Record at the limit, or say what it was by --recorded-limit."
+		}
+		was = &l
+	}
+	a, err := advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
+	switch {
+	case errors.Is(err, advise.ErrFew), err == nil && len(m.order) < 4*fewest:
+		return was, nil, fmt.Sprintf("Too few observations: the service worked on %d requests.", len(m.order))
+	case err != nil:
+		return was, nil, err.Error()
+	case a.Knee.Value == nil && m.options.Workers == 0:
+		reason = "The load never came near the knee of the service, so its capacity is not known."
+		if a.Knee.Low != nil {
+			reason = fmt.Sprintf("The load never came near the knee of the service, which is at least %.2g requests in flight, so its capacity is not known.", *a.Knee.Low)
+		} else if len(a.Doubts) > 0 {
+			reason = a.Doubts[0]
+		}
+		return was, a, reason + " If you know the workers of the service, give --workers."
+	}
+	return was, a, ""
+}
+
+// choose finds the station with which a replay of what was comes nearest to what happened, and returns that replay.
+func (m *model) choose(ctx context.Context, a *advise.Advice, was Policy) (*Outcome, error) {
+	all := []Station{{Workers: m.options.Workers}, {Workers: m.options.Workers, Sharing: true}}
+	if m.options.Workers == 0 {
+		all = stations(m.records, m.order, fitted(a))
+	}
+	best, least := 0, math.Inf(1)
+	happened := m.happened.figures()
+	for i := range all {
+		m.take(all[i])
+		out, err := m.play(ctx, was, min(m.options.Seeds, 3))
+		if err != nil {
+			return nil, err
+		}
+		off := out.Median.off(happened)
+		if quantiles, mean, ok := bent(m.pieces); ok {
+			off += quantiles + math.Abs(mean)
+		}
+		if off < least {
+			best, least = i, off
+		}
+	}
+	m.take(all[best])
+	return m.play(ctx, was, m.options.Seeds)
+}
+
+// fitted returns the station of the law that fits best. With a knee that is not known, it is of no use.
+func fitted(a *advise.Advice) Station {
+	st := Station{Workers: int(math.Round(*a.Knee.Value))}
+	if c := a.Contention.Value; c != nil {
+		st.Contention.Sigma = *c
+	}
+	if c := a.Coherence.Value; c != nil && *c > 0 {
+		st.Contention.Kappa, st.Workers = *c, 0
+		if a.Workers != nil {
+			st.Workers = int(math.Round(*a.Workers))
+		}
+	}
+	return st
+}
+
+// take sets the station.
+func (m *model) take(st Station) {
+	st.Queue = bound(m.records, m.order, st.Workers)
+	m.station, m.pieces = st, st.pieces(m.records, m.order)
+}
+
+// off returns how far figures are from others, as a sum of logarithms.
+func (f *Figures) off(other Figures) (sum float64) {
+	for _, pair := range [][2]float64{{f.P50, other.P50}, {f.P95, other.P95}, {f.P99, other.P99}, {f.Served, other.Served}, {f.Served, other.Served}, {f.Served, other.Served}} {
+		sum += math.Abs(ratio(pair[0], pair[1]))
+	}
+	return sum
+}
+
+// ratio returns the logarithm of a / b; far from zero if only one of them is 0.
+func ratio(a, b float64) float64 {
+	if a == 0 && b == 0 {
+		return 0
+	}
+	const far = 20
+	return min(max(math.Log(a/b), -far), far)
+}
+
+// play replays the calls with a policy, with several seeds.
+func (m *model) play(ctx context.Context, p Policy, seeds int) (*Outcome, error) {
+	all, tallies := make([]Figures, seeds), make([]*tally, seeds)
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range seeds {
+		workers.Go(func() error {
+			t := newTally(m.length)
+			sc := m.scenario(p, m.options.Seed+uint64(i))
+			result, err := sim.Run(ctx, sc, func(r trace.Record) {
+				record := advise.FromTrace(r)
+				t.add(r.Intended, &record)
+			}, nil)
+			if err != nil {
+				return err
+			}
+			t.Wasted = float64(result.Layers[0].Unwanted)
+			all[i], tallies[i] = t.figures(), t
+			return nil
+		})
+	}
+	if err := workers.Wait(); err != nil {
+		return nil, err
+	}
+	out := &Outcome{Policy: p.String(), tally: newTally(m.length)}
+	out.Median, out.Low, out.High = summary(all)
+	for _, t := range tallies {
+		out.tally.join(t)
+	}
+	return out, nil
+}
+
+// scenario returns the simulation of a policy.
+func (m *model) scenario(p Policy, seed uint64) sim.Scenario {
+	mean := 0.0
+	known := 0.0
+	for _, p := range m.pieces {
+		if p.work > 0 {
+			mean, known = mean+p.work.Seconds(), known+1
+		}
+	}
+	return sim.Scenario{
+		Name: p.String(), Seed: seed, Duration: 3*m.length + time.Minute, // all requests end
+		Layers: []sim.Layer{{
+			Name: "service", Guard: p.guard(), Workers: m.station.Workers, Sharing: m.station.Sharing, Queue: m.station.Queue,
+			Contention: m.station.Contention, ServiceTime: dist.ServiceTime{Mean: time.Duration(mean / max(known, 1) * 1e9)},
+		}},
+		Clients: []sim.Client{{Name: "recording", Recorded: m.draw(rand.New(rand.NewPCG(seed, 47))), Retry: p.retry()}},
+	}
+}
+
+// near is how many calls of a class that follow each other exchange their work.
+const near = 32
+
+// draw returns the calls with their work.
+func (m *model) draw(rng *rand.Rand) []sim.Arrival {
+	calls := slices.Clone(m.calls)
+	classes, everyone := map[string][]int{}, []int{}
+	for i := range calls {
+		classes[calls[i].Class] = append(classes[calls[i].Class], i)
+		everyone = append(everyone, i)
+	}
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		own := classes[class]
+		if !m.deal(calls, own, own, rng) {
+			m.deal(calls, own, everyone, rng) // of a class of which too little is known
+		}
+	}
+	return calls
+}
+
+// deal gives some calls the work of others, which contain them. Of these, calls that came one after the other exchange
+// theirs; a call of which the work is not known gets that of one of them. It returns false if too few are known.
+func (m *model) deal(calls []sim.Arrival, some, others []int, rng *rand.Rand) bool {
+	var works []time.Duration
+	for _, i := range others {
+		if w := m.pieces[i].work; w > 0 {
+			works = append(works, w)
+		}
+	}
+	if len(works) < near && len(others) < len(calls) || len(works) == 0 {
+		return false
+	}
+	for from := 0; from < len(works); from += near {
+		block := works[from:min(from+near, len(works))]
+		rng.Shuffle(len(block), func(i, k int) { block[i], block[k] = block[k], block[i] })
+	}
+	wanted := map[int]bool{}
+	for _, i := range some {
+		wanted[i] = true
+	}
+	k := 0 // works that came before
+	for _, i := range others {
+		known := m.pieces[i].work > 0
+		if wanted[i] {
+			from := min(k, len(works)-1) / near * near
+			block := works[from:min(from+near, len(works))]
+			calls[i].Work, calls[i].Fails = block[rng.IntN(len(block))], m.records[i].Outcome == recording.Ended(weir.Ignored)
+			if known {
+				calls[i].Work = works[k]
+			}
+		}
+		if known {
+			k++
+		}
+	}
+	return true
+}
+
+// judge compares the replay of what was with what happened.
+func (m *model) judge(r *Report, a *advise.Advice) {
+	say := func(format string, args ...any) { r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...)) }
+	got, want := r.Replayed.Median, r.Happened
+	r.Holds = true
+	if off := math.Expm1(ratio(got.Served, want.Served)); math.Abs(off) > mostGoodput {
+		r.Holds = false
+		say("The replay serves %+.0f %% of the requests that were served.", 100*off)
+	}
+	if off := math.Expm1(ratio(got.P95, want.P95)); math.Abs(off) > mostP95 && want.P95 > 0 {
+		r.Holds = false
+		say("P95 of the replay is %+.0f %% off.", 100*off)
+	}
+	if _, mean, ok := bent(m.pieces); ok && math.Abs(mean) > mostBent {
+		r.Holds = false
+		say("%d workers do not explain the response times: requests that found them all busy would have worked %.2g times as long as others.", m.station.Workers, math.Exp(mean))
+	}
+	if r.Holds {
+		return
+	}
+	m.explain(a, say)
+}
+
+// explain says what is known to make a model wrong.
+func (m *model) explain(a *advise.Advice, say func(format string, args ...any)) {
+	var origins [256]bool
+	n, hidden := 0, 0
+	for _, i := range m.order {
+		r := &m.records[i]
+		if !origins[r.Origin] {
+			origins[r.Origin] = true
+			n++
+		}
+		if recorded.Unseen(r) {
+			hidden++
+		}
+	}
+	found := false
+	because := func(format string, args ...any) { found = true; say(format, args...) }
+	if n > 1 {
+		because("%d origins did the work, and the model has one queue for all.", n)
+	}
+	if len(a.History) > 1 {
+		because("The capacity changed within the recording (weirlab advise has its history): replay a part of it.")
+	}
+	if 50*hidden > len(m.order) {
+		because("The callers of %.0f %% of the requests left before the end, and the recording does not have how long their work went on.", 100*float64(hidden)/float64(len(m.order)))
+	}
+	if m.file.Lost > 0 {
+		because("%d requests have no record.", m.file.Lost)
+	}
+	if len(m.order) < 500 {
+		because("There are few observations: the service worked on %d requests.", len(m.order))
+	}
+	if !found {
+		say("The service has a part that the model lacks, such as pauses, another load, or a pool behind some of the routes.")
+	}
+}
