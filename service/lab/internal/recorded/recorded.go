@@ -20,7 +20,7 @@ import (
 // A File is the content of a recording.
 type File struct {
 	Name    string             // for messages
-	Records []recording.Record // in the order of Intended
+	Records []recording.Record // in the order in which they came
 	Classes map[uint16]string
 	Lost    uint64 // requests without a record
 	Cut     error  // why the rest of the file is not read; nil if all is
@@ -63,7 +63,7 @@ func Read(in io.Reader, name string) (*File, error) {
 		return fail(cmp.Or(f.Cut, errors.New("the recording has no requests")))
 	}
 	f.Classes, f.Lost = r.Names(), r.Lost()
-	slices.SortStableFunc(f.Records, func(a, b recording.Record) int { return cmp.Compare(a.Intended, b.Intended) })
+	slices.SortStableFunc(f.Records, func(a, b recording.Record) int { return cmp.Compare(Came(&a), Came(&b)) })
 	return f, nil
 }
 
@@ -88,10 +88,20 @@ func (f *File) Class(number uint16) string {
 func (f *File) Calls() (all []sim.Arrival) {
 	for i := range f.Records {
 		if r := &f.Records[i]; Sent(r) {
-			all = append(all, sim.Arrival{At: r.Intended - f.Records[0].Intended, Class: f.Class(r.Class), Patience: Patience(r)})
+			at := Came(r)
+			all = append(all, sim.Arrival{At: at - Came(&f.Records[0]), Late: max(at-r.Intended, 0), Class: f.Class(r.Class), Patience: Patience(r)})
 		}
 	}
 	return all
+}
+
+// Came returns the instant at which a request came to the limit or, if there was none, to the service. A load generator
+// may have sent it later than it was due.
+func Came(r *recording.Record) time.Duration {
+	if r.Outcome.Worked() {
+		return r.Start - r.Wait
+	}
+	return r.Intended
 }
 
 // Sent reports whether a request came to the service. A load generator with too much in flight sends some not at all.
@@ -99,13 +109,13 @@ func Sent(r *recording.Record) bool {
 	return r.Outcome != recording.Cancelled || r.Wait > 0
 }
 
-// Patience returns how long the caller of a request waits, from its intended start; 0 if that is not known.
+// Patience returns how long the caller of a request waits since it came; 0 if that is not known.
 func Patience(r *recording.Record) time.Duration {
 	switch {
 	case r.Outcome == recording.Cancelled, Unseen(r):
-		return max(r.Latency(), 1) // it left then
+		return max(r.End-Came(r), 1) // it left then
 	case r.Deadline > 0:
-		return max(r.Deadline-r.Intended, 1)
+		return max(r.Deadline-Came(r), 1)
 	}
 	return 0
 }

@@ -73,7 +73,8 @@ type Outcome struct {
 const (
 	mostGoodput = 0.05
 	mostP95     = 0.15
-	mostBent    = 0.15 // how much longer the work takes under load
+	mostBent    = 0.15 // how much longer the work takes under load, as a logarithm
+	mostScore   = 0.3  // of a station that is better than the one of the law
 )
 
 // A model is a station and the requests that came to it.
@@ -85,6 +86,7 @@ type model struct {
 	length  time.Duration
 	station Station
 	pieces  []piece
+	usual   time.Duration // mean of the work
 	options Options
 
 	happened *tally
@@ -92,30 +94,22 @@ type model struct {
 
 // Run replays a recording. An error is one of the context: what the recording lacks is in the Report.
 func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
-	m := &model{file: f, calls: f.Calls(), options: o}
-	for i := range f.Records {
-		if recorded.Sent(&f.Records[i]) {
-			m.records = append(m.records, f.Records[i])
-		}
+	m := newModel(f, o)
+	r := &Report{
+		File: f.Name, Requests: len(m.records), Length: m.length.Seconds(), Happened: m.happened.figures(), happened: m.happened,
+		Seeds: o.Seeds, Reasons: []string{},
 	}
-	r := &Report{File: f.Name, Requests: len(m.records), Seeds: o.Seeds, Reasons: []string{}}
-	if n := len(m.calls); n > 0 {
-		m.length = m.calls[n-1].At + 1
-	}
-	r.Length = m.length.Seconds()
-	m.happened = newTally(m.length)
-	for i := range m.records {
-		m.happened.add(m.calls[i].At, &m.records[i])
-	}
-	r.happened, r.Happened = m.happened, m.happened.figures()
-	m.order = admitted(m.records)
 	was, advice, reason := m.know()
 	r.Before = was
 	if reason != "" {
 		r.Reasons = append(r.Reasons, reason)
 		return r, nil
 	}
-	replayed, err := m.choose(ctx, advice, Policy{Limit: *was})
+	if reason, err := m.find(ctx, advice, Policy{Limit: *was}); err != nil || reason != "" {
+		r.Reasons = append(r.Reasons, reason)
+		return r, err
+	}
+	replayed, err := m.play(ctx, Policy{Limit: *was}, o.Seeds)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +129,25 @@ func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
 		r.Outcomes = append(r.Outcomes, *out)
 	}
 	return r, nil
+}
+
+// newModel returns what is known without a station.
+func newModel(f *recorded.File, o Options) *model {
+	m := &model{file: f, calls: f.Calls(), options: o}
+	for i := range f.Records {
+		if recorded.Sent(&f.Records[i]) {
+			m.records = append(m.records, f.Records[i])
+		}
+	}
+	if n := len(m.calls); n > 0 {
+		m.length = m.calls[n-1].At + 1
+	}
+	m.happened = newTally(m.length)
+	for i := range m.records {
+		m.happened.add(m.calls[i].At-m.calls[i].Late, &m.records[i])
+	}
+	m.order = admitted(m.records)
+	return m
 }
 
 // usual returns the policies that are of interest: those that were not in force of Auto, as many as there are workers, and
@@ -164,42 +177,44 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 		return was, nil, fmt.Sprintf("Too few observations: the service worked on %d requests.", len(m.order))
 	case err != nil:
 		return was, nil, err.Error()
-	case a.Knee.Value == nil && m.options.Workers == 0:
+	}
+	return was, a, ""
+}
+
+// find takes the service for a station, or returns the reason why it cannot.
+func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason string, err error) {
+	st, b, ok := fitting(m.records, m.order, m.options.Workers)
+	switch {
+	case m.options.Workers > 0 && !ok:
+		m.take(Station{Workers: m.options.Workers})
+	case ok && (b.score() < mostScore || a.Knee.Value == nil || m.options.Workers > 0):
+		m.take(st)
+	case a.Knee.Value == nil:
 		reason = "The load never came near the knee of the service, so its capacity is not known."
 		if a.Knee.Low != nil {
 			reason = fmt.Sprintf("The load never came near the knee of the service, which is at least %.2g requests in flight, so its capacity is not known.", *a.Knee.Low)
 		} else if len(a.Doubts) > 0 {
 			reason = a.Doubts[0]
 		}
-		return was, a, reason + " If you know the workers of the service, give --workers."
-	}
-	return was, a, ""
-}
-
-// choose finds the station with which a replay of what was comes nearest to what happened, and returns that replay.
-func (m *model) choose(ctx context.Context, a *advise.Advice, was Policy) (*Outcome, error) {
-	all := []Station{{Workers: m.options.Workers}, {Workers: m.options.Workers, Sharing: true}}
-	if m.options.Workers == 0 {
-		all = stations(m.records, m.order, fitted(a))
-	}
-	best, least := 0, math.Inf(1)
-	happened := m.happened.figures()
-	for i := range all {
-		m.take(all[i])
-		out, err := m.play(ctx, was, min(m.options.Seeds, 3))
-		if err != nil {
-			return nil, err
+		return reason + " If you know the workers of the service, give --workers.", nil
+	case !ok:
+		m.take(fitted(a))
+	default: // the one with which a replay comes nearest
+		least := math.Inf(1)
+		var best Station
+		for _, st := range []Station{st, fitted(a)} {
+			m.take(st)
+			out, err := m.play(ctx, was, min(m.options.Seeds, 3))
+			if err != nil {
+				return "", err
+			}
+			if off := out.Median.off(m.happened.figures()); off < least {
+				best, least = st, off
+			}
 		}
-		off := out.Median.off(happened)
-		if quantiles, mean, ok := bent(m.pieces); ok {
-			off += quantiles + math.Abs(mean)
-		}
-		if off < least {
-			best, least = i, off
-		}
+		m.take(best)
 	}
-	m.take(all[best])
-	return m.play(ctx, was, m.options.Seeds)
+	return "", nil
 }
 
 // fitted returns the station of the law that fits best. With a knee that is not known, it is of no use.
@@ -220,7 +235,14 @@ func fitted(a *advise.Advice) Station {
 // take sets the station.
 func (m *model) take(st Station) {
 	st.Queue = bound(m.records, m.order, st.Workers)
-	m.station, m.pieces = st, st.pieces(m.records, m.order)
+	m.station, m.pieces, m.usual = st, st.pieces(m.records, m.order), 0
+	known := 0
+	for _, p := range m.pieces {
+		if p.work > 0 {
+			known++
+			m.usual += (p.work - m.usual) / time.Duration(known)
+		}
+	}
 }
 
 // off returns how far figures are from others, as a sum of logarithms.
@@ -274,18 +296,11 @@ func (m *model) play(ctx context.Context, p Policy, seeds int) (*Outcome, error)
 
 // scenario returns the simulation of a policy.
 func (m *model) scenario(p Policy, seed uint64) sim.Scenario {
-	mean := 0.0
-	known := 0.0
-	for _, p := range m.pieces {
-		if p.work > 0 {
-			mean, known = mean+p.work.Seconds(), known+1
-		}
-	}
 	return sim.Scenario{
 		Name: p.String(), Seed: seed, Duration: 3*m.length + time.Minute, // all requests end
 		Layers: []sim.Layer{{
 			Name: "service", Guard: p.guard(), Workers: m.station.Workers, Sharing: m.station.Sharing, Queue: m.station.Queue,
-			Contention: m.station.Contention, ServiceTime: dist.ServiceTime{Mean: time.Duration(mean / max(known, 1) * 1e9)},
+			Contention: m.station.Contention, ServiceTime: dist.ServiceTime{Mean: m.usual},
 		}},
 		Clients: []sim.Client{{Name: "recording", Recorded: m.draw(rand.New(rand.NewPCG(seed, 47))), Retry: p.retry()}},
 	}
@@ -297,53 +312,61 @@ const near = 32
 // draw returns the calls with their work.
 func (m *model) draw(rng *rand.Rand) []sim.Arrival {
 	calls := slices.Clone(m.calls)
-	classes, everyone := map[string][]int{}, []int{}
+	classes := map[string][]int{}
 	for i := range calls {
 		classes[calls[i].Class] = append(classes[calls[i].Class], i)
-		everyone = append(everyone, i)
 	}
+	var rest []int // of classes of which too little is known
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
-		own := classes[class]
-		if !m.deal(calls, own, own, rng) {
-			m.deal(calls, own, everyone, rng) // of a class of which too little is known
+		if own := classes[class]; !m.deal(calls, own, near, rng) {
+			rest = append(rest, own...)
+		}
+	}
+	slices.Sort(rest)
+	if !m.deal(calls, rest, 1, rng) {
+		for _, i := range rest {
+			calls[i].Work = m.usual
 		}
 	}
 	return calls
 }
 
-// deal gives some calls the work of others, which contain them. Of these, calls that came one after the other exchange
-// theirs; a call of which the work is not known gets that of one of them. It returns false if too few are known.
-func (m *model) deal(calls []sim.Arrival, some, others []int, rng *rand.Rand) bool {
-	var works []time.Duration
-	for _, i := range others {
-		if w := m.pieces[i].work; w > 0 {
-			works = append(works, w)
+// deal gives calls the work of others of them. Calls that came one after the other exchange theirs. A call of which the
+// work is not known gets that of one of them. It returns false if the work of too few is known.
+func (m *model) deal(calls []sim.Arrival, some []int, enough int, rng *rand.Rand) bool {
+	var dealt []time.Duration
+	var pieces []piece
+	for _, i := range some {
+		p := m.pieces[i]
+		pieces = append(pieces, p)
+		if p.work > 0 {
+			dealt = append(dealt, p.work)
 		}
 	}
-	if len(works) < near && len(others) < len(calls) || len(works) == 0 {
+	if len(dealt) < enough {
 		return false
 	}
-	for from := 0; from < len(works); from += near {
-		block := works[from:min(from+near, len(works))]
+	// What the callers of others had left is longer than what they waited for.
+	whole, hidden := alone(pieces), false
+	for from := 0; from < len(dealt); from += near {
+		block := dealt[from:min(from+near, len(dealt))]
 		rng.Shuffle(len(block), func(i, k int) { block[i], block[k] = block[k], block[i] })
 	}
-	wanted := map[int]bool{}
-	for _, i := range some {
-		wanted[i] = true
-	}
-	k := 0 // works that came before
-	for _, i := range others {
-		known := m.pieces[i].work > 0
-		if wanted[i] {
-			from := min(k, len(works)-1) / near * near
-			block := works[from:min(from+near, len(works))]
-			calls[i].Work, calls[i].Fails = block[rng.IntN(len(block))], m.records[i].Outcome == recording.Ended(weir.Ignored)
-			if known {
-				calls[i].Work = works[k]
-			}
-		}
-		if known {
+	k := 0 // of those dealt so far
+	for n, i := range some {
+		p, c := pieces[n], &calls[i]
+		c.Fails = m.records[i].Outcome == recording.Ended(weir.Ignored)
+		if p.work > 0 {
+			c.Work = dealt[k]
 			k++
+			continue
+		}
+		hidden = hidden || p.least > 0
+		from := min(k, len(dealt)-1) / near * near
+		block := dealt[from:min(from+near, len(dealt))]
+		if c.Work = block[rng.IntN(len(block))]; hidden && len(whole.sorted) > 0 {
+			at := min(whole.above(p.least), len(whole.sorted)-1)
+			c.Work = max(whole.sorted[at+rng.IntN(len(whole.sorted)-at)], p.least)
 		}
 	}
 	return true
@@ -362,9 +385,9 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 		r.Holds = false
 		say("P95 of the replay is %+.0f %% off.", 100*off)
 	}
-	if _, mean, ok := bent(m.pieces); ok && math.Abs(mean) > mostBent {
+	if b, ok := bent(m.records, m.pieces); ok && math.Abs(b.mean) > mostBent+2*b.error {
 		r.Holds = false
-		say("%d workers do not explain the response times: requests that found them all busy would have worked %.2g times as long as others.", m.station.Workers, math.Exp(mean))
+		say("%d workers do not explain the response times: requests that found them all busy would have worked %.2g times as long as others.", m.station.Workers, math.Exp(b.mean))
 	}
 	if r.Holds {
 		return

@@ -23,6 +23,7 @@ type Station struct {
 // A piece is the work of a request at a station.
 type piece struct {
 	work  time.Duration // without the queue; 0 if it is not known
+	least time.Duration // of a request of which the caller left: the work took longer
 	alone bool          // there were workers for all when it began
 }
 
@@ -46,9 +47,16 @@ func (st *Station) pieces(rs []recording.Record, order []int) []piece {
 	if st.Sharing {
 		return st.shares(rs, order)
 	}
+	all := st.turns(rs, order, works{})
+	if known := alone(all); slices.ContainsFunc(rs, func(r recording.Record) bool { return recorded.Unseen(&r) }) {
+		all = st.turns(rs, order, known)
+	}
+	return all
+}
+
+// turns is pieces with a guess of the work that the recording does not have to its end.
+func (st *Station) turns(rs []recording.Record, order []int, usual works) []piece {
 	all := make([]piece, len(rs))
-	usual := 0.0 // mean of the work that began without a wait: stands for the work that is not seen
-	known := 0.0
 	busy := heap.New(func(a, b time.Duration) bool { return a < b })
 	for _, i := range order {
 		r := &rs[i]
@@ -60,19 +68,52 @@ func (st *Station) pieces(rs []recording.Record, order []int) []piece {
 			begin, waited = busy.Pop(), true
 		}
 		factor := st.Contention.Factor(busy.Len() + 1)
-		end := r.End
-		if recorded.Unseen(r) {
-			end = max(end, begin+time.Duration(usual/max(known, 1)*factor))
+		end, p := r.End, &all[i]
+		if work := time.Duration(float64(max(end-begin, 1)) / factor); recorded.Unseen(r) {
+			p.least = work
+			end = max(end, begin+time.Duration(factor*float64(usual.longer(work))))
 		} else {
-			work := time.Duration(float64(max(end-begin, 1)) / factor)
-			all[i] = piece{work, !waited}
-			if !waited {
-				usual, known = usual+float64(work), known+1
-			}
+			*p = piece{work: work, alone: !waited}
 		}
 		busy.Push(max(end, begin))
 	}
 	return all
+}
+
+// works are pieces of work in the order of their length, and the sums of the longest.
+type works struct {
+	sorted []time.Duration
+	sums   []float64 // of all from an index on
+}
+
+// alone returns the work of the requests that began at once.
+func alone(all []piece) (w works) {
+	for _, p := range all {
+		if p.work > 0 && p.alone {
+			w.sorted = append(w.sorted, p.work)
+		}
+	}
+	slices.Sort(w.sorted)
+	w.sums = make([]float64, len(w.sorted)+1)
+	for i, d := range slices.Backward(w.sorted) {
+		w.sums[i] = w.sums[i+1] + float64(d)
+	}
+	return w
+}
+
+// above returns the first index of a work that is longer.
+func (w works) above(d time.Duration) int {
+	i, _ := slices.BinarySearch(w.sorted, d+1)
+	return i
+}
+
+// longer returns the mean of the work that is longer; d if there is none.
+func (w works) longer(d time.Duration) time.Duration {
+	i := w.above(d)
+	if i == len(w.sorted) {
+		return d
+	}
+	return time.Duration(w.sums[i] / float64(len(w.sorted)-i))
 }
 
 // shares is pieces of workers that requests share: each has the speed min(1, workers/n) of n.
@@ -102,8 +143,9 @@ func (st *Station) shares(rs []recording.Record, order []int) []piece {
 			continue
 		}
 		n--
-		if all[e.i].work = time.Duration(max(clock-began[e.i], 1)); recorded.Unseen(&rs[e.i]) {
-			all[e.i] = piece{}
+		p, work := &all[e.i], time.Duration(max(clock-began[e.i], 1))
+		if p.work = work; recorded.Unseen(&rs[e.i]) {
+			*p = piece{least: work}
 		}
 	}
 	return all
@@ -112,55 +154,79 @@ func (st *Station) shares(rs []recording.Record, order []int) []piece {
 // fewest is the number of requests, alone and not, from which on the two are compared.
 const fewest = 30
 
-// bent returns how much the work of a station depends on load, as a difference of logarithms of its quantiles and of its
-// mean. Of the right station, it does not. ok is false if the recording has too few requests in either state.
-func bent(all []piece) (quantiles, mean float64, ok bool) {
-	var alone, other []float64
-	for _, p := range all {
-		switch {
+// A bend says how much the work of a station depends on load, if a service is taken for it: the requests that began alone
+// beside those that had to wait. Of the right station, it does not.
+type bend struct {
+	quantiles float64 // mean distance of the quantiles, as logarithms
+	mean      float64 // logarithm of the ratio of the means
+	error     float64 // standard deviation of mean
+	response  float64 // logarithm of the ratio of the mean response times, in which a queue shows
+}
+
+// score is small for a station that fits.
+func (b bend) score() float64 { return b.quantiles + math.Abs(b.mean) }
+
+// full reports whether the load was more than the workers could do: it shows in the response times.
+func (b bend) full() bool { return b.response > max(0.1, 3*b.error) }
+
+// bent compares the pieces of work of a station. ok is false if too few were alone, or not.
+func bent(rs []recording.Record, all []piece) (b bend, ok bool) {
+	var alone, other, aloneResponse, otherResponse []float64
+	for i, p := range all {
+		switch response := float64(rs[i].Response()); {
 		case p.work == 0:
 		case p.alone:
-			alone = append(alone, float64(p.work))
+			alone, aloneResponse = append(alone, float64(p.work)), append(aloneResponse, response)
 		default:
-			other = append(other, float64(p.work))
+			other, otherResponse = append(other, float64(p.work)), append(otherResponse, response)
 		}
 	}
 	if len(alone) < fewest || len(other) < fewest {
-		return 0, 0, false
+		return b, false
 	}
 	slices.Sort(alone)
 	slices.Sort(other)
 	at := func(xs []float64, q float64) float64 { return math.Log(xs[int(q*float64(len(xs)))]) }
 	qs := []float64{0.1, 0.25, 0.5, 0.75, 0.9}
 	for _, q := range qs {
-		quantiles += math.Abs(at(other, q)-at(alone, q)) / float64(len(qs))
+		b.quantiles += math.Abs(at(other, q)-at(alone, q)) / float64(len(qs))
 	}
-	return quantiles, math.Log(average(other) / average(alone)), true
+	mean, cv := moments(alone)
+	meanOther, cvOther := moments(other)
+	b.mean = math.Log(meanOther / mean)
+	b.error = math.Sqrt(cv*cv/float64(len(alone)) + cvOther*cvOther/float64(len(other)))
+	mean, _ = moments(aloneResponse)
+	meanOther, _ = moments(otherResponse)
+	b.response = math.Log(meanOther / mean)
+	return b, true
 }
 
-func average(xs []float64) (mean float64) {
+// moments returns the mean and the coefficient of variation.
+func moments(xs []float64) (mean, cv float64) {
+	squares := 0.0
 	for _, x := range xs {
 		mean += x / float64(len(xs))
+		squares += x * x / float64(len(xs))
 	}
-	return mean
+	return mean, math.Sqrt(max(squares-mean*mean, 0)) / mean
 }
 
-// stations returns what the service may be: with the workers of the fit, or with the number for which work depends on
-// load the least, one after the other or all at once.
-func stations(rs []recording.Record, order []int, fit Station) []Station {
-	all := []Station{fit}
-	_, most := atWork(rs, order)
+// fitting returns the station of which the work depends on load the least, among those of a number of workers, one
+// request after the other at each, or shared by all. If n is not 0, it is the number. ok is false if the load never was
+// more than the workers could do.
+func fitting(rs []recording.Record, order []int, n int) (best Station, found bend, ok bool) {
+	first, last := n, n
+	if n == 0 {
+		first = 1
+		_, last = atWork(rs, order)
+	}
 	for _, sharing := range []bool{false, true} {
-		best, least := Station{}, math.Inf(1)
-		for n := 1; n <= most; n += 1 + n/20 {
+		for n := first; n <= last; n += 1 + n/20 {
 			st := Station{Workers: n, Sharing: sharing}
-			if quantiles, mean, ok := bent(st.pieces(rs, order)); ok && quantiles+math.Abs(mean) < least {
-				best, least = st, quantiles+math.Abs(mean)
+			if b, enough := bent(rs, st.pieces(rs, order)); enough && b.full() && (!ok || b.score() < found.score()) {
+				best, found, ok = st, b, true
 			}
 		}
-		if best.Workers > 0 {
-			all = append(all, best)
-		}
 	}
-	return all
+	return best, found, ok
 }

@@ -137,6 +137,7 @@ func (s *Sim) call(who int32) {
 	if all := cl.cfg.Recorded; len(all) > 0 {
 		a := &all[cl.calls]
 		c.class, c.work, c.fails, c.timeout = s.class[a.Class], a.Work, a.Fails, a.Patience
+		c.intended -= a.Late
 	}
 	cl.calls++
 	if len(cl.tenants) > 1 || len(cl.shares) > 0 {

@@ -178,6 +178,7 @@ type Client struct {
 type Arrival struct {
 	At       time.Duration
 	Class    string        // no layer needs a service time for it
+	Late     time.Duration // how long before At it was due: latency counts from then
 	Patience time.Duration // how long an attempt waits for its answer; 0: as the Timeout of the client
 	Work     time.Duration // its own work at the first layer; 0: drawn from the service time
 	Fails    bool          // it fails after that work

@@ -244,7 +244,7 @@ func (cl *Client) check(c *checker, at string, layers []Layer) {
 	c.check(slices.IsSortedFunc(cl.Recorded, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) }), at+"recording",
 		strconv.Quote(cl.Recording), "the calls must be in the order of their instants")
 	c.check(!slices.ContainsFunc(cl.Recorded, func(a Arrival) bool {
-		return a.At < 0 || a.Patience < 0 || a.Work < 0 || max(a.At, a.Patience, a.Work) > maxTime
+		return min(a.At, a.Late, a.Patience, a.Work) < 0 || max(a.At, a.Late, a.Patience, a.Work) > maxTime
 	}),
 		at+"recording", strconv.Quote(cl.Recording), "no time must be below 0 or above %v", maxTime)
 	c.check(len(cl.Recorded) == 0 || len(cl.Mix) == 0, at+"mix", len(cl.Mix), "must not be beside a recording, which has the classes")
