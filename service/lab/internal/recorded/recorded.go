@@ -63,8 +63,13 @@ func Read(in io.Reader, name string) (*File, error) {
 		return fail(cmp.Or(f.Cut, errors.New("the recording has no requests")))
 	}
 	f.Classes, f.Lost = r.Names(), r.Lost()
-	slices.SortStableFunc(f.Records, func(a, b recording.Record) int { return cmp.Compare(Came(&a), Came(&b)) })
+	f.Sort()
 	return f, nil
+}
+
+// Sort puts the records into the order in which they came.
+func (f *File) Sort() {
+	slices.SortStableFunc(f.Records, func(a, b recording.Record) int { return cmp.Compare(Came(&a), Came(&b)) })
 }
 
 // Note says what of the file is not read; empty if all is.

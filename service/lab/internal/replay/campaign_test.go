@@ -1,4 +1,4 @@
-//go:build system
+//go:build system && !race
 
 package replay
 
@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -35,10 +34,9 @@ type real struct {
 	origin  origin.Config
 	rate    string
 	timeout time.Duration
-	limit   string                  // at the service, which records then; empty if the load generator does
-	during  func(o []*origin.Origin) // changes something
-	origins int
-	refused string // the reason why the model does not hold; empty if it does
+	limit   string                       // at the service, which records then; empty if the load generator does
+	during  func(o *origin.Origin) error // changes something in the middle
+	refused string                       // the reason why the model does not hold; empty if it does
 }
 
 func (s real) length(t *testing.T) time.Duration {
@@ -64,16 +62,11 @@ func limiter(t *testing.T, name string, rec *recording.Recorder) *inflight.Limit
 // run plays it, and returns the recording.
 func (s real) run(t *testing.T) *recorded.File {
 	t.Helper()
-	var services []*origin.Origin
-	for range max(s.origins, 1) {
-		o, err := origin.New(s.origin)
-		testrig.Must(t, err)
-		services = append(services, o)
-	}
-	var handler http.Handler = services[0]
+	service, err := origin.New(s.origin)
+	testrig.Must(t, err)
+	var handler http.Handler = service
 	var rec *recording.Recorder
 	if s.limit != "" {
-		var err error
 		rec, err = recording.New(recording.Config{})
 		testrig.Must(t, err)
 		m, err := httplimit.New(httplimit.Config{Limiter: limiter(t, s.limit, nil), Recorder: rec})
@@ -98,7 +91,9 @@ func (s real) run(t *testing.T) *recorded.File {
 		defer cancel()
 		wg.Go(func() {
 			if load.Sleep(ctx, s.length(t)/2) == nil {
-				s.during(services)
+				if err := s.during(service); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
@@ -121,9 +116,6 @@ func (s real) run(t *testing.T) *recorded.File {
 		testrig.Must(t, rec.Drain(w))
 	}
 	testrig.Must(t, w.Flush())
-	if d := os.Getenv("RP_DIR"); d != "" { // DEBUG
-		_ = os.WriteFile(d+"/"+strings.ReplaceAll(s.name, " ", "_")+".rec", b.Bytes(), 0o600)
-	}
 	f, err := recorded.Read(&b, s.name)
 	testrig.Must(t, err)
 	return f
@@ -144,54 +136,102 @@ func bounded(o origin.Config, queue int) origin.Config {
 	return o
 }
 
-var settings = func() []real {
-	plain := func(name string, o origin.Config) real { return real{name: name, origin: o, rate: ramp(o)} }
-	limited := plain("limit 12 before 10 workers", served(10, 100*time.Millisecond, "exponential", 0))
-	limited.limit = "12"
-	impatient := plain("callers that leave", served(8, 100*time.Millisecond, "lognormal", 0.5))
-	impatient.timeout = 300 * time.Millisecond
-	return []real{
-		plain("7 workers, lognormal", served(7, 100*time.Millisecond, "lognormal", 0.5)),
-		plain("3 workers, exponential", served(3, 60*time.Millisecond, "exponential", 0)),
-		plain("20 workers, constant", served(20, 300*time.Millisecond, "constant", 0)),
-		plain("10 workers, queue of 20", bounded(served(10, 100*time.Millisecond, "exponential", 0), 20)),
-		plain("40 workers, lognormal", served(40, 400*time.Millisecond, "lognormal", 1)),
-		plain("one worker", served(1, 20*time.Millisecond, "lognormal", 0.5)),
-		plain("15 workers, half-normal", served(15, 150*time.Millisecond, "half-normal", 0.5)),
-		plain("5 workers, 250 ms", served(5, 250*time.Millisecond, "normal", 0.2)),
-		limited,
-		impatient,
-	}
-}()
+// plain returns a run without more.
+func plain(name string, o origin.Config) real { return real{name: name, origin: o, rate: ramp(o)} }
 
-func near2(a, b, most float64) bool { return math.Abs(a/b-1) <= most }
+// with changes a run.
+func (s real) with(change func(s *real)) real {
+	change(&s)
+	return s
+}
 
-// A replay of real runs shows what happened, or says why it cannot.
-func TestReplayOfRealRuns(t *testing.T) {
-	right := 0
-	var mu sync.Mutex
-	t.Run("", func(t *testing.T) {
-		for _, s := range settings {
+var settings = []real{
+	plain("7 workers, lognormal", served(7, 100*time.Millisecond, "lognormal", 0.5)),
+	plain("3 workers, exponential", served(3, 60*time.Millisecond, "exponential", 0)),
+	plain("20 workers, constant", served(20, 300*time.Millisecond, "constant", 0)),
+	plain("10 workers, queue of 20", bounded(served(10, 100*time.Millisecond, "exponential", 0), 20)),
+	plain("40 workers, lognormal", served(40, 400*time.Millisecond, "lognormal", 1)),
+	plain("one worker", served(1, 40*time.Millisecond, "lognormal", 0.5)),
+	plain("15 workers, half-normal", served(15, 150*time.Millisecond, "half-normal", 0.5)),
+	plain("5 workers, normal", served(5, 200*time.Millisecond, "normal", 0.2)),
+	plain("limit 20 before 10 workers", served(10, 100*time.Millisecond, "exponential", 0)).with(func(s *real) { s.limit = "20" }),
+	plain("callers that leave", served(8, 100*time.Millisecond, "lognormal", 0.5)).with(func(s *real) { s.timeout = 300 * time.Millisecond }),
+}
+
+// others have a recording that cannot be replayed.
+var others = []real{
+	plain("a load below the knee", served(20, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10..30@20s", "never came near the knee" }),
+	plain("too short", served(5, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10@2s", "Too few observations" }),
+	plain("lost workers", served(10, 100*time.Millisecond, "exponential", 0)).with(func(s *real) {
+		s.rate, s.refused = "20..110@20s", "capacity changed"
+		s.during = func(o *origin.Origin) error { return o.Set(origin.Change{Workers: new(4)}) }
+	}),
+}
+
+// together plays runs at the same time.
+func together(t *testing.T, all []real, each func(t *testing.T, s real, f *recorded.File, r *Report)) {
+	t.Run("runs", func(t *testing.T) {
+		for _, s := range all {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
-				r, err := Run(t.Context(), s.run(t), Options{Seeds: 10, Seed: 1})
+				f := s.run(t)
+				r, err := Run(t.Context(), f, Options{Seeds: 10, Seed: 1})
 				testrig.Must(t, err)
 				var text strings.Builder
 				testrig.Must(t, r.Table(&text))
 				t.Logf("\n%s", &text)
-				if !r.Holds {
-					return
-				}
-				got, want := r.Replayed.Median, r.Happened
-				mu.Lock()
-				defer mu.Unlock()
-				if near2(got.Served, want.Served, 0.02) && near2(got.P95, want.P95, 0.1) {
-					right++
-				}
+				each(t, s, f, r)
 			})
+		}
+	})
+}
+
+// A replay of real runs shows what happened.
+func TestReplayOfRealRuns(t *testing.T) {
+	var mu sync.Mutex
+	right := 0
+	together(t, settings, func(t *testing.T, _ real, _ *recorded.File, r *Report) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Holds && within(r.Replayed.Median.Served, r.Happened.Served, 0.02) && within(r.Replayed.Median.P95, r.Happened.P95, 0.1) {
+			right++
+		} else if len(r.Reasons) == 0 {
+			t.Log("not right, and no reason")
 		}
 	})
 	if right < 8 {
 		t.Errorf("%d of %d replays are right", right, len(settings))
 	}
+}
+
+// Where a replay cannot show what happened, it says why.
+func TestRealRunsThatAreRefused(t *testing.T) {
+	together(t, others, func(t *testing.T, s real, _ *recorded.File, r *Report) {
+		if r.Holds || !strings.Contains(strings.Join(r.Reasons, "\n"), s.refused) || len(r.Outcomes) > 0 {
+			t.Errorf("%q: want %q", r.Reasons, s.refused)
+		}
+	})
+}
+
+// What a replay says of a limit is what happens with it.
+func TestWhatIfIsTrue(t *testing.T) {
+	together(t, []real{
+		plain("20 workers", served(20, 300*time.Millisecond, "lognormal", 0.5)),
+		plain("10 workers", served(10, 100*time.Millisecond, "lognormal", 0.5)),
+	}, func(t *testing.T, s real, f *recorded.File, r *Report) {
+		what, err := Run(t.Context(), f, Options{Seeds: 10, Seed: 1, Policies: []Policy{{Limit: Limit{Name: "fixed", N: 20}}}})
+		testrig.Must(t, err)
+		s.limit = "20"
+		after, err := Run(t.Context(), s.run(t), Options{Seeds: 1, Workers: s.origin.Workers})
+		testrig.Must(t, err)
+		if len(what.Outcomes) == 0 {
+			t.Fatalf("%q", what.Reasons)
+		}
+		got, want := what.Outcomes[0].Median, after.Happened
+		t.Logf("would have: %+v", got)
+		t.Logf("really:     %+v", want)
+		if !within(got.Served, want.Served, 0.05) || !within(got.P95, want.P95, 0.15) {
+			t.Errorf("served %v, P95 %.3f s: really %v, %.3f s", got.Served, got.P95, want.Served, want.P95)
+		}
+	})
 }

@@ -99,7 +99,7 @@ func limited(r *recording.Record) bool { return r.Outcome.Rejected() && r.Outcom
 // was in flight then. seen is false if a limit was in force that the recording cannot tell.
 func before(rs []recording.Record) (l Limit, seen bool) {
 	var levels, queues []int
-	var longest time.Duration
+	var overdue []time.Duration
 	turned, waited := 0, 0
 	waiting := heap.New(func(a, b time.Duration) bool { return a < b })
 	for i := range rs {
@@ -111,7 +111,7 @@ func before(rs []recording.Record) (l Limit, seen bool) {
 		case limited(r):
 			turned++
 			if reason == weir.Overdue {
-				longest = max(longest, r.Wait)
+				overdue = append(overdue, r.Wait)
 			}
 			if reason == weir.QueueFull || reason == weir.OverLimit {
 				levels = append(levels, r.Inflight)
@@ -138,8 +138,12 @@ func before(rs []recording.Record) (l Limit, seen bool) {
 	if q, share := common(queues); len(queues) >= 5 && share > 0.5 {
 		l.Queue = &q
 	}
-	if wait := longest.Round(10 * time.Millisecond); wait > 0 && wait != inflight.DefaultMaxWait {
-		l.MaxWait = &wait
+	slices.Sort(overdue)
+	if n := len(overdue); n >= 5 && float64(overdue[n/10]) > 0.95*float64(overdue[n-1]) { // they all waited as long
+		wait := overdue[n/2].Round(10 * time.Millisecond)
+		if wait != inflight.DefaultMaxWait {
+			l.MaxWait = &wait
+		}
 	}
 	return l, true
 }

@@ -10,6 +10,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,6 +88,8 @@ type model struct {
 	station Station
 	pieces  []piece
 	usual   time.Duration // mean of the work
+	part    part          // that the station was found in
+	slow    []float64     // by epoch, if the capacity changed
 	options Options
 
 	happened *tally
@@ -183,38 +186,78 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 
 // find takes the service for a station, or returns the reason why it cannot.
 func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason string, err error) {
-	st, b, ok := fitting(m.records, m.order, m.options.Workers)
-	switch {
-	case m.options.Workers > 0 && !ok:
-		m.take(Station{Workers: m.options.Workers})
-	case ok && (b.score() < mostScore || a.Knee.Value == nil || m.options.Workers > 0):
-		m.take(st)
-	case a.Knee.Value == nil:
-		reason = "The load never came near the knee of the service, so its capacity is not known."
-		if a.Knee.Low != nil {
-			reason = fmt.Sprintf("The load never came near the knee of the service, which is at least %.2g requests in flight, so its capacity is not known.", *a.Knee.Low)
-		} else if len(a.Doubts) > 0 {
-			reason = a.Doubts[0]
+	n := m.options.Workers
+	var best match
+	least := math.Inf(1)
+	for _, sharing := range []bool{false, true} {
+		found := fitting(m.records, m.order, m.parts(a), n, sharing)
+		if !found.ok {
+			continue
 		}
-		return reason + " If you know the workers of the service, give --workers.", nil
-	case !ok:
-		m.take(fitted(a))
-	default: // the one with which a replay comes nearest
-		least := math.Inf(1)
-		var best Station
-		for _, st := range []Station{st, fitted(a)} {
-			m.take(st)
-			out, err := m.play(ctx, was, min(m.options.Seeds, 3))
-			if err != nil {
-				return "", err
-			}
-			if off := out.Median.off(m.happened.figures()); off < least {
-				best, least = st, off
-			}
+		off, err := m.off(ctx, found.Station, was)
+		if err != nil {
+			return "", err
 		}
-		m.take(best)
+		if off += found.score(); off < least {
+			best, least = found, off
+		}
 	}
-	return "", nil
+	m.part = best.part
+	switch {
+	case best.ok && (best.score() < mostScore || a.Knee.Value == nil || n > 0):
+		m.take(best.Station)
+		return "", nil
+	case n > 0:
+		m.take(Station{Workers: n})
+		return "", nil
+	case a.Knee.Value == nil:
+		return unknown(a), nil
+	}
+	law, err := m.off(ctx, fitted(a), was) // takes it
+	if err == nil && best.ok && least-best.score() < law {
+		m.take(best.Station)
+	}
+	return "", err
+}
+
+// off takes a station, and returns how far a replay with it is from what happened.
+func (m *model) off(ctx context.Context, st Station, was Policy) (float64, error) {
+	m.take(st)
+	out, err := m.play(ctx, was, min(m.options.Seeds, 3))
+	if err != nil {
+		return 0, err
+	}
+	return out.Median.off(m.happened.figures()), nil
+}
+
+// unknown says why the capacity is not known.
+func unknown(a *advise.Advice) string {
+	reason := "The load never came near the knee of the service, so its capacity is not known."
+	if a.Knee.Low != nil {
+		reason = fmt.Sprintf("The load never came near the knee of the service, which is at least %.2g requests in flight, so its capacity is not known.", *a.Knee.Low)
+	} else if len(a.Doubts) > 0 {
+		reason = a.Doubts[0]
+	}
+	return reason + " If you know the workers of the service, give --workers."
+}
+
+// parts returns the parts between which the capacity changed.
+func (m *model) parts(a *advise.Advice) (all []part) {
+	first := slices.MinFunc(m.records, func(a, b recording.Record) int { return cmp.Compare(a.Intended, b.Intended) }).Intended
+	from := 0
+	for i := range a.History {
+		to := len(m.records)
+		if i+1 < len(a.History) {
+			at := first + time.Duration(a.History[i+1].From*1e9)
+			to, _ = slices.BinarySearchFunc(m.records, at, func(r recording.Record, at time.Duration) int { return cmp.Compare(recorded.Came(&r), at) })
+		}
+		all = append(all, part{from, to})
+		from = to
+	}
+	if len(all) == 0 {
+		return []part{{0, len(m.records)}}
+	}
+	return all
 }
 
 // fitted returns the station of the law that fits best. With a knee that is not known, it is of no use.
@@ -236,12 +279,19 @@ func fitted(a *advise.Advice) Station {
 func (m *model) take(st Station) {
 	st.Queue = bound(m.records, m.order, st.Workers)
 	m.station, m.pieces, m.usual = st, st.pieces(m.records, m.order), 0
+	first := recorded.Came(&m.records[0])
+	m.slow = slowdown(m.pieces, first, m.length)
 	known := 0
-	for _, p := range m.pieces {
-		if p.work > 0 {
-			known++
-			m.usual += (p.work - m.usual) / time.Duration(known)
+	for i := range m.pieces {
+		p := &m.pieces[i]
+		if p.work == 0 {
+			continue
 		}
+		if m.slow != nil {
+			p.work = max(time.Duration(float64(p.work)/m.slow[epoch(p.begin-first, m.length)]), 1)
+		}
+		known++
+		m.usual += (p.work - m.usual) / time.Duration(known)
 	}
 }
 
@@ -296,11 +346,15 @@ func (m *model) play(ctx context.Context, p Policy, seeds int) (*Outcome, error)
 
 // scenario returns the simulation of a policy.
 func (m *model) scenario(p Policy, seed uint64) sim.Scenario {
+	var changes []sim.Change
+	for i, factor := range m.slow {
+		changes = append(changes, sim.Change{At: m.length / epochs * time.Duration(i), Slowdown: new(factor)})
+	}
 	return sim.Scenario{
 		Name: p.String(), Seed: seed, Duration: 3*m.length + time.Minute, // all requests end
 		Layers: []sim.Layer{{
 			Name: "service", Guard: p.guard(), Workers: m.station.Workers, Sharing: m.station.Sharing, Queue: m.station.Queue,
-			Contention: m.station.Contention, ServiceTime: dist.ServiceTime{Mean: m.usual},
+			Contention: m.station.Contention, ServiceTime: dist.ServiceTime{Mean: m.usual}, Changes: changes,
 		}},
 		Clients: []sim.Client{{Name: "recording", Recorded: m.draw(rand.New(rand.NewPCG(seed, 47))), Retry: p.retry()}},
 	}
@@ -347,7 +401,8 @@ func (m *model) deal(calls []sim.Arrival, some []int, enough int, rng *rand.Rand
 		return false
 	}
 	// What the callers of others had left is longer than what they waited for.
-	whole, hidden := alone(pieces), false
+	whole := alone(pieces)
+	hidden := len(whole.sorted) > 0 && slices.ContainsFunc(pieces, func(p piece) bool { return p.least > 0 })
 	for from := 0; from < len(dealt); from += near {
 		block := dealt[from:min(from+near, len(dealt))]
 		rng.Shuffle(len(block), func(i, k int) { block[i], block[k] = block[k], block[i] })
@@ -361,10 +416,9 @@ func (m *model) deal(calls []sim.Arrival, some []int, enough int, rng *rand.Rand
 			k++
 			continue
 		}
-		hidden = hidden || p.least > 0
 		from := min(k, len(dealt)-1) / near * near
 		block := dealt[from:min(from+near, len(dealt))]
-		if c.Work = block[rng.IntN(len(block))]; hidden && len(whole.sorted) > 0 {
+		if c.Work = block[rng.IntN(len(block))]; hidden {
 			at := min(whole.above(p.least), len(whole.sorted)-1)
 			c.Work = max(whole.sorted[at+rng.IntN(len(whole.sorted)-at)], p.least)
 		}
@@ -385,18 +439,16 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 		r.Holds = false
 		say("P95 of the replay is %+.0f %% off.", 100*off)
 	}
-	if b, ok := bent(m.records, m.pieces); ok && math.Abs(b.mean) > mostBent+2*b.error {
+	pieces := m.station.pieces(m.records, m.order)
+	if b, ok := bent(m.records[m.part.from:m.part.to], pieces[m.part.from:m.part.to]); ok && math.Abs(b.mean) > mostBent+2*b.error {
 		r.Holds = false
 		say("%d workers do not explain the response times: requests that found them all busy would have worked %.2g times as long as others.", m.station.Workers, math.Exp(b.mean))
 	}
-	if r.Holds {
-		return
-	}
-	m.explain(a, say)
+	m.explain(a, r.Holds, say)
 }
 
-// explain says what is known to make a model wrong.
-func (m *model) explain(a *advise.Advice, say func(format string, args ...any)) {
+// explain says what is known to make a model wrong. Most of that matters only if it does not hold.
+func (m *model) explain(a *advise.Advice, holds bool, say func(format string, args ...any)) {
 	var origins [256]bool
 	n, hidden := 0, 0
 	for _, i := range m.order {
@@ -414,8 +466,11 @@ func (m *model) explain(a *advise.Advice, say func(format string, args ...any)) 
 	if n > 1 {
 		because("%d origins did the work, and the model has one queue for all.", n)
 	}
-	if len(a.History) > 1 {
-		because("The capacity changed within the recording (weirlab advise has its history): replay a part of it.")
+	if m.slow != nil {
+		because("The capacity changed within the recording. In the replay, work is as slow at each time as it was then.")
+	}
+	if holds {
+		return
 	}
 	if 50*hidden > len(m.order) {
 		because("The callers of %.0f %% of the requests left before the end, and the recording does not have how long their work went on.", 100*float64(hidden)/float64(len(m.order)))

@@ -25,6 +25,7 @@ type piece struct {
 	work  time.Duration // without the queue; 0 if it is not known
 	least time.Duration // of a request of which the caller left: the work took longer
 	alone bool          // there were workers for all when it began
+	begin time.Duration
 }
 
 // admitted returns the indices of the requests that a service worked on, in the order in which it got them.
@@ -73,7 +74,7 @@ func (st *Station) turns(rs []recording.Record, order []int, usual works) []piec
 			p.least = work
 			end = max(end, begin+time.Duration(factor*float64(usual.longer(work))))
 		} else {
-			*p = piece{work: work, alone: !waited}
+			*p = piece{work: work, alone: !waited, begin: begin}
 		}
 		busy.Push(max(end, begin))
 	}
@@ -144,7 +145,7 @@ func (st *Station) shares(rs []recording.Record, order []int) []piece {
 		}
 		n--
 		p, work := &all[e.i], time.Duration(max(clock-began[e.i], 1))
-		if p.work = work; recorded.Unseen(&rs[e.i]) {
+		if p.work, p.begin = work, rs[e.i].Start; recorded.Unseen(&rs[e.i]) {
 			*p = piece{least: work}
 		}
 	}
@@ -169,7 +170,7 @@ func (b bend) score() float64 { return b.quantiles + math.Abs(b.mean) }
 // full reports whether the load was more than the workers could do: it shows in the response times.
 func (b bend) full() bool { return b.response > max(0.1, 3*b.error) }
 
-// bent compares the pieces of work of a station. ok is false if too few were alone, or not.
+// bent compares the pieces of work of a station. ok is false if too few requests were alone, or not.
 func bent(rs []recording.Record, all []piece) (b bend, ok bool) {
 	var alone, other, aloneResponse, otherResponse []float64
 	for i, p := range all {
@@ -194,7 +195,7 @@ func bent(rs []recording.Record, all []piece) (b bend, ok bool) {
 	mean, cv := moments(alone)
 	meanOther, cvOther := moments(other)
 	b.mean = math.Log(meanOther / mean)
-	b.error = math.Sqrt(cv*cv/float64(len(alone)) + cvOther*cvOther/float64(len(other)))
+	b.error = max(math.Sqrt(cv*cv/float64(len(alone))+cvOther*cvOther/float64(len(other))), 1e-3)
 	mean, _ = moments(aloneResponse)
 	meanOther, _ = moments(otherResponse)
 	b.response = math.Log(meanOther / mean)
@@ -211,22 +212,81 @@ func moments(xs []float64) (mean, cv float64) {
 	return mean, math.Sqrt(max(squares-mean*mean, 0)) / mean
 }
 
-// fitting returns the station of which the work depends on load the least, among those of a number of workers, one
-// request after the other at each, or shared by all. If n is not 0, it is the number. ok is false if the load never was
-// more than the workers could do.
-func fitting(rs []recording.Record, order []int, n int) (best Station, found bend, ok bool) {
+// A part of a recording has records in which the capacity does not change.
+type part struct{ from, to int }
+
+// A match is a station, and how well it fits a part.
+type match struct {
+	Station
+	bend
+	part part
+	ok   bool // the load was more than the workers could do
+}
+
+// fitting returns the station of which the work depends on load the least, among those of a number of workers. If n is not
+// 0, it is the number. If the parts differ, that with the most workers counts: where there were fewer, the same workers are
+// slower.
+func fitting(rs []recording.Record, order []int, parts []part, n int, sharing bool) (best match) {
 	first, last := n, n
 	if n == 0 {
 		first = 1
 		_, last = atWork(rs, order)
 	}
-	for _, sharing := range []bool{false, true} {
-		for n := first; n <= last; n += 1 + n/20 {
-			st := Station{Workers: n, Sharing: sharing}
-			if b, enough := bent(rs, st.pieces(rs, order)); enough && b.full() && (!ok || b.score() < found.score()) {
-				best, found, ok = st, b, true
+	found := make([]match, len(parts))
+	for n := first; n <= last; n += 1 + n/20 {
+		st := Station{Workers: n, Sharing: sharing}
+		pieces := st.pieces(rs, order)
+		for i, p := range parts {
+			b, ok := bent(rs[p.from:p.to], pieces[p.from:p.to])
+			if ok && b.full() && (!found[i].ok || b.score() < found[i].score()) {
+				found[i] = match{st, b, p, true}
 			}
 		}
 	}
-	return best, found, ok
+	for _, m := range found {
+		good, known := m.score() < mostScore, best.ok && best.score() < mostScore
+		if m.ok && (!best.ok || good && (!known || m.Workers > best.Workers)) {
+			best = m
+		}
+	}
+	return best
+}
+
+// epochs is the number of spans of time in each of which work is as slow as it was then.
+const epochs = 50
+
+// slowdown returns how slow the work was that began in each span of a recording, which begins at from, as a factor of the
+// mean; nil if the spans differ by no more than chance.
+func slowdown(all []piece, from, whole time.Duration) (factors []float64) {
+	var spans [epochs][]float64
+	var every []float64
+	for _, p := range all {
+		if p.work > 0 {
+			i := epoch(p.begin-from, whole)
+			spans[i], every = append(spans[i], float64(p.work)), append(every, float64(p.work))
+		}
+	}
+	mean, cv := moments(every)
+	factor, squares, n := 1.0, 0.0, 0.0
+	for _, span := range spans {
+		if len(span) >= fewest/2 {
+			own, _ := moments(span)
+			factor = own / mean
+			squares += (factor - 1) * (factor - 1) * float64(len(span)) / (cv * cv)
+			n++
+		}
+		factors = append(factors, factor)
+	}
+	if squares < beyondChance*n {
+		return nil
+	}
+	return factors
+}
+
+// beyondChance is the mean squared deviation of the spans, in standard deviations, that shows a change. By chance it is 1.
+const beyondChance = 3
+
+// epoch returns the span of an instant.
+func epoch(at, whole time.Duration) int {
+	return min(max(int(float64(at)/float64(whole)*epochs), 0), epochs-1)
 }
