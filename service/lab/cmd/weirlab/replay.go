@@ -16,7 +16,7 @@ import (
 type replayCmd struct {
 	File string `arg:"" name:"file" placeholder:"FILE" help:"A recording (docs/recording.md); - is the standard input."`
 
-	Limit       []replay.Limit `sep:"none" placeholder:"LIMIT" help:"What would have happened with this limit: auto, none, or a number of requests in flight; can be repeated (auto, as many as there are workers, none)."`
+	Limit       []string       `sep:"none" placeholder:"LIMIT" help:"What would have happened with this limit: auto, none, or a number of requests in flight; can be repeated (auto, as many as there are workers, none)."`
 	Queue       *int           `least:"0" placeholder:"N" help:"Requests that may wait for the limit (1000)."`
 	MaxWait     *time.Duration `least:"1ms" placeholder:"TIME" help:"How long a request may wait for the limit (500ms)."`
 	RetryBudget *share         `placeholder:"SHARE" help:"Callers send a request that was not served again, twice at most, for at most this share of the requests, such as 10% (no retries beyond those that the recording has)."`
@@ -56,7 +56,11 @@ func (c *replayCmd) options() (o replay.Options, err error) {
 		retries = float64(*c.RetryBudget)
 	}
 	bounded, seen := false, map[string]bool{}
-	for _, l := range c.Limit {
+	for _, text := range c.Limit {
+		var l replay.Limit
+		if err := l.UnmarshalText([]byte(text)); err != nil {
+			return o, cli.Usagef("--limit=%v", err)
+		}
 		if seen[l.String()] {
 			return o, cli.Usagef("--limit=%s is given twice", l)
 		}

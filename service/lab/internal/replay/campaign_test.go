@@ -4,11 +4,10 @@ package replay
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,9 +33,8 @@ type real struct {
 	origin  origin.Config
 	rate    string
 	timeout time.Duration
-	limit   string                       // at the service, which records then; empty if the load generator does
-	during  func(o *origin.Origin) error // changes something in the middle
-	refused string                       // the reason why the model does not hold; empty if it does
+	limit   string // at the service, which records then; empty if the load generator does
+	refused string // the reason why the model does not hold; empty if it does
 }
 
 func (s real) length(t *testing.T) time.Duration {
@@ -83,20 +81,6 @@ func (s real) run(t *testing.T) *recorded.File {
 		epoch = rec.Epoch()
 	}
 	w := recording.NewWriter(&b, epoch)
-	if s.during != nil {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
-		wg.Go(func() {
-			if load.Sleep(ctx, s.length(t)/2) == nil {
-				if err := s.during(service); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
 	timeout := s.timeout
 	if timeout == 0 {
 		timeout = time.Minute
@@ -162,76 +146,69 @@ var settings = []real{
 var others = []real{
 	plain("a load below the knee", served(20, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10..30@20s", "never came near the knee" }),
 	plain("too short", served(5, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10@2s", "Too few observations" }),
-	plain("lost workers", served(10, 100*time.Millisecond, "exponential", 0)).with(func(s *real) {
-		s.rate, s.refused = "20..110@20s", "capacity changed"
-		s.during = func(o *origin.Origin) error { return o.Set(origin.Change{Workers: new(4)}) }
-	}),
 }
 
-// together plays runs at the same time.
-func together(t *testing.T, all []real, each func(t *testing.T, s real, f *recorded.File, r *Report)) {
-	t.Run("runs", func(t *testing.T) {
-		for _, s := range all {
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				f := s.run(t)
-				r, err := Run(t.Context(), f, Options{Seeds: 10, Seed: 1})
-				testrig.Must(t, err)
-				var text strings.Builder
-				testrig.Must(t, r.Table(&text))
-				t.Logf("\n%s", &text)
-				each(t, s, f, r)
-			})
-		}
-	})
-}
+// limits are settings, by their names, of which a replay with a limit is compared with a run.
+var limits = map[string]string{"20 workers, constant": "20", "40 workers, lognormal": "20"}
 
-// A replay of real runs shows what happened.
+// A replay of real runs shows what happened, or says why it cannot. What it says of a limit is what happens with it.
 func TestReplayOfRealRuns(t *testing.T) {
-	var mu sync.Mutex
-	right := 0
-	together(t, settings, func(t *testing.T, _ real, _ *recorded.File, r *Report) {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.Holds && within(r.Replayed.Median.Served, r.Happened.Served, 0.02) && within(r.Replayed.Median.P95, r.Happened.P95, 0.1) {
-			right++
-		} else if len(r.Reasons) == 0 {
-			t.Log("not right, and no reason")
+	all := slices.Concat(settings, others)
+	for _, s := range settings {
+		if limits[s.name] != "" {
+			all = append(all, s.with(func(s *real) { s.limit = limits[s.name] }))
 		}
-	})
+	}
+	files := make([]*recorded.File, len(all))
+	var runs sync.WaitGroup
+	for i, s := range all {
+		runs.Go(func() { files[i] = s.run(t) }) // all in the time of one
+	}
+	runs.Wait()
+	if t.Failed() {
+		return
+	}
+	right, after := 0, files[len(settings)+len(others):]
+	for i, s := range all[:len(settings)+len(others)] {
+		o := Options{Seeds: 10, Seed: 1}
+		if limits[s.name] != "" {
+			var l Limit
+			testrig.Must(t, l.UnmarshalText([]byte(limits[s.name])))
+			o.Policies = []Policy{{Limit: l}}
+		}
+		r, err := Run(t.Context(), files[i], o)
+		testrig.Must(t, err)
+		var text strings.Builder
+		testrig.Must(t, r.Table(&text))
+		t.Logf("%s\n%s", s.name, &text)
+		said := strings.Join(r.Reasons, "\n")
+		switch {
+		case s.refused != "":
+			if r.Holds || !strings.Contains(said, s.refused) {
+				t.Errorf("%s: %q: want %q", s.name, said, s.refused)
+			}
+			continue
+		case r.Holds && within(r.Replayed.Median.Served, r.Happened.Served, 0.02) && within(r.Replayed.Median.P95, r.Happened.P95, 0.1):
+			right++
+		case !r.Holds && said == "":
+			t.Errorf("%s: no reason", s.name)
+		}
+		if limits[s.name] == "" {
+			continue
+		}
+		really := newModel(after[0], Options{}).happened.figures()
+		after = after[1:]
+		if !r.Holds {
+			t.Errorf("%s: %q", s.name, said)
+			continue
+		}
+		got := r.Outcomes[0].Median
+		t.Logf("limit %s: really %+v", limits[s.name], really)
+		if !within(got.Served, really.Served, 0.05) || !within(got.P95, really.P95, 0.15) {
+			t.Errorf("%s: limit %s serves %v, P95 %.3f s: really %v, %.3f s", s.name, limits[s.name], got.Served, got.P95, really.Served, really.P95)
+		}
+	}
 	if right < 8 {
 		t.Errorf("%d of %d replays are right", right, len(settings))
 	}
-}
-
-// Where a replay cannot show what happened, it says why.
-func TestRealRunsThatAreRefused(t *testing.T) {
-	together(t, others, func(t *testing.T, s real, _ *recorded.File, r *Report) {
-		if r.Holds || !strings.Contains(strings.Join(r.Reasons, "\n"), s.refused) || len(r.Outcomes) > 0 {
-			t.Errorf("%q: want %q", r.Reasons, s.refused)
-		}
-	})
-}
-
-// What a replay says of a limit is what happens with it.
-func TestWhatIfIsTrue(t *testing.T) {
-	together(t, []real{
-		plain("20 workers", served(20, 300*time.Millisecond, "lognormal", 0.5)),
-		plain("10 workers", served(10, 100*time.Millisecond, "lognormal", 0.5)),
-	}, func(t *testing.T, s real, f *recorded.File, r *Report) {
-		what, err := Run(t.Context(), f, Options{Seeds: 10, Seed: 1, Policies: []Policy{{Limit: Limit{Name: "fixed", N: 20}}}})
-		testrig.Must(t, err)
-		s.limit = "20"
-		after, err := Run(t.Context(), s.run(t), Options{Seeds: 1, Workers: s.origin.Workers})
-		testrig.Must(t, err)
-		if len(what.Outcomes) == 0 {
-			t.Fatalf("%q", what.Reasons)
-		}
-		got, want := what.Outcomes[0].Median, after.Happened
-		t.Logf("would have: %+v", got)
-		t.Logf("really:     %+v", want)
-		if !within(got.Served, want.Served, 0.05) || !within(got.P95, want.P95, 0.15) {
-			t.Errorf("served %v, P95 %.3f s: really %v, %.3f s", got.Served, got.P95, want.Served, want.P95)
-		}
-	})
 }

@@ -79,6 +79,15 @@ type Policy struct {
 	Retries float64 // at most this share of the requests is sent again; 0 is none
 }
 
+// String describes the policy.
+func (p Policy) String() string {
+	text := p.Limit.String()
+	if p.Retries > 0 {
+		text += fmt.Sprintf(", retries %.0f %%", 100*p.Retries)
+	}
+	return text
+}
+
 // retry returns the retries of the callers.
 func (p Policy) retry() sim.Retry {
 	if p.Retries == 0 {
