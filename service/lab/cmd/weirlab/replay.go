@@ -19,7 +19,7 @@ type replayCmd struct {
 	Limit       []string       `sep:"none" placeholder:"LIMIT" help:"What would have happened with this limit: auto, none, or a number of requests in flight; can be repeated (auto, as many as there are workers, none)."`
 	Queue       *int           `least:"0" placeholder:"N" help:"Requests that may wait for the limit (1000)."`
 	MaxWait     *time.Duration `least:"1ms" placeholder:"TIME" help:"How long a request may wait for the limit (500ms)."`
-	RetryBudget *share         `placeholder:"SHARE" help:"Callers send a request that was not served again, twice at most, for at most this share of the requests, such as 10% (no retries beyond those that the recording has)."`
+	RetryBudget *share         `placeholder:"SHARE" help:"Callers send a request that was not served again, twice at most, for at most this share of the requests, such as 10% (only the retries in the recording)."`
 	Workers     int            `default:"0" placeholder:"N" help:"Workers of the service; 0: as the recording tells (${default})."`
 
 	RecordedLimit   *replay.Limit  `placeholder:"LIMIT" help:"The limit that was in force: auto, none, or a number (as the recording tells)."`

@@ -151,7 +151,21 @@ var others = []real{
 // limits are settings, by their names, of which a replay with a limit is compared with a run.
 var limits = map[string]string{"20 workers, constant": "20", "40 workers, lognormal": "20"}
 
-// A replay of real runs shows what happened, or says why it cannot. What it says of a limit is what happens with it.
+// lateness returns the share of requests that were sent late: then it is the machine that is measured.
+func lateness(files []*recorded.File) float64 {
+	late, n := 0, 0
+	for _, f := range files {
+		for i := range f.Records {
+			n++
+			if r := &f.Records[i]; r.Outcome.Worked() && recorded.Came(r)-r.Intended > 20*time.Millisecond {
+				late++
+			}
+		}
+	}
+	return float64(late) / float64(n)
+}
+
+// A replay of real runs shows what happened, or says why it cannot. What it says of a limit happens with it.
 func TestReplayOfRealRuns(t *testing.T) {
 	all := slices.Concat(settings, others)
 	for _, s := range settings {
@@ -160,13 +174,20 @@ func TestReplayOfRealRuns(t *testing.T) {
 		}
 	}
 	files := make([]*recorded.File, len(all))
-	var runs sync.WaitGroup
-	for i, s := range all {
-		runs.Go(func() { files[i] = s.run(t) }) // all in the time of one
-	}
-	runs.Wait()
-	if t.Failed() {
-		return
+	for tries, late := 1, 1.0; late > 0.02; tries++ {
+		if tries > 3 {
+			t.Fatalf("the machine is too busy: %.0f %% of the requests were sent 20 ms late or more", 100*late)
+		}
+		var runs sync.WaitGroup
+		for i, s := range all {
+			runs.Go(func() { files[i] = s.run(t) }) // all in the time of one
+		}
+		runs.Wait()
+		if t.Failed() {
+			return
+		}
+		late = lateness(files)
+		t.Logf("%.2f %% of the requests were sent 20 ms late or more", 100*late)
 	}
 	right, after := 0, files[len(settings)+len(others):]
 	for i, s := range all[:len(settings)+len(others)] {

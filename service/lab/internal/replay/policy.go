@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
 
-// A Limit is what is in front of the service: none, auto, or a number of requests in flight. The rest is as in
+// A Limit bounds the requests in flight at the service: none, auto, or a number. The rest is as in
 // inflight.Config, with its defaults.
 type Limit struct {
 	Name    string         // none, auto or fixed
@@ -104,8 +104,8 @@ func refused(r *recording.Record) bool {
 // limited reports whether a limit turned a request away.
 func limited(r *recording.Record) bool { return r.Outcome.Rejected() && r.Outcome.Reason() != 0 }
 
-// before infers the limit that was in force. Requests that waited in its queue, and those that it turned away, tell what
-// was in flight then. seen is false if a limit was in force that the recording cannot tell.
+// before infers the limit that was in force, from what was in flight when requests had waited in its queue or were turned
+// away. seen is false if a limit was in force that the recording cannot tell.
 func before(rs []recording.Record) (l Limit, seen bool) {
 	var levels, queues []int
 	var overdue []time.Duration

@@ -1,9 +1,9 @@
 // Package replay plays the requests of a recording again in virtual time, through the code that ships: with the limit
 // that was in force, and with others. Package sim does all of it.
 //
-// The requests come when they came. Their work, without the queue, follows from the recording and from the station that
-// the service is taken for. The work of a request in the replay is that of a request of its class that came at about the
-// same time, so that a service that became slower is slower in the replay, too.
+// The requests come when they came. Their work, without the queue, follows from the recording and from the Station. In the
+// replay, requests of a class that came one after the other exchange their work, so that a service that became slower is
+// slower in the replay, too.
 //
 // A replay of the limit that was in force comes first. If it does not show what happened, the model does not hold, and
 // there is nothing else.
@@ -34,8 +34,8 @@ import (
 
 // Options say what to replay.
 type Options struct {
-	Workers  int      // of the service; 0 is what the recording tells
-	Before   *Limit   // that was in force; nil is what the recording tells
+	Workers  int      // of the service; if 0, the recording tells
+	Before   *Limit   // that was in force; if nil, the recording tells
 	Policies []Policy // what would have been; if empty, Auto, as many as there are workers, and none
 	Seeds    int      // number of runs of each, >= 1
 	Seed     uint64   // of the first run
@@ -82,7 +82,7 @@ const (
 type model struct {
 	file    *recorded.File
 	records []recording.Record // that were sent
-	order   []int              // of those that the service worked on
+	order   []int              // of the records of work
 	calls   []sim.Arrival
 	length  time.Duration
 	station Station
@@ -153,8 +153,7 @@ func newModel(f *recorded.File, o Options) *model {
 	return m
 }
 
-// usual returns the policies that are of interest: those that were not in force of Auto, as many as there are workers, and
-// none.
+// usual returns the policies of interest that were not in force: Auto, a limit of as many as there are workers, and none.
 func usual(st Station, was Limit) (all []Policy) {
 	for _, l := range []Limit{{Name: "auto"}, {Name: "fixed", N: st.Workers}, {Name: "none"}} {
 		if (l.Name != "fixed" || l.N > 0) && l.String() != was.String() {
@@ -187,24 +186,22 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 // find takes the service for a station, or returns the reason why it cannot.
 func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason string, err error) {
 	n := m.options.Workers
-	var best match
+	var best *match
 	least := math.Inf(1)
-	for _, sharing := range []bool{false, true} {
-		found := fitting(m.records, m.order, m.parts(a), n, sharing)
-		if !found.ok {
-			continue
-		}
+	for _, found := range slices.Concat(fitting(m.records, m.order, m.parts(a), n, false), fitting(m.records, m.order, m.parts(a), n, true)) {
 		off, err := m.off(ctx, found.Station, was)
 		if err != nil {
 			return "", err
 		}
 		if off += found.score(); off < least {
-			best, least = found, off
+			best, least = &found, off
 		}
 	}
-	m.part = best.part
+	if best != nil {
+		m.part = best.part
+	}
 	switch {
-	case best.ok && (best.score() < mostScore || a.Knee.Value == nil || n > 0):
+	case best != nil && (best.score() < mostScore || a.Knee.Value == nil || n > 0):
 		m.take(best.Station)
 		return "", nil
 	case n > 0:
@@ -214,7 +211,7 @@ func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason 
 		return unknown(a), nil
 	}
 	law, err := m.off(ctx, fitted(a), was) // takes it
-	if err == nil && best.ok && least-best.score() < law {
+	if err == nil && best != nil && least-best.score() < law {
 		m.take(best.Station)
 	}
 	return "", err
@@ -466,7 +463,7 @@ func (m *model) explain(a *advise.Advice, holds bool, say func(format string, ar
 	if n > 1 {
 		because("%d origins did the work, and the model has one queue for all.", n)
 	}
-	if m.slow != nil {
+	if m.slow != nil && slices.Max(m.slow) > 1.5*slices.Min(m.slow) {
 		because("The capacity changed within the recording. In the replay, work is as slow at each time as it was then.")
 	}
 	if holds {

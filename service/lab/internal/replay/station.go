@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
 
-// A Station is what the service is taken for: workers, behind the limit.
+// A Station models the service, behind the limit.
 type Station struct {
 	Workers    int            `json:"workers"` // 0: as many as come
 	Sharing    bool           `json:"sharing"` // all requests work at once, and share the workers as processors
@@ -155,8 +155,8 @@ func (st *Station) shares(rs []recording.Record, order []int) []piece {
 // fewest is the number of requests, alone and not, from which on the two are compared.
 const fewest = 30
 
-// A bend says how much the work of a station depends on load, if a service is taken for it: the requests that began alone
-// beside those that had to wait. Of the right station, it does not.
+// A bend says how much the work of a station depends on load, by the requests that began at once and the requests that had
+// to wait. Of the right station, it does not depend on it.
 type bend struct {
 	quantiles float64 // mean distance of the quantiles, as logarithms
 	mean      float64 // logarithm of the ratio of the means
@@ -215,38 +215,46 @@ func moments(xs []float64) (mean, cv float64) {
 // A part of a recording has records in which the capacity does not change.
 type part struct{ from, to int }
 
-// A match is a station, and how well it fits a part.
+// A match is a station, and how well it fits a part, in which the load was more than the workers could do.
 type match struct {
 	Station
 	bend
 	part part
-	ok   bool // the load was more than the workers could do
 }
 
-// fitting returns the station of which the work depends on load the least, among those of a number of workers. If n is not
-// 0, it is the number. If the parts differ, that with the most workers counts: where there were fewer, the same workers are
-// slower.
-func fitting(rs []recording.Record, order []int, parts []part, n int, sharing bool) (best match) {
+// fitting returns the stations of which the work depends on load the least, the best first: others are about as good. If n is
+// not 0, it is the number of workers. If the parts differ, that with the most workers counts: where there were fewer, the same
+// workers are slower.
+func fitting(rs []recording.Record, order []int, parts []part, n int, sharing bool) (best []match) {
 	first, last := n, n
 	if n == 0 {
 		first = 1
 		_, last = atWork(rs, order)
 	}
-	found := make([]match, len(parts))
+	found := make([][]match, len(parts))
 	for n := first; n <= last; n += 1 + n/20 {
 		st := Station{Workers: n, Sharing: sharing}
 		pieces := st.pieces(rs, order)
 		for i, p := range parts {
-			b, ok := bent(rs[p.from:p.to], pieces[p.from:p.to])
-			if ok && b.full() && (!found[i].ok || b.score() < found[i].score()) {
-				found[i] = match{st, b, p, true}
+			if b, ok := bent(rs[p.from:p.to], pieces[p.from:p.to]); ok && b.full() {
+				found[i] = append(found[i], match{st, b, p})
 			}
 		}
 	}
-	for _, m := range found {
-		good, known := m.score() < mostScore, best.ok && best.score() < mostScore
-		if m.ok && (!best.ok || good && (!known || m.Workers > best.Workers)) {
-			best = m
+	for _, all := range found {
+		if len(all) == 0 {
+			continue
+		}
+		slices.SortStableFunc(all, func(a, b match) int { return cmp.Compare(a.score(), b.score()) })
+		good := all[0].score() < mostScore
+		if len(best) == 0 || good && (best[0].score() >= mostScore || all[0].Workers > best[0].Workers) {
+			best = all
+		}
+	}
+	const similar = 3 // at most
+	for i, m := range best {
+		if i == similar || m.score() > best[0].score()+2*best[0].error {
+			return best[:i]
 		}
 	}
 	return best

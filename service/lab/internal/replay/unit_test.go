@@ -114,7 +114,7 @@ func busy() *recorded.File {
 	return f
 }
 
-// Seeds are replayed at once, the same seed the same. Without waits, the replay is what was; failures are repeated.
+// A seed gives the same figures again. A replay repeats failures.
 func TestPlay(t *testing.T) {
 	m := newModel(busy(), Options{Seeds: 4, Seed: 1})
 	m.take(Station{Workers: 2})

@@ -108,7 +108,7 @@ var (
 	fleetScenario = kind[fleet.Scenario]{func(sc *fleet.Scenario) *string { return &sc.Name }, nil, fleet.Scenario.Validate}
 )
 
-// recordings are those of a file that have been read, by their names.
+// recordings are the calls of recordings, by their names in a file.
 type recordings map[string][]sim.Arrival
 
 // load reads the recordings of clients.
