@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/lab/internal/advise"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
 type adviseCmd struct {
@@ -63,24 +62,9 @@ func (m *multiple) UnmarshalText(text []byte) error {
 
 // Run reads the recording and prints the advice.
 func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
-	in, name := io.Reader(os.Stdin), "the standard input"
-	if c.File != "-" {
-		f, err := os.Open(c.File)
-		if err != nil {
-			return cli.Usagef("%v", err)
-		}
-		defer func() { _ = f.Close() }()
-		in, name = f, c.File
-	}
-	records, lost, err := readRecording(in)
-	switch {
-	case errors.Is(err, recording.ErrCut), errors.Is(err, recording.ErrDamaged):
-		if len(records) == 0 {
-			return cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "recording: "))
-		}
-		fmt.Fprintf(std.Err, "weirlab advise: %s: %s: the %d requests before that are read\n", name, strings.TrimPrefix(err.Error(), "recording: "), len(records))
-	case err != nil:
-		return cli.Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "recording: "))
+	f, err := openRecording(c.File, "weirlab advise", std.Err)
+	if err != nil {
+		return err
 	}
 	o := advise.Options{Seed: c.Seed}
 	if c.SLO != nil {
@@ -89,9 +73,9 @@ func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
 	if c.Load != nil {
 		o.Load = float64(*c.Load)
 	}
-	a, err := advise.Advise(records, lost, o)
+	a, err := advise.Advise(f.Records, f.Lost, o)
 	if err != nil {
-		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "advise: "))
+		return fmt.Errorf("%s: %s", f.Name, strings.TrimPrefix(err.Error(), "advise: "))
 	}
 	if c.JSON {
 		return cli.PrintJSON(std.Out, a)
@@ -99,20 +83,20 @@ func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
 	return a.Table(std.Out)
 }
 
-// readRecording reads a recording to its end. With an error, the records before it count.
-func readRecording(in io.Reader) (all []recording.Record, lost uint64, err error) {
-	r, err := recording.NewReader(in)
+// openRecording reads a recording, of which - is the standard input, and says on stderr what of it is not read.
+func openRecording(name, command string, stderr io.Writer) (*recorded.File, error) {
+	var f *recorded.File
+	var err error
+	if name == "-" {
+		f, err = recorded.Read(os.Stdin, "the standard input")
+	} else {
+		f, err = recorded.Open(name)
+	}
 	if err != nil {
-		return nil, 0, err
+		return nil, cli.Usagef("%v", err)
 	}
-	for {
-		record, err := r.Read()
-		switch {
-		case err == io.EOF:
-			return all, r.Lost(), nil
-		case err != nil:
-			return all, r.Lost(), err
-		}
-		all = append(all, record)
+	if note := f.Note(); note != "" {
+		fmt.Fprintf(stderr, "%s: %s\n", command, note)
 	}
+	return f, nil
 }

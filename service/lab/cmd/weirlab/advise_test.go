@@ -70,7 +70,7 @@ func TestAdvise(t *testing.T) {
 		{2, []string{filepath.Join(dir, "none")}, "no such file"},
 		{2, []string{in("text", []byte("intended_s,start_s\n"))}, "the file is no recording"},
 		{2, []string{in("short", whole[:100])}, "the file is cut off within a block"},
-		{1, []string{in("empty", whole[:24])}, "too few requests"},
+		{2, []string{in("empty", whole[:24])}, "the recording has no requests"},
 		{2, []string{file, "--slo", "200ms"}, "p95=200ms"},
 		{2, []string{file, "--slo", "p100=200ms"}, "p95=200ms"},
 		{2, []string{file, "--slo", "p95=-1s"}, "p95=200ms"},

@@ -40,10 +40,12 @@ type Advice struct {
 	Contention Interval `json:"contention"`
 	Coherence  Interval `json:"coherence"`
 
-	Law    string             `json:"law,omitempty"`
-	Errors map[string]float64 `json:"held_out_errors,omitempty"` // by law
-	Most   float64            `json:"most_inflight"`             // in the busiest window
-	Doubts []string           `json:"doubts"`
+	Law string `json:"law,omitempty"`
+	// Workers is the number of the law, if it has one.
+	Workers *float64           `json:"workers"`
+	Errors  map[string]float64 `json:"held_out_errors,omitempty"` // by law
+	Most    float64            `json:"most_inflight"`             // in the busiest window
+	Doubts  []string           `json:"doubts"`
 
 	// History has the capacity of each span of time in which it did not change, the last one last. The other
 	// figures describe the last one.
@@ -110,6 +112,9 @@ func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error)
 	}
 	a.Knee, a.Capacity = f.kneeInterval(), f.capacityInterval()
 	a.Alone = f.interval((*model).alone)
+	if f.known && !math.IsInf(f.model.workers, 1) {
+		a.Workers = &f.model.workers
+	}
 	if f.known {
 		a.Contention = f.interval(func(m *model) float64 { return m.sigma })
 		a.Coherence = f.interval(func(m *model) float64 { return m.kappa })

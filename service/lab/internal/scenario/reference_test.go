@@ -1,19 +1,24 @@
 package scenario_test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/internal/testrig"
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/internal/filedoc"
 	"github.com/weir-go/weir/service/internal/filedoc/filedoctest"
 	"github.com/weir-go/weir/service/lab/internal/scenario"
@@ -91,12 +96,14 @@ var wrong = map[filedoc.Kind][]string{
 // Examples are true of the reader, and the schema knows them.
 func TestReferenceIsTrue(t *testing.T) {
 	schema := filedoctest.Compile(t, scenario.Schema())
+	dir := t.TempDir()
+	record(t, filepath.Join(dir, "run.rec"), recording.Record{Outcome: recording.Ended(weir.Success)})
 	for _, s := range scenario.Reference() {
 		for _, f := range s.Fields {
 			try := func(value string, right bool) {
 				t.Helper()
 				text := withField(t, s.Path, f.Path, value)
-				if _, err := scenario.Parse("a.yaml", []byte(text)); (err == nil) != right {
+				if _, err := scenario.Parse(filepath.Join(dir, "a.yaml"), []byte(text)); (err == nil) != right {
 					t.Errorf("%s = %s: read: %v: want %v\n%s", f.Path, value, err, right, text)
 				}
 				if err := schema.Check(t, text); (err == nil) != right {
@@ -120,6 +127,19 @@ func TestReferenceIsTrue(t *testing.T) {
 			}
 		}
 	}
+}
+
+// record writes a recording.
+func record(t *testing.T, name string, records ...recording.Record) {
+	t.Helper()
+	var b bytes.Buffer
+	w := recording.NewWriter(&b, time.Unix(0, 0))
+	_ = w.Name(3, "search")
+	for _, r := range records {
+		_ = w.Write(r)
+	}
+	testrig.Must(t, w.Flush())
+	testrig.Must(t, os.WriteFile(name, b.Bytes(), 0o600))
 }
 
 // A tree is a file, as nested maps and lists.
@@ -202,7 +222,7 @@ func withField(t *testing.T, section, path, value string) string {
 		guard["instances"] = append(guard["instances"].([]any), tree{"count": 2})
 	case strings.HasSuffix(path, ".calls_of"):
 		file["layers"] = append(file["layers"].([]any), tree{"name": "database", "workers": 1, "service_time": "1ms"})
-	case path == "clients[].users":
+	case path == "clients[].users", path == "clients[].recording":
 		delete(client, "rate")
 	}
 	if strings.HasSuffix(path, ".distribution") && strings.HasSuffix(value, "normal") {

@@ -26,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/strictyaml"
 	"github.com/weir-go/weir/service/lab/internal/fleet"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
 
@@ -97,13 +99,41 @@ func isFleet(body *ast.MappingNode) bool {
 // A kind is a kind of scenario.
 type kind[S any] struct {
 	name     func(*S) *string
+	load     func(d decoder, sc *S, known recordings) error // the files that it names
 	validate func(S) error
 }
 
 var (
-	simScenario   = kind[sim.Scenario]{func(sc *sim.Scenario) *string { return &sc.Name }, sim.Scenario.Validate}
-	fleetScenario = kind[fleet.Scenario]{func(sc *fleet.Scenario) *string { return &sc.Name }, fleet.Scenario.Validate}
+	simScenario   = kind[sim.Scenario]{func(sc *sim.Scenario) *string { return &sc.Name }, decoder.load, sim.Scenario.Validate}
+	fleetScenario = kind[fleet.Scenario]{func(sc *fleet.Scenario) *string { return &sc.Name }, nil, fleet.Scenario.Validate}
 )
+
+// recordings are the calls of recordings, by their names in a file.
+type recordings map[string][]sim.Arrival
+
+// load reads the recordings of clients.
+func (d decoder) load(sc *sim.Scenario, known recordings) error {
+	for i := range sc.Clients {
+		c := &sc.Clients[i]
+		if c.Recording == "" {
+			continue
+		}
+		if known[c.Recording] == nil {
+			name := c.Recording
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(filepath.Dir(d.Name), name)
+			}
+			f, err := recorded.Open(name)
+			if err != nil {
+				field := fmt.Sprintf("clients[%d].recording", i)
+				return d.Errorf(d.Where(field), field, "%s: %v", field, err)
+			}
+			known[c.Recording] = f.Calls()
+		}
+		c.Recorded = known[c.Recording]
+	}
+	return nil
+}
 
 // A variant changes some fields.
 type variant struct {
@@ -185,6 +215,7 @@ func combine[S any](d decoder, body *ast.MappingNode, axes [][]variant, k kind[S
 			return sc, d.Errorf(nil, "", "the variants make more than %d runs", maxRuns)
 		}
 	}
+	known := recordings{}
 	for _, before := range combinations(axes[:len(axes)-1]) {
 		title := name
 		for _, v := range before {
@@ -197,6 +228,11 @@ func combine[S any](d decoder, body *ast.MappingNode, axes [][]variant, k kind[S
 				return sc, err
 			}
 			*k.name(&run) = v.name
+			if k.load != nil {
+				if err := k.load(d, &run, known); err != nil {
+					return sc, err
+				}
+			}
 			if err := k.validate(run); err != nil {
 				return sc, d.complain(err, v.name)
 			}

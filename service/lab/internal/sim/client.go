@@ -18,7 +18,7 @@ import (
 type client struct {
 	cfg      *Client
 	index    int32
-	arrivals *pace.Arrivals     // of an open loop
+	arrivals *pace.Arrivals     // of an open loop with a rate
 	calls    uint64             // so far
 	budget   *adaptive.Budget   // nil: none
 	throttle *adaptive.Throttle // nil: none
@@ -52,7 +52,9 @@ type call struct {
 type attempt struct {
 	client, tenant, class int32
 	try                   int32 // attempts before this one
+	fails                 bool  // after its work at the first layer
 	id                    uint64
+	work                  time.Duration // at the first layer; 0: it is drawn
 	deadline              time.Duration // when the caller leaves
 }
 
@@ -81,7 +83,7 @@ func (c *client) init(s *Sim, index int32) {
 		}
 		return
 	}
-	profile, _ := pace.Parse(c.cfg.Rate)
+	profile, _ := pace.Parse(c.cfg.Rate) // "" offers nothing
 	if c.cfg.Arrivals == "even" {
 		c.arrivals = pace.Even(profile)
 	} else {
@@ -104,7 +106,7 @@ func (c *Client) tenants() []string {
 
 // schedule puts the next arrival on the agenda.
 func (c *client) schedule(s *Sim) {
-	at, ok := c.arrivals.Next()
+	at, ok := c.next()
 	if !ok || at >= s.scenario.Duration {
 		return
 	}
@@ -115,11 +117,28 @@ func (c *client) schedule(s *Sim) {
 	s.agenda.push(at, evArrive, c.index, 0)
 }
 
+// next returns the instant of the next arrival of an open loop.
+func (c *client) next() (at time.Duration, ok bool) {
+	all := c.cfg.Recorded
+	if len(all) == 0 {
+		return c.arrivals.Next()
+	}
+	if c.calls >= uint64(len(all)) {
+		return 0, false
+	}
+	return all[c.calls].At, true
+}
+
 // call begins a call.
 func (s *Sim) call(who int32) {
 	cl := &s.clients[who]
 	c := s.calls.get()
 	*c = call{slot: c.slot, attempt: attempt{client: who, id: uint64(who)<<48 | cl.calls}, intended: s.now}
+	if all := cl.cfg.Recorded; len(all) > 0 {
+		a := &all[cl.calls]
+		c.class, c.work, c.fails, c.timeout = s.class[a.Class], a.Work, a.Fails, a.Patience
+		c.intended -= a.Late
+	}
 	cl.calls++
 	if len(cl.tenants) > 1 || len(cl.shares) > 0 {
 		rng := s.chance(c.id, 0, forCall)
@@ -135,7 +154,7 @@ func (s *Sim) call(who int32) {
 			c.class = cl.classes[i]
 		}
 	}
-	if c.timeout = cl.cfg.Timeout; cl.cfg.TimeoutCV > 0 {
+	if c.timeout = cmp.Or(c.timeout, cl.cfg.Timeout); cl.cfg.TimeoutCV > 0 {
 		c.timeout = cl.cfg.timeouts().Draw(s.chance(c.id, 0, forPatience))
 	}
 	s.meter.began(c)

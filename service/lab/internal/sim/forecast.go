@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -47,6 +48,9 @@ func (f *Forecast) add(class string, share float64) {
 
 // shares returns the mix of a client; the shares add up to 1.
 func (c *Client) shares() []Share {
+	if len(c.Recorded) > 0 {
+		return c.recorded()
+	}
 	if len(c.Mix) == 0 {
 		return []Share{{Share: 1}}
 	}
@@ -56,6 +60,18 @@ func (c *Client) shares() []Share {
 	}
 	for i := range mix {
 		mix[i].Share /= sum
+	}
+	return mix
+}
+
+// recorded returns the mix of a recording, in the order of the names.
+func (c *Client) recorded() (mix []Share) {
+	n := map[string]int{}
+	for i := range c.Recorded {
+		n[c.Recorded[i].Class]++
+	}
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		mix = append(mix, Share{name, float64(n[name]) / float64(len(c.Recorded))})
 	}
 	return mix
 }
@@ -72,6 +88,9 @@ func (sc *Scenario) weight(c *Client) float64 {
 			round += sc.Layers[i].ServiceTime.Mean
 		}
 		return float64(c.Users) / max(round, time.Millisecond).Seconds()
+	}
+	if n := len(c.Recorded); n > 0 {
+		return float64(n) / sc.Duration.Seconds()
 	}
 	profile, err := pace.Parse(c.Rate)
 	if err != nil {

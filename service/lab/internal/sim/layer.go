@@ -101,6 +101,9 @@ func (s *Sim) arrive(j *job) {
 
 // worked handles the end of a job's own work.
 func (s *Sim) worked(j *job) {
+	if j.fails && j.layer.index == 0 {
+		j.fate = failed
+	}
 	if j.fate != ok || len(j.layer.calls[j.class]) == 0 {
 		s.end(j, j.failure())
 		return
@@ -219,6 +222,9 @@ func (s *Sim) abandon(j *job) {
 		s.leave(j, j.lost(outcome.TimedOut, outcome.Left))
 	}
 	if !waiting && (j.state == finished || !l.leavesAtOnce(j)) {
+		if j.state != finished && s.now >= l.from {
+			l.unwanted++
+		}
 		s.drain(g)
 		return
 	}

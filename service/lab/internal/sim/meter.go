@@ -215,6 +215,7 @@ type flow struct {
 	busyArea    float64 // ∫ busy dt
 	arrived     uint64
 	left        counts
+	unwanted    uint64  // jobs that go on after their callers have left
 	sojourn     float64 // sum over the jobs that left, in nanoseconds
 	busy        int     // workers that are taken; with Sharing, jobs that work
 }

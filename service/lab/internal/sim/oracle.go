@@ -13,7 +13,7 @@ import (
 func (sc Scenario) classes() []string {
 	classes := []string{""}
 	for _, c := range sc.Clients {
-		for _, share := range c.Mix {
+		for _, share := range c.shares() {
 			if !slices.Contains(classes, share.Class) {
 				classes = append(classes, share.Class)
 			}
@@ -129,7 +129,7 @@ func (o *oracle) advance(to time.Duration) {
 func (o *oracle) arrive(c *call) {
 	o.advance(c.intended)
 	works, patience := o.works[c.client][c.class], o.patience[c.client]
-	if cl := o.sc.Clients[c.client]; cl.TimeoutCV > 0 {
+	if cl := o.sc.Clients[c.client]; c.timeout != cl.Timeout {
 		cl.Timeout = c.timeout
 		patience = cl.patience()
 	}

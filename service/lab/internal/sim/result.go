@@ -64,6 +64,7 @@ type Visits struct {
 	Sojourn    time.Duration     `json:"sojourn"`         // their mean
 	Inside     float64           `json:"inside"`          // mean number at the guard, in the queue and at work
 	Busy       float64           `json:"busy"`            // mean number of busy workers
+	Unwanted   uint64            `json:"unwanted"`        // jobs that went on after their callers had left
 	Guard      *gate.Stats       `json:"guard,omitempty"` // of the whole run; of several instances, the sums
 	// Instances are the instances of the guard, if there are several. Jain is the
 	// least of Jain's indices of the goodputs of equal instances.
@@ -202,7 +203,7 @@ func quantiles(h *hdrhistogram.Histogram, sum float64) Quantiles {
 func (l *layer) visits(now time.Duration, seconds float64) Visits {
 	f := l.flow // the integrals up to now, of a copy
 	f.note(now)
-	v := Visits{Name: l.cfg.Name, Arrived: f.arrived, Outcomes: f.left.outcomes()}
+	v := Visits{Name: l.cfg.Name, Arrived: f.arrived, Outcomes: f.left.outcomes(), Unwanted: f.unwanted}
 	n := uint64(0)
 	for _, k := range f.left {
 		n += k

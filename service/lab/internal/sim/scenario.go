@@ -148,7 +148,11 @@ type Change struct {
 type Client struct {
 	Name string `yaml:"name" default:"its number" example:"users" help:"Names the clients in tables, plots and variants."`
 
-	Rate     string `yaml:"rate" default:"none" example:"'5..50@30s,50'" help:"Requests a second of an open loop, which arrive regardless of earlier ones. 5..50@30s is a ramp, 5@10s,20@30s are steps. A client has a rate, or users."`
+	Rate string `yaml:"rate" default:"none" example:"'5..50@30s,50'" help:"Requests a second of an open loop, which arrive regardless of earlier ones. 5..50@30s is a ramp, 5@10s,20@30s are steps. A client has a rate, a recording, or users."`
+	// Recorded are the calls of an open loop whose instants are known, in their order. It has them instead of a Rate.
+	Recorded  []Arrival `yaml:"-"`
+	Recording string    `yaml:"recording" default:"none" example:"run.rec" help:"A recording (docs/recording.md): calls at the instants of its requests, of their classes and with their deadlines, instead of a rate. The path counts from the directory of the scenario file."`
+
 	Arrivals string `yaml:"arrivals" enum:"poisson,even" default:"poisson" example:"even" help:"Arrivals of an open loop: at random, or evenly spaced."`
 	Burst    Burst  `yaml:"burst" default:"none" example:"{every: 10s, for: 1s}" help:"Compresses the arrivals of an open loop. The mean rate stays."`
 
@@ -168,6 +172,16 @@ type Client struct {
 	Partition int      `yaml:"partition" max:"1000000" default:"0: none" example:"1" help:"Partition of guards that the calls belong to, from 1."`
 	Units     int      `yaml:"units" max:"1000000" default:"1" example:"5" help:"Units that a request takes of a limit."`
 	Mix       []Share  `yaml:"mix" help:"Classes of the calls. Without it, all calls have the service time of each layer."`
+}
+
+// An Arrival is a call of which a recording has the instant.
+type Arrival struct {
+	At       time.Duration
+	Class    string        // no layer needs a service time for it
+	Late     time.Duration // how long before At it was due: latency counts from then
+	Patience time.Duration // how long an attempt waits for its answer; 0: as the Timeout of the client
+	Work     time.Duration // its own work at the first layer; 0: drawn from the service time
+	Fails    bool          // it fails after that work
 }
 
 // Burst compresses the arrivals of an open loop: all arrivals of each period Every come

@@ -36,6 +36,7 @@ type Sim struct {
 	guards   []*guard // of all layers
 	clients  []client
 	classes  []string // of calls
+	class    map[string]int32
 	meter    meter
 	record   func(trace.Record)
 
@@ -60,7 +61,10 @@ func New(sc Scenario, record func(trace.Record)) (*Sim, error) {
 	}
 	src := &stream{}
 	s := &Sim{agenda: newAgenda(), scenario: sc, seed: sc.Seed, src: src, rng: rand.New(src), record: record}
-	s.classes = sc.classes()
+	s.classes, s.class = sc.classes(), map[string]int32{}
+	for i, name := range s.classes {
+		s.class[name] = int32(i)
+	}
 	s.layers = make([]layer, len(sc.Layers))
 	for i := range s.layers {
 		s.layers[i].init(s, int32(i))

@@ -110,8 +110,11 @@ func (s *Sim) begin(j *job) {
 	l.busy++
 	rng := s.chance(j.id, j.try<<8|j.nth, forWork+int(l.index))
 	work := l.classes[j.class].Draw(rng)
-	if j.fate == failed {
+	switch {
+	case j.fate == failed:
 		work = l.faults.failAfter.Draw(rng)
+	case j.work > 0 && l.index == 0:
+		work = j.work
 	}
 	if factor := l.slowdown * l.cfg.Contention.Factor(l.busy); factor != 1 {
 		work = span(float64(work) * factor)

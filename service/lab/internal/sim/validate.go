@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -88,6 +89,9 @@ func (c *checker) checkFields(path string, v reflect.Value, tag reflect.StructTa
 		}
 		for field, item := range v.Fields() {
 			at := path
+			if field.Tag.Get("yaml") == "-" {
+				continue // not of a file
+			}
 			if name, _, _ := strings.Cut(field.Tag.Get("yaml"), ","); name != "" {
 				at = strings.TrimPrefix(path+"."+name, ".")
 			}
@@ -228,8 +232,22 @@ func (g *Guard) check(c *checker, at string, used map[string]bool) {
 }
 
 func (cl *Client) check(c *checker, at string, layers []Layer) {
-	c.check((cl.Rate != "") != (cl.Users > 0), at+"rate", strconv.Quote(cl.Rate),
-		"must be given for an open loop, or else users >= 1 for a closed one")
+	loops := 0
+	for _, given := range []bool{cl.Rate != "", cl.Users > 0, cl.Recording != "" || len(cl.Recorded) > 0} {
+		if given {
+			loops++
+		}
+	}
+	c.check(loops == 1, at+"rate", strconv.Quote(cl.Rate),
+		"must be given for an open loop, unless there is a recording, or else users >= 1 for a closed one")
+	c.check(cl.Recording == "" || len(cl.Recorded) > 0, at+"recording", strconv.Quote(cl.Recording), "has no requests")
+	c.check(slices.IsSortedFunc(cl.Recorded, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) }), at+"recording",
+		strconv.Quote(cl.Recording), "the calls must be in the order of their instants")
+	c.check(!slices.ContainsFunc(cl.Recorded, func(a Arrival) bool {
+		return min(a.At, a.Late, a.Patience, a.Work) < 0 || max(a.At, a.Late, a.Patience, a.Work) > maxTime
+	}),
+		at+"recording", strconv.Quote(cl.Recording), "no time must be below 0 or above %v", maxTime)
+	c.check(len(cl.Recorded) == 0 || len(cl.Mix) == 0, at+"mix", len(cl.Mix), "must not be beside a recording, which has the classes")
 	if cl.Rate != "" {
 		_, err := pace.Parse(cl.Rate)
 		c.checkError(err, at+"rate", strconv.Quote(cl.Rate))

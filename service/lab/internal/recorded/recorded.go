@@ -1,0 +1,136 @@
+// Package recorded reads recordings of requests for the laboratory.
+package recorded
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/sim"
+)
+
+// A File is the content of a recording.
+type File struct {
+	Name    string             // for messages
+	Records []recording.Record // in the order in which they came
+	Classes map[uint16]string
+	Lost    uint64 // requests without a record
+	Cut     error  // why the rest of the file is not read; nil if all is
+}
+
+// Open reads the file with a name.
+func Open(name string) (*File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return Read(f, name)
+}
+
+// Read reads a recording to its end, or up to where it is cut off or damaged. A File has at least one record.
+func Read(in io.Reader, name string) (*File, error) {
+	fail := func(err error) (*File, error) {
+		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "recording: "))
+	}
+	r, err := recording.NewReader(in)
+	if err != nil {
+		return fail(err)
+	}
+	f := &File{Name: name}
+	for {
+		record, err := r.Read()
+		if err == nil {
+			f.Records = append(f.Records, record)
+			continue
+		}
+		if errors.Is(err, recording.ErrCut) || errors.Is(err, recording.ErrDamaged) {
+			f.Cut = err
+		} else if err != io.EOF {
+			return fail(err)
+		}
+		break
+	}
+	if len(f.Records) == 0 {
+		return fail(cmp.Or(f.Cut, errors.New("the recording has no requests")))
+	}
+	f.Classes, f.Lost = r.Names(), r.Lost()
+	f.Sort()
+	return f, nil
+}
+
+// Sort puts the records into the order in which they came.
+func (f *File) Sort() {
+	slices.SortStableFunc(f.Records, func(a, b recording.Record) int { return cmp.Compare(Came(&a), Came(&b)) })
+}
+
+// Note says what of the file is not read; empty if all is.
+func (f *File) Note() string {
+	if f.Cut == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s: %s: the %d requests before that are read", f.Name, strings.TrimPrefix(f.Cut.Error(), "recording: "), len(f.Records))
+}
+
+// Class returns the name of a class, or its number if it has no name.
+func (f *File) Class(number uint16) string {
+	if name, ok := f.Classes[number]; ok || number == 0 {
+		return name
+	}
+	return strconv.Itoa(int(number))
+}
+
+// Calls returns the requests as calls of a simulation, which begins with the first. Requests that a load generator
+// has not sent are none.
+func (f *File) Calls() (all []sim.Arrival) {
+	for i := range f.Records {
+		if r := &f.Records[i]; Sent(r) {
+			at := Came(r)
+			all = append(all, sim.Arrival{At: at - Came(&f.Records[0]), Late: max(at-r.Intended, 0), Class: f.Class(r.Class), Patience: Patience(r)})
+		}
+	}
+	return all
+}
+
+// Came returns the instant at which a request came to the limit or, if there was none, to the service. A load generator
+// may have sent it later than it was due.
+func Came(r *recording.Record) time.Duration {
+	if r.Outcome.Worked() {
+		return r.Start - r.Wait
+	}
+	return r.Intended
+}
+
+// Sent reports whether a request came to the service. A load generator with too much in flight sends some not at all.
+func Sent(r *recording.Record) bool {
+	return r.Outcome != recording.Cancelled || r.Wait > 0
+}
+
+// Patience returns how long the caller of a request waits since it came; 0 if that is not known.
+func Patience(r *recording.Record) time.Duration {
+	switch {
+	case r.Outcome == recording.Cancelled, Unseen(r):
+		return max(r.End-Came(r), 1) // it left then
+	case r.Deadline > 0:
+		return max(r.Deadline-Came(r), 1)
+	}
+	return 0
+}
+
+// Unseen reports whether the work of a request may have gone on after its End.
+func Unseen(r *recording.Record) bool {
+	return r.Outcome.Worked() && outcome.Abandoned(r.Outcome.Outcome())
+}
+
+// Abandoned reports whether the caller of a request had left before its end.
+func Abandoned(r *recording.Record) bool {
+	return r.Outcome == recording.Cancelled || r.Outcome.Worked() && outcome.Wasted(r.Outcome.Outcome())
+}

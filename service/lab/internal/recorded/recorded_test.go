@@ -1,0 +1,94 @@
+package recorded_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/testrig"
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
+	"github.com/weir-go/weir/service/lab/internal/sim"
+)
+
+const ms = time.Millisecond
+
+var records = []recording.Record{
+	{Intended: 50 * ms, Start: 80 * ms, Wait: 10 * ms, End: 90 * ms, Class: 1, Deadline: 170 * ms, Outcome: recording.Ended(weir.Success)}, // sent late
+	{Intended: 60 * ms, Start: 60 * ms, End: 85 * ms, Class: 2, Outcome: recording.Ended(outcome.TimedOut)},
+	{Intended: 65 * ms, Start: 65 * ms, End: 65 * ms, Outcome: recording.Cancelled}, // not sent
+	{Intended: 66 * ms, Start: 76 * ms, Wait: 10 * ms, End: 76 * ms, Outcome: recording.Cancelled},
+	{Intended: 40 * ms, Start: 40 * ms, End: 40 * ms, Outcome: recording.Rejected(weir.QueueFull)},
+}
+
+// file returns the recording of the records.
+func file(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := recording.NewWriter(&b, time.Unix(0, 0))
+	testrig.Must(t, w.Name(1, "GET /"))
+	for _, r := range records {
+		testrig.Must(t, w.Write(r))
+	}
+	testrig.Must(t, w.Flush())
+	testrig.Must(t, w.Lost(3))
+	return b.Bytes()
+}
+
+// Calls come in the order in which they were sent.
+func TestCalls(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "run.rec")
+	testrig.Must(t, os.WriteFile(name, file(t), 0o600))
+	f, err := recorded.Open(name)
+	testrig.Must(t, err)
+	want := []sim.Arrival{
+		{},
+		{At: 20 * ms, Class: "2", Patience: 25 * ms},
+		{At: 26 * ms, Patience: 10 * ms},
+		{At: 30 * ms, Late: 20 * ms, Class: "GET /", Patience: 100 * ms},
+	}
+	got := f.Calls()
+	for i := range got { // of the unit of a file
+		for _, d := range []*time.Duration{&got[i].At, &got[i].Late, &got[i].Patience} {
+			*d = d.Round(ms)
+		}
+	}
+	if !slices.Equal(got, want) || f.Lost != 3 || f.Note() != "" {
+		t.Errorf("%+v, %+v: want %+v", f, got, want)
+	}
+}
+
+func TestWhatIsNotRead(t *testing.T) {
+	whole := file(t)
+	for name, tt := range map[string]struct {
+		text []byte
+		note string
+		err  string
+	}{
+		"cut":      {whole[:len(whole)-3], "it: the file is cut off within a block: the 5 requests before that are read", ""},
+		"cut soon": {whole[:30], "", "it: the file is cut off within a block"},
+		"empty":    {whole[:24], "", "it: the recording has no requests"},
+		"other":    {[]byte("intended_s,start_s\n"), "", "it: the file is no recording"},
+	} {
+		f, err := recorded.Read(bytes.NewReader(tt.text), "it")
+		if tt.err != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), tt.err) {
+				t.Errorf("%s: %v: want %s", name, err, tt.err)
+			}
+			continue
+		}
+		testrig.Must(t, err)
+		if f.Note() != tt.note {
+			t.Errorf("%s: %q", name, f.Note())
+		}
+	}
+	if _, err := recorded.Open(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("no file is read")
+	}
+}

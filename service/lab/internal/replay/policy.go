@@ -1,0 +1,207 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/adaptive"
+	"github.com/weir-go/weir/internal/heap"
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/sim"
+)
+
+// A Limit bounds the requests in flight at the service: none, auto, or a number. The rest is as in
+// inflight.Config, with its defaults.
+type Limit struct {
+	Name    string         // none, auto or fixed
+	N       int            // of fixed
+	Queue   *int           // requests that may wait; nil is the default
+	MaxWait *time.Duration // nil is the default
+}
+
+// UnmarshalText reads none, auto or a number.
+func (l *Limit) UnmarshalText(text []byte) error {
+	switch name := string(text); name {
+	case "none", "auto":
+		*l = Limit{Name: name}
+	default:
+		n, err := strconv.Atoi(name)
+		if err != nil || n < 1 || n > 1_000_000 {
+			return fmt.Errorf("%q: want none, auto, or a number of requests in flight such as 20", text)
+		}
+		*l = Limit{Name: "fixed", N: n}
+	}
+	return nil
+}
+
+// String returns what UnmarshalText reads, with the queue and the wait if they are not the defaults.
+func (l Limit) String() string {
+	text := l.Name
+	if l.Name == "fixed" {
+		text = strconv.Itoa(l.N)
+	}
+	if l.Queue != nil {
+		text += fmt.Sprintf(", queue %d", *l.Queue)
+	}
+	if l.MaxWait != nil {
+		text += fmt.Sprintf(", for %v", *l.MaxWait)
+	}
+	return text
+}
+
+// MarshalText is String.
+func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// guard returns the shipped code for the limit; nil for none.
+func (l Limit) guard() *sim.Guard {
+	if l.Name == "none" {
+		return nil
+	}
+	g := sim.Auto()
+	g.Limit = sim.Limit{Name: l.Name, N: l.N}
+	if l.Queue != nil {
+		g.Queue = *l.Queue
+	}
+	if l.MaxWait != nil {
+		g.MaxWait = *l.MaxWait
+	}
+	return g
+}
+
+// A Policy is a limit, and what callers do when they are rejected.
+type Policy struct {
+	Limit
+	Retries float64 // at most this share of the requests is sent again; 0 is none
+}
+
+// String describes the policy.
+func (p Policy) String() string {
+	text := p.Limit.String()
+	if p.Retries > 0 {
+		text += fmt.Sprintf(", retries %.0f %%", 100*p.Retries)
+	}
+	return text
+}
+
+// retry returns the retries of the callers.
+func (p Policy) retry() sim.Retry {
+	if p.Retries == 0 {
+		return sim.Retry{}
+	}
+	return sim.Retry{Attempts: 3, Backoff: 100 * time.Millisecond, Budget: &adaptive.BudgetConfig{Ratio: p.Retries, MinPerSecond: -1}}
+}
+
+// refused reports whether the service itself turned a request away.
+func refused(r *recording.Record) bool {
+	return r.Outcome == recording.Rejected(0) || r.Outcome == recording.Ended(weir.Dropped)
+}
+
+// limited reports whether a limit turned a request away.
+func limited(r *recording.Record) bool { return r.Outcome.Rejected() && r.Outcome.Reason() != 0 }
+
+// before infers the limit that was in force, from what was in flight when requests had waited in its queue or were turned
+// away. seen is false if a limit was in force that the recording cannot tell.
+func before(rs []recording.Record) (l Limit, seen bool) {
+	var levels, queues []int
+	var overdue []time.Duration
+	turned, waited := 0, 0
+	waiting := heap.New(func(a, b time.Duration) bool { return a < b })
+	for i := range rs {
+		r := &rs[i]
+		for waiting.Len() > 0 && waiting.Min() <= r.Intended {
+			waiting.Pop()
+		}
+		switch reason := r.Outcome.Reason(); {
+		case limited(r):
+			turned++
+			if reason == weir.Overdue {
+				overdue = append(overdue, r.Wait)
+			}
+			if reason == weir.QueueFull || reason == weir.OverLimit {
+				levels = append(levels, r.Inflight)
+				queues = append(queues, waiting.Len())
+			}
+		case r.Outcome.Worked() && r.Wait > long(r):
+			levels = append(levels, r.Inflight)
+			waited++
+		}
+		if r.Wait > 0 {
+			waiting.Push(r.Intended + r.Wait)
+		}
+	}
+	if turned == 0 && waited < fewest {
+		return Limit{Name: "none"}, true
+	}
+	if waited == 0 && !slices.ContainsFunc(rs, func(r recording.Record) bool { return r.Wait > 0 }) && len(queues) < turned {
+		return Limit{}, false // it is not the limit that has recorded this: the waits are in the response times
+	}
+	l = Limit{Name: "auto"}
+	if n, share := common(levels); share > 0.8 && n > 0 {
+		l = Limit{Name: "fixed", N: n}
+	}
+	if q, share := common(queues); len(queues) >= 5 && share > 0.5 {
+		l.Queue = &q
+	}
+	slices.Sort(overdue)
+	if n := len(overdue); n >= 5 && float64(overdue[n/10]) > 0.95*float64(overdue[n-1]) { // they all waited as long
+		wait := overdue[n/2].Round(10 * time.Millisecond)
+		if wait != inflight.DefaultMaxWait {
+			l.MaxWait = &wait
+		}
+	}
+	return l, true
+}
+
+// long returns a wait that is more than the time that an admission takes.
+func long(r *recording.Record) time.Duration {
+	return max(time.Millisecond, r.Response()/50)
+}
+
+// common returns the most frequent number, and its share.
+func common(all []int) (n int, share float64) {
+	count, most := map[int]int{}, 0
+	for _, x := range all {
+		count[x]++
+	}
+	for x, k := range count {
+		if k > most || k == most && x < n {
+			n, most = x, k
+		}
+	}
+	return n, float64(most) / math.Max(float64(len(all)), 1)
+}
+
+// bound returns the queue of the service itself, which turns requests away when it is full; nil if it has none.
+func bound(rs []recording.Record, order []int, workers int) *int {
+	turned := 0
+	for i := range rs {
+		if refused(&rs[i]) {
+			turned++
+		}
+	}
+	if turned == 0 || workers == 0 {
+		return nil
+	}
+	_, most := atWork(rs, order)
+	q := max(most-workers, 0)
+	return &q
+}
+
+// atWork returns how many requests were in flight when each of the order began, and the most.
+func atWork(rs []recording.Record, order []int) (levels []int, most int) {
+	ends := heap.New(func(a, b time.Duration) bool { return a < b })
+	for _, i := range order {
+		for ends.Len() > 0 && ends.Min() <= rs[i].Start {
+			ends.Pop()
+		}
+		ends.Push(rs[i].End)
+		levels = append(levels, ends.Len())
+		most = max(most, ends.Len())
+	}
+	return levels, most
+}

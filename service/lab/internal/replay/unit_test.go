@@ -1,0 +1,154 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"image/png"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/testrig"
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
+)
+
+const ms = time.Millisecond
+
+// done returns a request that worked from start to end.
+func done(start, end time.Duration) recording.Record {
+	return recording.Record{Intended: start, Start: start, End: end, Inflight: 1, Outcome: recording.Ended(weir.Success)}
+}
+
+// works returns the work of each request, negative if it had to wait; 0 if it is not known.
+func worksOf(st Station, rs []recording.Record) (all []time.Duration) {
+	for _, p := range st.pieces(rs, admitted(rs)) {
+		if !p.alone {
+			p.work = -p.work
+		}
+		all = append(all, p.work)
+	}
+	return all
+}
+
+func TestPieces(t *testing.T) {
+	left := done(0, 10*ms)
+	left.Outcome = recording.Ended(outcome.TimedOut)
+	refused := recording.Record{Outcome: recording.Rejected(0)}
+	for _, tt := range []struct {
+		rule string
+		st   Station
+		rs   []recording.Record
+		want []time.Duration
+	}{
+		{"one after the other", Station{Workers: 1}, []recording.Record{done(0, 10*ms), done(0, 30*ms), done(50*ms, 60*ms)}, []time.Duration{10 * ms, -20 * ms, 10 * ms}},
+		{"two at a time", Station{Workers: 2}, []recording.Record{done(0, 10*ms), done(0, 30*ms), done(5*ms, 20*ms)}, []time.Duration{10 * ms, 30 * ms, -10 * ms}},
+		{"as many as come", Station{}, []recording.Record{done(0, 10*ms), done(0, 30*ms)}, []time.Duration{10 * ms, 30 * ms}},
+		{"half the speed each", Station{Workers: 1, Sharing: true}, []recording.Record{done(0, 20*ms), done(0, 20*ms), done(40*ms, 50*ms)}, []time.Duration{10 * ms, -10 * ms, 10 * ms}},
+		{"no work of those turned away", Station{Workers: 1}, []recording.Record{refused, done(0, 10*ms)}, []time.Duration{0, 10 * ms}},
+		{"work that a caller has left goes on as long as usual", Station{Workers: 1}, []recording.Record{done(0, 40*ms), left, done(0, 100*ms)}, []time.Duration{40 * ms, 0, -20 * ms}},
+	} {
+		got := worksOf(tt.st, tt.rs)
+		for i := range got {
+			if got[i] == -0 {
+				got[i] = 0
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v: want %v", tt.rule, got, tt.want)
+		}
+	}
+}
+
+func TestLimitText(t *testing.T) {
+	for text, want := range map[string]Limit{"none": {Name: "none"}, "auto": {Name: "auto"}, "20": {Name: "fixed", N: 20}} {
+		var l Limit
+		testrig.Must(t, l.UnmarshalText([]byte(text)))
+		if l != want || l.String() != text {
+			t.Errorf("%s: %+v", text, l)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "2.5", "fixed", "1000001"} {
+		if err := new(Limit).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is read", text)
+		}
+	}
+}
+
+// Requests count by how they ended.
+func TestTally(t *testing.T) {
+	tally := newTally(time.Second)
+	for _, o := range []recording.Outcome{
+		recording.Ended(weir.Success), recording.Ended(weir.Success), recording.Ended(weir.Ignored), recording.Ended(weir.Dropped),
+		recording.Rejected(weir.QueueFull), recording.Ended(outcome.Late), recording.Ended(outcome.TimedOut), recording.Cancelled,
+	} {
+		tally.add(0, &recording.Record{End: time.Second, Outcome: o})
+	}
+	want := Figures{Served: 2, Rejected: 2, Late: 3, Failed: 1, Wasted: 2, P50: 1, P95: 1, P99: 1}
+	if got := tally.figures(); got != want {
+		t.Errorf("%+v: want %+v", got, want)
+	}
+}
+
+// busy returns a recording of two workers that take 10 ms each, with a burst.
+func busy() *recorded.File {
+	f := &recorded.File{Name: "busy.rec"}
+	free := [2]time.Duration{}
+	for i := range 1000 {
+		at := time.Duration(i) * 6 * ms
+		if i > 500 && i < 700 {
+			at = 3000*ms + time.Duration(i-500)*3*ms
+		}
+		k := i % 2
+		free[k] = max(at, free[k]) + 10*ms
+		r := done(at, free[k])
+		if i%100 == 0 {
+			r.Outcome = recording.Ended(weir.Ignored)
+		}
+		f.Records = append(f.Records, r)
+	}
+	f.Sort()
+	return f
+}
+
+// A seed gives the same figures again. A replay repeats failures.
+func TestPlay(t *testing.T) {
+	m := newModel(busy(), Options{Seeds: 4, Seed: 1})
+	m.take(Station{Workers: 2})
+	a, err := m.play(t.Context(), Policy{Limit: Limit{Name: "none"}}, 4)
+	testrig.Must(t, err)
+	b, err := m.play(t.Context(), Policy{Limit: Limit{Name: "none"}}, 4)
+	testrig.Must(t, err)
+	if want := m.happened.figures(); a.Median != b.Median || a.Median.Served != 990 || a.Median.Failed != 10 || !near95(a.Median.P95, want.P95) {
+		t.Errorf("%+v\n%+v\n%+v", a.Median, b.Median, want)
+	}
+	limited, err := m.play(t.Context(), Policy{Limit: Limit{Name: "fixed", N: 2, Queue: new(0)}}, 4)
+	testrig.Must(t, err)
+	retried, err := m.play(t.Context(), Policy{Limit: Limit{Name: "fixed", N: 2, Queue: new(0)}, Retries: 1}, 4)
+	testrig.Must(t, err)
+	if limited.Median.Rejected < 50 || limited.Median.P99 > 0.0101 || retried.Median.Served <= limited.Median.Served {
+		t.Errorf("%+v\n%+v", limited.Median, retried.Median)
+	}
+	r := &Report{File: "busy.rec", Requests: 1000, Length: 5, Before: &Limit{Name: "none"}, Happened: m.happened.figures(), happened: m.happened, Replayed: a, Holds: true, Outcomes: []Outcome{*limited, *retried}, Seeds: 4}
+	var text, picture bytes.Buffer
+	testrig.Must(t, r.Table(&text))
+	for _, want := range []string{"1000 requests in 5s", "what happened", "the same, replayed", "limit 2, queue 0 ", "limit 2, queue 0, retries 100 %"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+	testrig.Must(t, r.Draw(&picture, "png"))
+	if _, err := png.Decode(&picture); err != nil {
+		t.Error(err)
+	}
+	data, err := json.Marshal(r)
+	testrig.Must(t, err)
+	if !strings.Contains(string(data), `"limit":"none"`) || !strings.Contains(string(data), `"policy":"2, queue 0"`) {
+		t.Errorf("%s", data)
+	}
+}
+
+func near95(got, want float64) bool { return got > 0.9*want && got < 1.1*want }
