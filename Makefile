@@ -82,9 +82,13 @@ faults: build need ## play faults in network namespaces, compare what follows wi
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, gpg, GoReleaser, Node, httpx, redis-cli, redis-py, ioredis
+need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, zsh, fish, mandoc, groff, h2load, h2spec, wrk, hey, k6, ghz, gpg, GoReleaser, Node, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
+	@internal/tools/need zsh zsh
+	@internal/tools/need fish fish
+	@internal/tools/need mandoc mandoc
+	@internal/tools/need groff groff
 	@internal/tools/need ip iproute2
 	@internal/tools/need h2load nghttp2-client
 	@internal/tools/need wrk wrk

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -74,6 +75,10 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 		fmt.Fprintf(stderr, "%s %s: now %s\n", p.Name, args[0], to)
 		return 2
 	}
+	if args[0] == "__complete" && len(args) > 1 { // a script of weir completion asks
+		p.printCandidates(stdout, args[1], args[2:])
+		return 0
+	}
 	read, err := p.parse(args)
 	name := p.Name
 	if read.command != nil {
@@ -100,6 +105,24 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return 1
 	}
+}
+
+// all returns the commands of the program, and those of every program.
+func (p *Program) all() []Command {
+	return append(slices.Clip(p.Commands),
+		Command{Name: "completion", Help: "Print a script that completes command lines in a shell.", Detail: strings.ReplaceAll(completionDetail, "NAME", p.Name),
+			New: func() Runner { return &completionCmd{program: p} }},
+		Command{Name: "man", Help: "Print the manual page of the program or of a command.", Detail: strings.ReplaceAll(manDetail, "NAME", p.Name),
+			New: func() Runner { return &manCmd{program: p} }})
+}
+
+// command returns the command with a name; nil if there is none.
+func (p *Program) command(name string) *Command {
+	all := p.all()
+	if at := slices.IndexFunc(all, func(c Command) bool { return c.Name == name }); at >= 0 {
+		return &all[at]
+	}
+	return nil
 }
 
 // joined turns two words into the name of their command, and "version" into the flag.

@@ -29,12 +29,12 @@ func (p *Program) parse(args []string) (*line, error) {
 	read.flags = p.flags(&read.common)
 	var names []string
 	at := max(0, slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }))
-	for i := range p.Commands {
-		if names = append(names, p.Commands[i].Name); names[i] == args[at] {
-			read.command, read.run, args = &p.Commands[i], p.Commands[i].New(), slices.Concat(args[:at], args[at+1:])
-			read.flags = append(read.flags, p.flags(read.run)...)
-			break
-		}
+	for _, c := range p.all() {
+		names = append(names, c.Name)
+	}
+	if read.command = p.command(args[at]); read.command != nil {
+		read.run, args = read.command.New(), slices.Concat(args[:at], args[at+1:])
+		read.flags = append(read.flags, p.flags(read.run)...)
 	}
 	rest, err := read.parseFlags(args, p.Replaced)
 	switch {
