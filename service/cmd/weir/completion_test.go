@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Shells complete commands, flags, values and files. A line is what a user types; its word "complete" ends in a tab.
+// Shells complete commands, flags, values and files. A user types a line, and then a tab.
 func TestCompletion(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", filepath.Dir(binary(t))+":"+os.Getenv("PATH"))
