@@ -67,7 +67,7 @@ func TestRelease(t *testing.T) {
 		if want := ".TH " + strings.ToUpper(name) + ` 1 "2026-01-02" "` + name + " v0.9.0\""; err != nil || !strings.HasPrefix(string(page), want) {
 			t.Errorf("%v: the page begins with %.60q: want %q", err, page, want)
 		}
-		for _, file := range []string{"LICENSE", "README.md", "scenario.schema.json", "completions/" + name + ".bash", "completions/_" + name, "completions/" + name + ".fish"} {
+		for _, file := range []string{"LICENSE", "README.md", "schema/scenario.schema.json", "completions/" + name + ".bash", "completions/_" + name, "completions/" + name + ".fish"} {
 			if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
 				t.Error(err)
 			}

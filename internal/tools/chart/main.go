@@ -2,9 +2,9 @@
 //
 //	go run ./chart -root ../.. -version 1.2.3 -o ../../bin/release
 //
-// skopeo copy oci-archive:weir_chart.oci.tar:1.2.3 docker://… and oras cp --from-oci-layout push the layout to a registry.
-// The version is that of the chart and, as the tag of the image, of weir. The archives depend on the committed files and
-// on the version alone.
+// skopeo copy oci-archive:weir_chart.oci.tar docker://… pushes the layout to a registry.
+// The chart gets the version, and so does the tag of its image. The archives depend on the committed files and on the
+// version alone.
 package main
 
 import (

@@ -93,6 +93,9 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	case read.Version:
 		fmt.Fprintln(stdout, p.Version())
 	default:
+		for _, said := range p.strangeVariables(read.command) {
+			fmt.Fprintf(stderr, "%s: warning: %s\n", name, said)
+		}
 		err = read.run.Run(ctx, Streams{stdout, stderr})
 	}
 	switch {
