@@ -32,7 +32,7 @@ type proxyCmd struct {
 
 	proxyRules `embed:""`
 
-	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it; for comparison, also aimd, vegas or gradient2. With --rules: of the requests that no class with a limit has (${default})."`
+	Limit        proxy.Limit   `default:"auto" choices:"auto,aimd,vegas,gradient2" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it; for comparison, also aimd, vegas or gradient2. With --rules: of the requests that no class with a limit has (${default})."`
 	InitialLimit int           `least:"0" default:"0" placeholder:"N" group:"limit" help:"Initial limit, unless it is a number; 0: 10, or the bound that is nearer (${default})."`
 	MinLimit     int           `default:"1" placeholder:"N" group:"limit" help:"Lower bound of the limit, unless it is a number (${default})."`
 	MaxLimit     int           `default:"10000" placeholder:"N" group:"limit" help:"Upper bound of the limit, unless it is a number (${default})."`

@@ -141,16 +141,16 @@ func (p *Program) completeCommand(command *Command, before []string, word string
 	name, _, valued := strings.Cut(word, "=")
 	switch f := flagged(flags, name); {
 	case open != nil:
-		return open.choices(), ""
+		return open.values(), ""
 	case onlyArguments:
 	case valued && f != nil:
-		return f.choices(), name + "="
+		return f.values(), name + "="
 	case strings.HasPrefix(word, "-") || word == "" && len(arguments) == 0:
 		return names(slices.DeleteFunc(flags, func(f *Flag) bool { return f.Hidden || f.given && !f.isList() })), ""
 	}
 	for i, f := range arguments {
 		if i == given || i == len(arguments)-1 && f.isList() {
-			return f.choices(), ""
+			return f.values(), ""
 		}
 	}
 	return nil, ""
@@ -175,9 +175,9 @@ func names(flags []*Flag) (found []candidate) {
 	return found
 }
 
-// choices returns the values of a flag or an argument, as far as they are known.
-func (f *Flag) choices() (found []candidate) {
-	values := strings.Split(f.tag.Get("enum"), ",")
+// values returns the values of a flag or an argument, as far as they are known.
+func (f *Flag) values() (found []candidate) {
+	values := strings.Split(f.choices, ",")
 	if _, level := f.value.Interface().(slog.Level); level {
 		values = []string{"debug", "info", "warn", "error"}
 	}
@@ -188,7 +188,7 @@ func (f *Flag) choices() (found []candidate) {
 		values = []string{directories}
 	}
 	for _, v := range values {
-		if v != "" {
+		if v = strings.TrimSpace(v); v != "" {
 			found = append(found, candidate{word: v})
 		}
 	}

@@ -15,6 +15,7 @@ type toyCmd struct {
 	Mode  string     `short:"m" enum:",fast,slow" placeholder:"HOW" help:"How."`
 	Name  []string   `placeholder:"NAME" help:"A name: any."`
 	Out   string     `placeholder:"DIR" help:"Where."`
+	Limit string     `choices:"auto,${more}" help:"A number, or ${more}."`
 	Quiet bool       `help:"Say less."`
 	Old   bool       `hidden:"" help:"No longer."`
 	Path  string     `arg:"" placeholder:"FILE" help:"The file."`
@@ -30,7 +31,7 @@ type bareCmd struct {
 func (*bareCmd) Run(context.Context, Streams) error { return nil }
 
 var toy = &Program{
-	Name: "toy", Description: "toy has 2 commands.", TwoWords: []string{"run it"},
+	Name: "toy", Description: "toy has 2 commands.", Vars: map[string]string{"more": "none, some"}, TwoWords: []string{"run it"},
 	Commands: []Command{
 		{Name: "run", Help: "Run a file.", Detail: "More:\n\n\ttoy run\n\nLists:\n  - one\n  - two", New: func() Runner { return new(toyCmd) }},
 		{Name: "run-it", Help: "Run it.", New: func() Runner { return new(bareCmd) }},
@@ -46,12 +47,13 @@ func TestComplete(t *testing.T) {
 		{"bash", "--", "--help --version"},
 		{"bash", "help r", "run run-it"},
 		{"bash", "completion ", "bash zsh fish"},
-		{"bash", "run --", "--help --version --level --mode --name --out --quiet"},
-		{"zsh", "run --l", "--level:Log this level"},
+		{"bash", "run --", "--help --version --level --mode --name --out --limit --quiet"},
+		{"zsh", "run --le", "--level:Log this level"},
 		{"zsh", "run --na", `--name:A name: any`},
-		{"bash", "run --quiet -m fast --name a --", "--help --version --level --name --out"},
+		{"bash", "run --quiet -m fast --name a --", "--help --version --level --name --out --limit"},
 		{"bash", "run --mode ", "fast slow"},
 		{"bash", "run --mode s", "slow"},
+		{"bash", "run --limit ", "auto none some"},
 		{"bash", "run -m f", "fast"},
 		{"bash", "run --level=w", "warn"},
 		{"bash", "run --level = w", "warn"},
@@ -167,6 +169,9 @@ A name: any.
 .TP
 \fB\-\-out=DIR\fR
 Where.
+.TP
+\fB\-\-limit=\fR
+A number, or none, some.
 .TP
 \fB\-\-quiet\fR
 Say less.
