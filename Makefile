@@ -22,9 +22,11 @@ image: ## build the image of deploy/Dockerfile without Docker, as bin/weir.oci.t
 	@mkdir -p bin
 	@cd internal/tools && go run ./image -root ../.. -o ../../bin/weir.oci.tar
 
-release: need-release ## build a release of the tag that is checked out into dist: archives, packages, images, checksums with a signature (by the key WEIR_SIGNING_KEY), bills of materials
+release: need-release ## build a release of the tag that is checked out into dist: archives, packages, images, checksums with a signature (by the key WEIR_SIGNING_KEY), bills of materials, provenance, the chart
 	@rm -rf bin/release && mkdir -p bin/release
-	@cd internal/tools && go build -o ../../bin/release/sbom ./sbom
+	@cd internal/tools && go build -o ../../bin/release/ ./sbom ./provenance
+	@internal/tools/documents bin/release
+	@cd internal/tools && go run ./chart -root ../.. -version "$$(git describe --tags --exact-match --match 'v[0-9]*')" -o ../../bin/release
 	@cd internal/tools && for arch in amd64 arm64; do go run ./image -root ../.. -arch $$arch -o ../../bin/release/weir_linux_$$arch.oci.tar || exit 1; done
 	@goreleaser release --clean $(if $(PUBLISH),,--skip=publish) $(ARGS)
 
@@ -82,9 +84,13 @@ faults: build need ## play faults in network namespaces, compare what follows wi
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, gpg, GoReleaser, Node, httpx, redis-cli, redis-py, ioredis
+need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, zsh, fish, mandoc, groff, h2load, h2spec, wrk, hey, k6, ghz, gpg, GoReleaser, Helm, Node, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
+	@internal/tools/need zsh zsh
+	@internal/tools/need fish fish
+	@internal/tools/need mandoc mandoc
+	@internal/tools/need groff groff
 	@internal/tools/need ip iproute2
 	@internal/tools/need h2load nghttp2-client
 	@internal/tools/need wrk wrk
@@ -108,6 +114,7 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/pyneed httpx httpx==0.28.1
 	@internal/tools/pyneed httpx h2==4.4.1
 	@internal/tools/goneed h2spec github.com/summerwind/h2spec/cmd/h2spec@v0.0.0-20200804131034-70ac22940108
+	@internal/tools/goneed helm helm.sh/helm/v4/cmd/helm@v4.3.1
 	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
 
 need-release:

@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"debug/buildinfo"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -33,7 +36,7 @@ func TestRelease(t *testing.T) {
 		listed[strings.Fields(line)[1]] = true
 	}
 
-	platform := "_0.9.0_linux_" + runtime.GOARCH
+	platform := "_linux_" + runtime.GOARCH
 	version := "v0.9.0 (commit " + commit + " of " + at + ", " + runtime.Version() + ", linux/" + runtime.GOARCH + ")\n"
 	for _, name := range []string{"weir", "weirlab"} {
 		dir := t.TempDir()
@@ -60,6 +63,15 @@ func TestRelease(t *testing.T) {
 				t.Errorf("%s has no checksum", document)
 			}
 		}
+		page, err := os.ReadFile(filepath.Join(dir, "man1", name+".1"))
+		if want := ".TH " + strings.ToUpper(name) + ` 1 "2026-01-02" "` + name + " v0.9.0\""; err != nil || !strings.HasPrefix(string(page), want) {
+			t.Errorf("%v: the page begins with %.60q: want %q", err, page, want)
+		}
+		for _, file := range []string{"LICENSE", "README.md", "schema/scenario.schema.json", "completions/" + name + ".bash", "completions/_" + name, "completions/" + name + ".fish"} {
+			if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+				t.Error(err)
+			}
+		}
 		if !listed[name+platform+".tar.gz"] {
 			t.Errorf("the archive of %s has no checksum", name)
 		}
@@ -76,15 +88,103 @@ func TestRelease(t *testing.T) {
 		t.Errorf("the package has %swant %s", got, want)
 	}
 	run(t, dir, "usr/bin/weir", "check", "etc/weir/rules.yaml", "login:a")
-	for _, name := range []string{"usr/lib/systemd/system/weir.service", "usr/lib/systemd/system/weir-proxy.service", "usr/lib/sysusers.d/weir.conf"} {
+	for _, name := range []string{
+		"usr/lib/systemd/system/weir.service", "usr/lib/systemd/system/weir-proxy.service", "usr/lib/sysusers.d/weir.conf",
+		"usr/share/bash-completion/completions/weir", "usr/share/zsh/vendor-completions/_weir", "usr/share/fish/vendor_completions.d/weir.fish",
+		"usr/share/man/man1/weir.1.gz", "usr/share/man/man1/weir-serve.1.gz",
+	} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, arch := range []string{"amd64", "arm64"} {
-		if name := "weir_linux_" + arch + ".oci.tar"; !listed[name] {
+	for _, name := range []string{"weir_linux_amd64.oci.tar", "weir_linux_arm64.oci.tar", "weir_chart.oci.tar", "weir_chart.tgz"} {
+		if !listed[name] {
 			t.Errorf("%s has no checksum", name)
 		}
+	}
+	checkProvenance(t, first, commit, string(sums))
+	made := filepath.Join(filepath.Dir(first), "bin/release")
+	checkChart(t, made)
+
+	helm, err := exec.LookPath("helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HELM", helm)
+	files, err := filepath.Glob(filepath.Join(made, "weir_*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files { // as on the page of a release
+		if err := os.Link(file, filepath.Join(first, filepath.Base(file))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Log(run(t, ".", "./fiveways", first))
+}
+
+// checkProvenance fails t unless the signed statement names the source and every file of the checksums.
+func checkProvenance(t *testing.T, dist, commit, sums string) {
+	t.Helper()
+	run(t, dist, "gpg", "--batch", "--verify", "SHA256SUMS.intoto.json.sig", "SHA256SUMS.intoto.json")
+	text, err := os.ReadFile(filepath.Join(dist, "SHA256SUMS.intoto.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type resource struct {
+		Name, URI string
+		Digest    map[string]string
+	}
+	var statement struct {
+		Type          string `json:"_type"`
+		PredicateType string
+		Subject       []resource
+		Predicate     struct {
+			BuildDefinition struct{ ResolvedDependencies []resource }
+		}
+	}
+	unmarshal(t, text, &statement)
+	if statement.Type != "https://in-toto.io/Statement/v1" || statement.PredicateType != "https://slsa.dev/provenance/v1" {
+		t.Errorf("%s: a statement of another kind", text)
+	}
+	named := ""
+	for _, s := range statement.Subject {
+		named += s.Digest["sha256"] + "  " + s.Name + "\n"
+	}
+	if named != sums {
+		t.Errorf("the statement is about\n%s\nwant\n%s", named, sums)
+	}
+	from := statement.Predicate.BuildDefinition.ResolvedDependencies
+	if len(from) != 1 || from[0].URI != "git+https://github.com/weir-go/weir@refs/tags/v0.9.0" || from[0].Digest["gitCommit"] != commit {
+		t.Errorf("%+v: want the commit %s", from, commit)
+	}
+}
+
+// checkChart fails t unless Helm pulls the packaged chart from a registry, and renders it as it renders the folder.
+func checkChart(t *testing.T, made string) {
+	t.Helper()
+	layout := t.TempDir()
+	run(t, layout, "tar", "-xf", filepath.Join(made, "weir_chart.oci.tar"))
+	var index struct{ Manifests []struct{ Digest string } }
+	text, err := os.ReadFile(filepath.Join(layout, "index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unmarshal(t, text, &index)
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.Replace(path.Base(r.URL.Path), "0.9.0", index.Manifests[0].Digest, 1)
+		if strings.Contains(r.URL.Path, "/manifests/") {
+			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+			w.Header().Set("Docker-Content-Digest", name)
+		}
+		http.ServeFile(w, r, filepath.Join(layout, "blobs", strings.Replace(name, ":", "/", 1)))
+	}))
+	defer registry.Close()
+	run(t, layout, "helm", "pull", "--plain-http", "--version", "0.9.0", "oci://"+strings.TrimPrefix(registry.URL, "http://")+"/weir")
+	run(t, layout, "cmp", "weir-0.9.0.tgz", filepath.Join(made, "weir_chart.tgz"))
+	want := strings.ReplaceAll(run(t, "helm", "helm", "template", "a", "weir", "--set", "admin.auth=false"), "image: weir:0.1.0\n", "image: weir:0.9.0\n")
+	if got := run(t, layout, "helm", "template", "a", "weir-0.9.0.tgz", "--set", "admin.auth=false"); got != want {
+		t.Errorf("the packaged chart renders\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -138,11 +238,11 @@ func release(t *testing.T, key string) (dist, commit, at string) {
 		}
 		return "goarch: &goarch [" + runtime.GOARCH + "]"
 	})
-	path := filepath.Join(t.TempDir(), "goreleaser.yaml")
-	if err := os.WriteFile(path, []byte(one), 0o600); err != nil {
+	configured := filepath.Join(t.TempDir(), "goreleaser.yaml")
+	if err := os.WriteFile(configured, []byte(one), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "make", "release", "ARGS=--skip=scoop --config "+path) // the manifest needs a binary for Windows
+	run(t, dir, "make", "release", "ARGS=--skip=scoop --config "+configured) // the manifest needs a binary for Windows
 	return filepath.Join(dir, "dist"), strings.TrimSpace(run(t, dir, "git", "rev-parse", "HEAD")), when
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 type checkCmd struct {
-	Path                    string        `arg:"" optional:"" help:"The rules: a YAML file of weir serve or weir proxy, a directory of YAML files, a JSON file of GoCC, or files of envoyproxy/ratelimit."`
+	Path                    string        `arg:"" optional:"" placeholder:"PATH" help:"The rules: a YAML file of weir serve or weir proxy, a directory of YAML files, a JSON file of GoCC, or files of envoyproxy/ratelimit."`
 	Keys                    []string      `arg:"" optional:"" name:"key" help:"Show the rules and limits that apply to these keys. A descriptor is a key: domain|key=value|key2=value2. For weir proxy, requests: \"POST /login X-Api-Key=abc address=203.0.113.7\"."`
 	Proxy                   bool          `help:"The file is one of weir proxy. Without it, the content decides."`
 	Memory                  settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Check that the counts of the rules fit in this --memory of weir serve (${default})."`

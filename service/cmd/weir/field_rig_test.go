@@ -18,10 +18,10 @@ import (
 )
 
 // The field tests run real proxies, each a process. The service behind them and the load
-// are in the process of the test. WEIR_FIELD is the duration of the measurement.
+// are in the process of the test. FIELD_DURATION is the duration of the measurement.
 func fieldTime(t *testing.T) time.Duration {
 	t.Helper()
-	if s := os.Getenv("WEIR_FIELD"); s != "" {
+	if s := os.Getenv("FIELD_DURATION"); s != "" {
 		d, err := time.ParseDuration(s)
 		fatal(t, err)
 		return d

@@ -23,7 +23,7 @@ import (
 
 type proxyCmd struct {
 	Origin         []string      `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000: http, https (HTTP/2 if the origin speaks it), h2c (HTTP/2 without TLS), or unix:///run/app.sock. Several, each with a flag of its own or separated by commas: a request goes to the one with less load of two random ones, and an origin that fails gets none for a while. An adaptive --limit is one for each of them, a number is one for all."`
-	HealthPath     string        `placeholder:"PATH" group:"health" help:"Check the health of each origin by a GET of this path, such as /healthz. A status from 200 to 399 is good; two others in a row, or none in time, eject the origin until a check is good, and a request tries it at once then. The default is no checks."`
+	HealthPath     string        `placeholder:"/PATH" group:"health" help:"Check the health of each origin by a GET of this path, such as /healthz. A status from 200 to 399 is good; two others in a row, or none in time, eject the origin until a check is good, and a request tries it at once then. The default is no checks."`
 	HealthInterval time.Duration `least:"100ms" default:"5s" placeholder:"TIME" group:"health" help:"Time between two health checks of an origin, and how long each may take (${default})."`
 	Listen         string        `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients, or unix:PATH for a Unix socket (${default})."`
 	Admin          string        `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators, or unix:PATH: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
@@ -32,7 +32,7 @@ type proxyCmd struct {
 
 	proxyRules `embed:""`
 
-	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it; for comparison, also aimd, vegas or gradient2. With --rules: of the requests that no class with a limit has (${default})."`
+	Limit        proxy.Limit   `default:"auto" choices:"auto,aimd,vegas,gradient2" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it; for comparison, also aimd, vegas or gradient2. With --rules: of the requests that no class with a limit has (${default})."`
 	InitialLimit int           `least:"0" default:"0" placeholder:"N" group:"limit" help:"Initial limit, unless it is a number; 0: 10, or the bound that is nearer (${default})."`
 	MinLimit     int           `default:"1" placeholder:"N" group:"limit" help:"Lower bound of the limit, unless it is a number (${default})."`
 	MaxLimit     int           `default:"10000" placeholder:"N" group:"limit" help:"Upper bound of the limit, unless it is a number (${default})."`

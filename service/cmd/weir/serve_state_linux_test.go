@@ -12,7 +12,7 @@ import (
 )
 
 // mounted is set in the process of TestServeStateDisk that may mount.
-const mounted = "WEIR_TEST_MOUNTED"
+const mounted = "TEST_MOUNTED"
 
 const needMounts = "The test needs a user namespace in which it may mount: allow them with sysctl user.max_user_namespaces=1000 or, in a container, with --cap-add SYS_ADMIN."
 

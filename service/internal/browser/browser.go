@@ -195,11 +195,11 @@ func (tab *Tab) View(width, height int64, dark bool) {
 	})
 }
 
-// Screenshot writes a picture of the window to the directory $WEIR_SCREENSHOTS, if that
+// Screenshot writes a picture of the window to the directory $SCREENSHOTS, if that
 // is set.
 func (tab *Tab) Screenshot(name string) {
 	tab.t.Helper()
-	dir := os.Getenv("WEIR_SCREENSHOTS")
+	dir := os.Getenv("SCREENSHOTS")
 	if dir == "" {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -37,7 +38,7 @@ type Command struct {
 	Detail     string // more paragraphs of the help text
 	// New returns a pointer to a struct. A field with a tag help is a flag, or with a tag arg an argument; a field with a
 	// tag embed has flags of its own. Further tags of a flag are name, short, aliases, env (the environment variables, in
-	// place of the one that Variable returns), default, enum, least and most (its values), sep ("none": commas do not
+	// place of the one that Variable returns), default, enum, choices (some values, for completion), least and most (its values), sep ("none": commas do not
 	// separate values), placeholder, group, required, optional and hidden.
 	New func() Runner
 }
@@ -74,6 +75,10 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 		fmt.Fprintf(stderr, "%s %s: now %s\n", p.Name, args[0], to)
 		return 2
 	}
+	if args[0] == "__complete" && len(args) > 1 { // a script of weir completion asks
+		p.printCandidates(stdout, args[1], args[2:])
+		return 0
+	}
 	read, err := p.parse(args)
 	name := p.Name
 	if read.command != nil {
@@ -88,6 +93,9 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	case read.Version:
 		fmt.Fprintln(stdout, p.Version())
 	default:
+		for _, said := range p.strangeVariables(read.command) {
+			fmt.Fprintf(stderr, "%s: warning: %s\n", name, said)
+		}
 		err = read.run.Run(ctx, Streams{stdout, stderr})
 	}
 	switch {
@@ -100,6 +108,24 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return 1
 	}
+}
+
+// all returns the commands of the program, and those of every program.
+func (p *Program) all() []Command {
+	return append(slices.Clip(p.Commands),
+		Command{Name: "completion", Help: "Print a script that completes command lines in a shell.", Detail: strings.ReplaceAll(completionDetail, "NAME", p.Name),
+			New: func() Runner { return &completionCmd{program: p} }},
+		Command{Name: "man", Help: "Print the manual page of the program or of a command.", Detail: strings.ReplaceAll(manDetail, "NAME", p.Name),
+			New: func() Runner { return &manCmd{program: p} }})
+}
+
+// command returns the command with a name; nil if there is none.
+func (p *Program) command(name string) *Command {
+	all := p.all()
+	if at := slices.IndexFunc(all, func(c Command) bool { return c.Name == name }); at >= 0 {
+		return &all[at]
+	}
+	return nil
 }
 
 // joined turns two words into the name of their command, and "version" into the flag.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"log/slog"
@@ -19,9 +20,10 @@ type Flag struct {
 	Envs                []string // the environment variables that set it; the first one that is set counts
 	Hidden              bool
 
-	tag   reflect.StructTag
-	value reflect.Value
-	given bool // on the command line
+	choices string // some of its values, with commas between them
+	tag     reflect.StructTag
+	value   reflect.Value
+	given   bool // on the command line
 }
 
 // A Group is a number of flags below a title in the help of a command.
@@ -51,14 +53,14 @@ func (p *Program) fields(v reflect.Value, group string) (all []*Flag) {
 			all = append(all, p.fields(value, key)...)
 			continue
 		}
-		help := strings.ReplaceAll(tag.Get("help"), "${default}", tag.Get("default"))
+		help, choices := strings.ReplaceAll(tag.Get("help"), "${default}", tag.Get("default")), cmp.Or(tag.Get("choices"), tag.Get("enum"))
 		if help == "" {
 			continue
 		}
 		for name, text := range p.Vars {
-			help = strings.ReplaceAll(help, "${"+name+"}", text)
+			help, choices = strings.ReplaceAll(help, "${"+name+"}", text), strings.ReplaceAll(choices, "${"+name+"}", text)
 		}
-		f := &Flag{Name: tag.Get("name"), Help: help, Default: tag.Get("default"), tag: tag, value: value}
+		f := &Flag{Name: tag.Get("name"), Help: help, Default: tag.Get("default"), choices: choices, tag: tag, value: value}
 		if f.Name == "" {
 			f.Name = strings.ToLower(humps.ReplaceAllString(field.Name, "$1-$2"))
 		}

@@ -43,7 +43,7 @@ func (p *Program) help(w io.Writer, l *line) {
 	}
 	if l.command == nil {
 		var commands [][2]string
-		for _, c := range p.Commands {
+		for _, c := range p.all() {
 			commands = append(commands, [2]string{c.Name, c.Help})
 		}
 		table(w, "Commands:", commands)

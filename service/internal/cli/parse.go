@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,12 +30,12 @@ func (p *Program) parse(args []string) (*line, error) {
 	read.flags = p.flags(&read.common)
 	var names []string
 	at := max(0, slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }))
-	for i := range p.Commands {
-		if names = append(names, p.Commands[i].Name); names[i] == args[at] {
-			read.command, read.run, args = &p.Commands[i], p.Commands[i].New(), slices.Concat(args[:at], args[at+1:])
-			read.flags = append(read.flags, p.flags(read.run)...)
-			break
-		}
+	for _, c := range p.all() {
+		names = append(names, c.Name)
+	}
+	if read.command = p.command(args[at]); read.command != nil {
+		read.run, args = read.command.New(), slices.Concat(args[:at], args[at+1:])
+		read.flags = append(read.flags, p.flags(read.run)...)
 	}
 	rest, err := read.parseFlags(args, p.Replaced)
 	switch {
@@ -78,6 +79,9 @@ func (l *line) parseFlags(args []string, replaced map[string]string) (rest []str
 			set.Var(f, alias, "")
 		}
 	}
+	if err := l.separateValue(args); err != nil {
+		return nil, err
+	}
 	err = set.ParseAll(args, func(flag *pflag.Flag, text string) error {
 		f := flag.Value.(*Flag)
 		if len(text) > 1 && text[0] == '-' && slices.Contains(args, text) {
@@ -100,6 +104,52 @@ func (l *line) parseFlags(args []string, replaced map[string]string) (rest []str
 		}
 	}
 	return set.Args(), err
+}
+
+// separateValue returns an error for a flag without a value that has one behind it, which would be an argument.
+func (l *line) separateValue(args []string) error {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if f := flagged(l.flags, arg); f != nil && f.IsBool() && i+1 < len(args) && (args[i+1] == "true" || args[i+1] == "false") {
+			return Usagef("--%s: its value is written --%[1]s=%s", f.Name, args[i+1])
+		}
+	}
+	return nil
+}
+
+// ofKubernetes are the variables that Kubernetes sets for a Service whose name begins with weir.
+var ofKubernetes = regexp.MustCompile(`^WEIR(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)$`)
+
+// strangeVariables returns what to say about each variable that looks like one of a flag, and is not. Shells run completion
+// and man at their start: they say nothing.
+func (p *Program) strangeVariables(command *Command) (said []string) {
+	if !slices.ContainsFunc(p.Commands, func(c Command) bool { return c.Name == command.Name }) {
+		return nil
+	}
+	known := []string{"WEIR_VERSION"} // an image may have it
+	var near []string
+	for _, c := range p.Commands {
+		for _, f := range p.Flags(c) {
+			known = append(known, f.Envs...)
+		}
+	}
+	for _, name := range known {
+		if own, found := strings.CutPrefix(name, "WEIR_"); found {
+			near = append(near, own)
+		}
+	}
+	for _, setting := range os.Environ() {
+		name, _, _ := strings.Cut(setting, "=")
+		own, found := strings.CutPrefix(name, "WEIR_")
+		if !found || slices.Contains(known, name) || ofKubernetes.MatchString(name) {
+			continue
+		}
+		said = append(said, fmt.Sprintf("$%s is not a variable of %s%s", name, p.Name, meant(own, near, "WEIR_")))
+	}
+	slices.Sort(said)
+	return said
 }
 
 // setDefaults sets the flags that are not on the command line.

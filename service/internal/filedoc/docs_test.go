@@ -11,13 +11,14 @@ import (
 	"github.com/weir-go/weir/internal/pagetest"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/filedoc"
+	"github.com/weir-go/weir/service/internal/filedoc/filedoctest"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/rulecheck"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
-var update = flag.Bool("update", false, "write the tables into docs/serve-reference.md and docs/proxy-reference.md")
+var update = flag.Bool("update", false, "write the tables into docs/serve-reference.md and docs/proxy-reference.md, and the files of schema")
 
 const docs = "../../../docs/"
 
@@ -32,6 +33,36 @@ func TestReferences(t *testing.T) {
 		{"proxy-reference.md", "rules", proxyrule.Reference},
 	} {
 		pagetest.Keep(t, docs+table.page, table.part, filedoc.Markdown(table.fields), *update)
+	}
+}
+
+// Editors read schemas that the code makes.
+func TestPublishedSchemas(t *testing.T) {
+	const root = "../../.."
+	filedoctest.Published(t, root, "rules.schema.json", config.Schema(), *update, "deploy/rules/rules.yaml", "deploy/gateways/rules.yaml")
+	filedoctest.Published(t, root, "proxy.schema.json", proxyrule.Schema(), *update, "deploy/proxy.yaml")
+	filedoctest.Published(t, root, "tokens.schema.json", token.Schema(), *update)
+}
+
+// The reader and the schema refuse the same files of tokens.
+func TestTokens(t *testing.T) {
+	schema := filedoctest.Compile(t, token.Schema())
+	for text, right := range map[string]bool{
+		"tokens: []": true,
+		"tokens: [{name: a, token: a-secret-of-16-bytes, keys: ['user:*'], allow: [lease]}]": true,
+		"tokens: [{name: a, sha256: " + strings.Repeat("0a", 32) + "}]":                      true,
+		"{}":                  false,
+		"tokens: [{name: a}]": false,
+		"tokens: [{token: a-secret-of-16-bytes}]":                                                    false,
+		"tokens: [{name: a, token: a-secret-of-16-bytes, sha256: " + strings.Repeat("0a", 32) + "}]": false,
+		"tokens: [{name: a, tokens: a-secret-of-16-bytes}]":                                          false,
+	} {
+		if _, err := token.Parse("tokens.yaml", []byte(text)); (err == nil) != right {
+			t.Errorf("%s: read: %v: want %v", text, err, right)
+		}
+		if err := schema.Check(t, text); (err == nil) != right {
+			t.Errorf("%s: schema: %v: want %v", text, err, right)
+		}
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
@@ -51,6 +54,42 @@ func (s Schema) Check(t *testing.T, text string) error {
 		t.Fatal(err)
 	}
 	return s.Validate(v)
+}
+
+// Published checks that a file in the folder schema of the repository, of which root is the path, has a schema, and that
+// the first line of each example names the file, and its values fit. If update is set, it writes the file.
+func Published(t *testing.T, root, name string, schema map[string]any, update bool, examples ...string) {
+	t.Helper()
+	var want bytes.Buffer
+	enc := json.NewEncoder(&want)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(schema); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, "schema", name)
+	if update {
+		if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("%s: %v: is not what the code says: run this test with -update", path, err)
+	}
+	compiled := Compile(t, schema)
+	for _, example := range examples {
+		text, err := os.ReadFile(filepath.Join(root, example))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(text), "\n")
+		if want := "# yaml-language-server: $schema=https://raw.githubusercontent.com/weir-go/weir/main/schema/" + name; first != want {
+			t.Errorf("%s begins with %q: want %q", example, first, want)
+		}
+		if err := compiled.Check(t, string(text)); err != nil {
+			t.Errorf("%s: %v", example, err)
+		}
+	}
 }
 
 // values are texts that a field of a kind may have, or not.

@@ -14,3 +14,14 @@ var Reference = []filedoc.Field{
 		Text: "What it may do: `decide` asks for tokens of a rate and settles grants; `lease` acquires, renews and returns leases; " +
 			"`debug` reads `/debug`; `metrics` reads `/metrics` at the listener of operators, and `admin` uses all of it, in a file of `--admin-tokens`."},
 }
+
+// Schema returns a JSON schema, draft 2020-12, of a file, for editors. Parse checks more.
+func Schema() map[string]any {
+	s := filedoc.Schema(Reference)
+	s["title"] = "Tokens of weir serve and weir proxy"
+	s["required"] = []string{"tokens"}
+	item := s["properties"].(map[string]any)["tokens"].(map[string]any)["items"].(map[string]any)
+	item["required"] = []string{"name"}
+	item["oneOf"] = []any{map[string]any{"required": []string{"token"}}, map[string]any{"required": []string{"sha256"}}}
+	return s
+}

@@ -20,11 +20,11 @@ type arenaCmd struct {
 	Seeds     int      `least:"1" most:"1000" default:"3" placeholder:"N" help:"Runs of each scenario and policy, with the seeds 1, 2, … (${default})."`
 	Group     string   `default:"" enum:",classic,production,street,search,all" placeholder:"NAME" help:"Scenarios to run: classic (one limit, one cause of overload), production (several limits, faults, outages, streams), street (routes that share a database, and clients that leave), search (limits that are hard to find) or all (classic)."`
 	Random    string   `placeholder:"SEED[..SEED]" help:"Run a random scenario for each of these seeds, as a proxy and as a library, instead of --group. Prints goodput relative to an oracle, and that of auto relative to the best other policy. The policies are auto, aimd, vegas, gradient2 and static-knee, unless --policies names others."`
-	Kind      string   `placeholder:"NAME" help:"Make all random scenarios of this kind: ${kinds}. Without it, a seed has a scenario of one of the first fourteen kinds, and one seed in three has another, of one of the last three."`
+	Kind      string   `choices:"${kinds}" placeholder:"NAME" help:"Make all random scenarios of this kind: ${kinds}. Without it, a seed has a scenario of one of the first fourteen kinds, and one seed in three has another, of one of the last three."`
 	Count     *int     `placeholder:"N" help:"Number of random scenarios, if --random has only the first seed (40)."`
 	YAML      bool     `name:"yaml" help:"Print the random scenario of the seed as a file for weirlab sim, without running it."`
 	Only      []string `placeholder:"NAME" help:"Run only the scenarios whose names contain one of these texts."`
-	Policies  []string `placeholder:"NAME" help:"Run only these policies: ${policies}."`
+	Policies  []string `choices:"${policies}" placeholder:"NAME" help:"Run only these policies: ${policies}."`
 	Deadlines bool     `help:"Show the policies the deadlines of requests."`
 	Out       string   `placeholder:"DIR" help:"Draw a heat map of the scores into this directory."`
 	Format    string   `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Format of the heat map: svg or png (${default})."`

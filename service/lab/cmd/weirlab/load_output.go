@@ -284,8 +284,8 @@ func writeReport(f *os.File, r report.Report, checked bool, broken []string) err
 }
 
 type loadCompareCmd struct {
-	Before string `arg:"" name:"before" placeholder:"A.json" help:"The result of the first run: a file of weirlab load --report=FILE.json, or the output of --json."`
-	After  string `arg:"" name:"after" placeholder:"B.json" help:"The result of the second run."`
+	Before string `arg:"" name:"before" placeholder:"FILE" help:"The result of the first run: a file of weirlab load --report=FILE.json, or the output of --json."`
+	After  string `arg:"" name:"after" placeholder:"FILE" help:"The result of the second run."`
 
 	MaxWorse *share `placeholder:"SHARE" help:"Exit with status 1 if a figure of the second run is worse by more than this, and by more than the noise: 10% (no bound)."`
 	Report   string `placeholder:"FILE" help:"Write a page with both curves into this .html file."`

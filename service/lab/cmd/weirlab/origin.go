@@ -17,7 +17,7 @@ type originCmd struct {
 
 	Workers         int           `default:"7" placeholder:"N" help:"Number of requests processed at once (${default})."`
 	ServiceTime     time.Duration `default:"1s" placeholder:"TIME" help:"Mean time to process a request (${default})."`
-	Distribution    string        `default:"constant" placeholder:"NAME" help:"Distribution of the service times: constant, normal, half-normal, exponential or lognormal (${default})."`
+	Distribution    string        `default:"constant" choices:"constant,normal,half-normal,exponential,lognormal" placeholder:"NAME" help:"Distribution of the service times: constant, normal, half-normal, exponential or lognormal (${default})."`
 	CV              float64       `name:"cv" default:"0" placeholder:"X" help:"Coefficient of variation (standard deviation / mean) of a normal, half-normal or lognormal distribution (${default})."`
 	Queue           int           `default:"100" placeholder:"N" help:"Requests that may wait for a worker; further ones get status 503 (${default})."`
 	CancelAbandoned bool          `help:"Stop processing requests whose clients have left. Most real services continue."`

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,7 +23,7 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/scenario"
 )
 
-var update = flag.Bool("update", false, "write docs/sim-reference.md")
+var update = flag.Bool("update", false, "write docs/sim-reference.md and the schema")
 
 // The page agrees with the code: go test ./internal/scenario -update writes it.
 func TestPage(t *testing.T) {
@@ -254,24 +253,19 @@ func child(in tree, part string) tree {
 	return made
 }
 
-// The schema accepts the scenarios that we ship.
-func TestSchemaAcceptsScenarios(t *testing.T) {
-	schema := filedoctest.Compile(t, scenario.Schema())
-	n := 0
-	err := fs.WalkDir(os.DirFS("../../scenarios"), ".", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".yaml") {
-			return err
+// Editors read the schema that the code makes. It accepts the scenarios that we ship.
+func TestPublishedSchema(t *testing.T) {
+	const root = "../../../../"
+	var scenarios []string
+	for _, pattern := range []string{"*.yaml", "*/*.yaml", "*/*/*.yaml"} {
+		found, err := filepath.Glob(root + "service/lab/scenarios/" + pattern)
+		testrig.Must(t, err)
+		for _, path := range found {
+			scenarios = append(scenarios, strings.TrimPrefix(path, root))
 		}
-		n++
-		text, err := os.ReadFile("../../scenarios/" + path)
-		if err == nil {
-			if wrong := schema.Check(t, string(text)); wrong != nil {
-				t.Errorf("%s: %v", path, wrong)
-			}
-		}
-		return err
-	})
-	if err != nil || n < 20 {
-		t.Errorf("%d scenarios: %v", n, err)
 	}
+	if len(scenarios) < 20 {
+		t.Errorf("%d scenarios", len(scenarios))
+	}
+	filedoctest.Published(t, root, "scenario.schema.json", scenario.Schema(), *update, scenarios...)
 }
