@@ -22,8 +22,6 @@ import (
 const (
 	// protocol names the protocol and its version in the header Upgrade.
 	protocol = "weir-peer/1"
-	// revision counts what this version may be told beyond that: since 1, weir.Recovering.
-	revision = 1
 	// maxHello bounds the frames of a handshake, in bytes.
 	maxHello = 4 << 10
 	// minSecret is the least length of a secret, in bytes.
@@ -39,11 +37,11 @@ type hello struct {
 	Secret bool   `json:"secret"` // it has one, and wants a proof that the other side has it
 	// SilenceMS is Config.Silence in milliseconds.
 	SilenceMS int64 `json:"silenceMs,omitempty"`
-	Revision  int   `json:"revision,omitempty"` // of the protocol
 }
 
 func newHello(self Info, secret []byte) hello {
-	h := hello{Info: self, Nonce: make([]byte, 32), Secret: len(secret) > 0, Revision: revision}
+	h := hello{Info: self, Nonce: make([]byte, 32), Secret: len(secret) > 0}
+	h.Revision = KnowsEpochs
 	_, _ = rand.Read(h.Nonce) // it never fails
 	return h
 }

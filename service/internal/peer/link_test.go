@@ -158,7 +158,7 @@ func TestBreak(t *testing.T) {
 				states = append(states, up+st.Peer.Node)
 			}
 		}})
-		if st := c.State(); !st.Up || st.Peer != (peer.Info{Node: "n1", Version: "v1"}) {
+		if st := c.State(); !st.Up || st.Peer != (peer.Info{Node: "n1", Version: "v1", Revision: peer.KnowsEpochs}) {
 			t.Errorf("%+v", st)
 		}
 		decide(c, "a", 1)

@@ -57,6 +57,9 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
+// KnowsEpochs is the first revision with epochs of claims, and that of this package. Since 1, instances know weir.Recovering.
+const KnowsEpochs = 2
+
 // Path is where the public listener of an instance serves its Handler.
 const Path = "/-/peer"
 
@@ -73,8 +76,7 @@ var (
 	ErrBusy = errors.New("too many requests to the peer")
 	// ErrSecret says that one of the instances has another secret than the other, or none.
 	ErrSecret = errors.New("the peer has another secret")
-	// ErrUnknown says that the other instance does not know the kind of request: it has an
-	// older version.
+	// ErrUnknown says that the other instance does not know the kind of request: it has an older version.
 	ErrUnknown = errors.New("the peer does not know this kind of request")
 	// ErrSelf says that the other instance is this one: see HandlerConfig.Others.
 	ErrSelf = errors.New("the peer is this instance itself")
@@ -84,9 +86,10 @@ var (
 
 // Info describes an instance.
 type Info struct {
-	Node    string `json:"node"`    // a random id of the process
-	Version string `json:"version"` // of weir
-	Rules   string `json:"rules"`   // config.Rules.Hash when the connection was made
+	Node     string `json:"node"`               // a random id of the process
+	Version  string `json:"version"`            // of weir
+	Rules    string `json:"rules"`              // config.Rules.Hash when the connection was made
+	Revision int    `json:"revision,omitempty"` // of the package that the instance has: see KnowsEpochs
 }
 
 // Config configures a Client.

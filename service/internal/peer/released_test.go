@@ -263,8 +263,8 @@ func TestReasonsOfOlderPeers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for of, want := range map[int]weir.Reason{0: weir.OverLimit, revision: weir.Recovering, revision + 1: weir.Recovering} {
-			p := greetRaw(t, h, hello{Info: Info{Node: "raw"}, Revision: of})
+		for of, want := range map[int]weir.Reason{0: weir.OverLimit, 1: weir.Recovering, KnowsEpochs + 1: weir.Recovering} {
+			p := greetRaw(t, h, hello{Info: Info{Node: "raw", Revision: of}})
 			p.send(1, kindAcquire, appendLeaseRequest(nil, &decider.LeaseRequest{Key: "l", N: 1}, 0))
 			f := p.receive()
 			_, err := (&decoder{b: f.payload}).failure()

@@ -208,7 +208,7 @@ type fakeLink struct {
 func (l *fakeLink) Stats() peer.Stats {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
-	return peer.Stats{State: peer.State{Up: l.up}}
+	return peer.Stats{State: peer.State{Up: l.up, Peer: peer.Info{Node: l.node, Revision: peer.KnowsEpochs}}}
 }
 
 func (l *fakeLink) Redial() {
