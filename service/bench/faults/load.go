@@ -33,8 +33,8 @@ type answer struct {
 	target      int
 	asked, took time.Duration
 	granted     bool
-	failed      bool   // it has no decision
 	step        string // see Weir-Degraded
+	err         error  // if it has no decision
 }
 
 // A load is callers, each of which asks for one token again and again.
@@ -48,7 +48,7 @@ type load struct {
 }
 
 // An asker sends a request.
-type asker func(target int) (granted, failed bool, step string)
+type asker func(target int) (granted bool, step string, err error)
 
 // start starts a load of callers for each target.
 func startLoad(targets, callers int, ask asker) *load {
@@ -58,7 +58,7 @@ func startLoad(targets, callers int, ask asker) *load {
 		l.group.Go(func() {
 			for ctx.Err() == nil {
 				a := answer{target: i % targets, asked: l.now()}
-				a.granted, a.failed, a.step = ask(a.target)
+				a.granted, a.step, a.err = ask(a.target)
 				a.took = l.now() - a.asked
 				l.mu.Lock()
 				l.answers = append(l.answers, a)
@@ -91,16 +91,22 @@ func (l *load) stop() answers {
 
 // tokens is an asker for tokens of a key.
 func (w *world) tokens(key string, targets ...*proc) asker {
-	return func(target int) (bool, bool, string) {
-		resp, err := w.client.Post(targets[target].url()+"/rate/"+key, "", nil)
-		if err != nil {
-			return false, true, ""
-		}
-		defer resp.Body.Close()
-		_, err = io.Copy(io.Discard, resp.Body)
-		granted := resp.StatusCode == http.StatusOK
-		return granted, err != nil || !granted && resp.StatusCode != http.StatusTooManyRequests, resp.Header.Get("Weir-Degraded")
+	return func(target int) (bool, string, error) {
+		return decision(w.client.Post(targets[target].url()+"/rate/"+key, "", nil))
 	}
+}
+
+// decision reads an answer. The error says that it has no decision, and what it has.
+func decision(resp *http.Response, err error) (granted bool, step string, _ error) {
+	if err != nil {
+		return false, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusTooManyRequests {
+		err = fmt.Errorf("%s, %v: %s", resp.Status, resp.Header, body)
+	}
+	return err == nil && resp.StatusCode == http.StatusOK, resp.Header.Get("Weir-Degraded"), err
 }
 
 type answers []answer
@@ -147,14 +153,14 @@ func (all answers) excess(rate float64) (most float64) {
 	return most
 }
 
-// failures counts the answers without a decision.
-func (all answers) failures() (n int) {
+// failures returns the answers without a decision.
+func (all answers) failures() (some answers) {
 	for _, a := range all {
-		if a.failed {
-			n++
+		if a.err != nil {
+			some = append(some, a)
 		}
 	}
-	return n
+	return some
 }
 
 // quantile returns a quantile of the times that answers took, in milliseconds.

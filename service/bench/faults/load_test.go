@@ -42,7 +42,7 @@ func TestExcess(t *testing.T) {
 func TestTable(t *testing.T) {
 	tab := table{rows: []row{{family: "memory", fault: "kill -9"}}, seeds: 2, results: make([][]measure, 1)}
 	for _, v := range []float64{3, 7, 5} {
-		tab.add(0, []measure{{"tokens", v, 6, "*b*", "serve.md", ""}})
+		tab.add(0, []measure{{What: "tokens", Value: v, Bound: 6, Stated: "*b*", Link: "serve.md"}})
 	}
 	if err := tab.verdict(); err == nil || tab.results[0][0].Value != 7 {
 		t.Errorf("%v, %v: want 7, which is beyond 6", tab.results, err)

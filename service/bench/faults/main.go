@@ -83,6 +83,7 @@ type measure struct {
 	Stated string // how the bound follows from the docs
 	Link   string // the section that states it
 	Unit   string
+	Such   []string // some of the answers that are counted
 }
 
 func (m measure) holds() bool { return m.Value <= m.Bound }
@@ -197,7 +198,7 @@ func brief(got []measure) string {
 	for _, m := range got {
 		mark := ""
 		if !m.holds() {
-			mark = " BEYOND"
+			mark = fmt.Sprintf(" BEYOND %q", m.Such)
 		}
 		all = append(all, fmt.Sprintf("%s %.4g of %.4g%s%s", m.What, m.Value, m.Bound, m.Unit, mark))
 	}

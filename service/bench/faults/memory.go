@@ -16,23 +16,27 @@ const (
 
 // excess notes the tokens that were granted beyond the rate, and their bound.
 func (w *world) excess(all answers, bound float64, stated, link string) {
-	w.measures = append(w.measures, measure{"tokens beyond *rt*", all.excess(rate), bound, stated, link, ""})
+	w.measures = append(w.measures, measure{What: "tokens beyond *rt*", Value: all.excess(rate), Bound: bound, Stated: stated, Link: link})
 }
 
-// none notes a count that has to be zero.
-func (w *world) none(what string, n int, stated, link string) {
-	w.measures = append(w.measures, measure{what, float64(n), 0, stated, link, ""})
+// none notes answers of which there must be none.
+func (w *world) none(what string, some answers, stated, link string) {
+	m := measure{What: what, Value: float64(len(some)), Stated: stated, Link: link}
+	for _, a := range some[:min(len(some), 5)] {
+		m.Such = append(m.Such, fmt.Sprintf("asked %d at %v, answered after %v: %v", a.target, a.asked, a.took, a.err))
+	}
+	w.measures = append(w.measures, m)
 }
 
 // held notes the most units that were held at a time.
 func (w *world) held(h *holders, bound float64, stated, link string) {
-	w.measures = append(w.measures, measure{"units held at once", h.stop(), bound, stated, link, ""})
+	w.measures = append(w.measures, measure{What: "units held at once", Value: h.stop(), Bound: bound, Stated: stated, Link: link})
 }
 
 // late notes by how much answers of a span of time took longer than the longest of the control, for 99 of 100.
 func (w *world) late(all answers, from, to time.Duration, bound time.Duration, stated, link string) {
 	beyond := all.between(from, to).quantile(0.99) - w.control.sofar().between(from, to).quantile(1)
-	w.measures = append(w.measures, measure{"P99 beyond the control's longest", max(0, beyond), bound.Seconds() * 1000, stated, link, "ms"})
+	w.measures = append(w.measures, measure{What: "P99 beyond the control's longest", Value: max(0, beyond), Bound: bound.Seconds() * 1000, Stated: stated, Link: link, Unit: "ms"})
 }
 
 // degraded checks that a fault has an effect: some answers are not exact.
@@ -126,7 +130,8 @@ var memoryRows = []row{
 		})
 		free := time.Since(sent)
 		check(resp.Body.Close())
-		w.measures = append(w.measures, measure{"until its units are free", free.Seconds()*1000 - w.control.sofar().quantile(1), (ttl + 50*time.Millisecond).Seconds() * 1000, "`ttl`, and 50 ms until the next try, beyond the control's longest", ofGuarantees, "ms"})
+		w.measures = append(w.measures, measure{What: "until its units are free", Value: free.Seconds()*1000 - w.control.sofar().quantile(1), Bound: (ttl + 50*time.Millisecond).Seconds() * 1000,
+			Stated: "`ttl`, and 50 ms until the next try, beyond the control's longest", Link: ofGuarantees, Unit: "ms"})
 	}},
 	{"memory", "full disk for the state, then kill -9", func(w *world) {
 		disk := w.disk("disk", "1m")
@@ -149,10 +154,10 @@ var memoryRows = []row{
 		l := startLoad(1, 4, w.tokens("k", p))
 		w.pause(5 * time.Second)
 		all := l.stop()
-		slow := 0
+		var slow answers
 		for _, a := range all {
 			if a.took > 900*time.Millisecond {
-				slow++
+				slow = append(slow, a)
 			}
 		}
 		w.none("requests that take 0.9 s", slow, "decisions do not wait for the disk", ofCrash)
@@ -165,12 +170,12 @@ var memoryRows = []row{
 // wholeAgain notes whether a request gets all units of a key once the longest leases must have ended.
 func (w *world) wholeAgain(p *proc, after time.Duration, stated, link string) {
 	time.Sleep(after + 100*time.Millisecond)
-	lost := 0
+	lost := 0.0
 	resp, err := w.client.Post(fmt.Sprintf("%s/lease/slots?n=%d", p.url(), units), "", nil)
 	check(err)
 	if resp.StatusCode != http.StatusOK {
 		lost = units
 	}
 	check(resp.Body.Close())
-	w.none("units lost", lost, stated, link)
+	w.measures = append(w.measures, measure{What: "units lost", Value: lost, Stated: stated, Link: link})
 }

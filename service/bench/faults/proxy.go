@@ -45,16 +45,7 @@ func (w *world) front(args ...string) *front {
 
 // through is an asker for pages through the proxy.
 func (w *world) through(f *front) asker {
-	return func(int) (bool, bool, string) {
-		resp, err := w.client.Get(f.proxy.url() + "/")
-		if err != nil {
-			return false, true, ""
-		}
-		defer resp.Body.Close()
-		_, err = io.Copy(io.Discard, resp.Body)
-		served := err == nil && resp.StatusCode == http.StatusOK
-		return served, !served && resp.StatusCode != http.StatusTooManyRequests, ""
-	}
+	return func(int) (bool, string, error) { return decision(w.client.Get(f.proxy.url() + "/")) }
 }
 
 // An originFault happens to one of three origins.

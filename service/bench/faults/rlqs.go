@@ -3,7 +3,6 @@ package main
 import (
 	_ "embed"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -61,18 +60,11 @@ func (w *world) edge() *edge {
 
 // through is an asker for pages through the Envoys, as a user.
 func (w *world) throughEdge(e *edge) asker {
-	return func(target int) (bool, bool, string) {
+	return func(target int) (bool, string, error) {
 		r, err := http.NewRequest("GET", e.envoys[target].url()+"/", nil)
 		check(err)
 		r.Header.Set("user", "k")
-		resp, err := w.client.Do(r)
-		if err != nil {
-			return false, true, ""
-		}
-		defer resp.Body.Close()
-		_, err = io.Copy(io.Discard, resp.Body)
-		passed := err == nil && resp.StatusCode == http.StatusOK
-		return passed, !passed && resp.StatusCode != http.StatusTooManyRequests, ""
+		return decision(w.client.Do(r))
 	}
 }
 

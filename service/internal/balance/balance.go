@@ -319,6 +319,14 @@ func (s *Set) othersAnswer(now time.Duration, i int, since time.Duration) bool {
 	return false
 }
 
+// isSilent reports whether an origin answers nothing that has not answered a request in time, and others do. Answers that
+// came while the request could still be under way are from before.
+func (s *Set) isSilent(now time.Duration, t Ticket) bool {
+	heard := s.origins[t.Origin].heard
+	underWay := min(2*s.slowestLately(now), (now-t.at)/2)
+	return heard <= t.at+underWay && s.othersAnswer(now, t.Origin, max(t.at, heard))
+}
+
 // slowestLately returns the longest duration of answers lately: it is halved every half minute.
 func (s *Set) slowestLately(now time.Duration) time.Duration {
 	const half = 30 * time.Second
@@ -383,7 +391,7 @@ func (s *Set) Judge(now time.Duration, t Ticket, r Result, after time.Duration) 
 	default:
 		o.busy = row{}
 	}
-	silent := r == Silent && o.heard <= t.at && s.othersAnswer(now, t.Origin, t.at)
+	silent := r == Silent && s.isSilent(now, t)
 	if r == Answered || r == Failed {
 		s.heard(now, o, t)
 	}

@@ -68,6 +68,33 @@ func TestChangedTellsAll(t *testing.T) {
 	}
 }
 
+// An origin that ends while it works on a request is silent, though it has answered another one since that was sent. One that
+// answers others later hangs for this request alone.
+func TestEndsWhileItWorks(t *testing.T) {
+	for _, tt := range []struct {
+		last time.Duration // answer, after the request was sent
+		want State
+	}{{10 * ms, Ejected}, {500 * ms, In}} {
+		c := newScript(t, 2)
+		c.play(10*s, 10*ms, 20*ms)
+		sent := c.set.enter(c.now, 0)
+		answer := func(origin int) {
+			tk := c.set.enter(c.now, origin)
+			c.now += 5 * ms
+			c.set.Judge(c.now, tk, Answered, 0)
+			c.set.Leave(tk)
+		}
+		c.now += tt.last - 5*ms
+		answer(0)
+		for range 100 {
+			c.now += 15 * ms
+			answer(1)
+		}
+		c.set.Judge(c.now, sent, Silent, 0)
+		c.state(0, tt.want)
+	}
+}
+
 // An origin with one slow request that gets a few others is not silent: these have just been sent.
 func TestABurstBesideASlowRequest(t *testing.T) {
 	c := newScript(t, 2)

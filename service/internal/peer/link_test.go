@@ -150,7 +150,7 @@ func TestLateGrant(t *testing.T) {
 func TestBreak(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		owner := newServer(t, server.Config{}, slow())
-		s := newSite(t, serve.Config{Decider: owner, Self: wire.Info{Node: "n1", Version: "v1"}, Rules: owner.Rules})
+		s := newSite(t, serve.Config{Decider: owner, Self: wire.Info{Node: "n1", Version: "v1", Revision: wire.KnowsEpochs}, Rules: owner.Rules})
 		var mu sync.Mutex
 		var states []string
 		c := s.dial(peer.Config{OnState: func(st peer.State) {
@@ -160,7 +160,7 @@ func TestBreak(t *testing.T) {
 				states = append(states, up+st.Peer.Node)
 			}
 		}})
-		if st := c.State(); !st.Up || st.Peer != (wire.Info{Node: "n1", Version: "v1"}) {
+		if st := c.State(); !st.Up || st.Peer != (wire.Info{Node: "n1", Version: "v1", Revision: wire.KnowsEpochs}) {
 			t.Errorf("%+v", st)
 		}
 		decide(c, "a", 1)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/ring/local"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -44,7 +44,7 @@ func (r *Ring) ask(ctx context.Context, at func() uint16, held patience, onHold 
 			return errAlone
 		}
 		switch {
-		case err == nil || ctx.Err() != nil || !retries(err):
+		case err == nil || ctx.Err() != nil || !local.IsUndecided(err):
 			return err
 		case err == decider.ErrMoved:
 			most = held.moved
@@ -86,16 +86,6 @@ func pause(ctx context.Context, over chan struct{}, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// retries reports whether an error means that the request was not decided.
-func retries(err error) bool {
-	switch err {
-	case decider.ErrNoGrant, decider.ErrNoLease, decider.ErrLeaves, decider.ErrNoLeasing, decider.ErrNoRate, decider.ErrOwnQuota, decider.ErrQuota:
-		return false
-	}
-	_, rejected := err.(*weir.Rejection)
-	return !rejected
-}
-
 // forward calls f with the link to a member. A request that must be decided at once gets errAlone
 // after Config.Timeout.
 func (r *Ring) forward(ctx context.Context, p *place, hasty bool, f func(context.Context, decider.Decider) error) error {
@@ -109,7 +99,7 @@ func (r *Ring) forward(ctx context.Context, p *place, hasty bool, f func(context
 		defer r.counts.took.measure(time.Now())
 	}
 	err := f(asking, p.link)
-	if err != nil && ctx.Err() == nil && retries(err) {
+	if err != nil && ctx.Err() == nil && local.IsUndecided(err) {
 		if err == decider.ErrMoved {
 			return err
 		}

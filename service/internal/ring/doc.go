@@ -55,17 +55,22 @@
 //
 // # Changes of owners
 //
-// A node that becomes the owner of slots claims them from all members. They give the slots up
-// (requests for them get decider.ErrMoved, and are asked again at the new owner) and send their
-// state: counts, leases and settled grants. A node that has no link yet to the process that claims gives nothing up. Meanwhile requests
-// for these keys are held, for Config.Hold at most. Leave does the same for a member that is shutting down. Requests that wait
-// at an owner that is lost, or gives the key up, wait at the next owner, for the time that they have left;
-// what they are answered counts from when they first came. While the owners do not change, requests
-// get their turns in order of arrival at the owner.
+// A node that becomes the owner of slots claims them from all members. They give the slots up (requests for them get
+// decider.ErrMoved, and are asked again at the new owner) and send their state: counts, leases and settled grants. A node that
+// has no link yet to the process that claims gives nothing up. Meanwhile requests for these keys are held, for Config.Hold at
+// most. Leave does the same for a member that is shutting down. Requests that wait at an owner that is lost, or gives the key up,
+// wait at the next owner, for the time that they have left; what they are answered counts from when they first came. While the
+// owners do not change, requests get their turns in order of arrival at the owner.
 //
-// The state of a process that ends without Leave is lost. Leases of such keys are adopted by the
-// next owner when they are renewed, and it grants none before all others must have expired. Grants
-// can be settled at the next owner as long as the rules are the same.
+// Owners can change again while a claim is under way. So claims have epochs (handover.Claims). A member refuses a claim if it
+// knows a later one of these slots; the claimant makes it once more, with a later epoch, if it still owns the slots. A member
+// that claims slots itself has their state before it answers a later claim, so state that is on its way to one owner goes on to
+// the next one. A claim waits for earlier ones alone, for as long as these take: 3 s with a member that cannot be asked. Members
+// of a version that knows no epochs are told none, and their claims are not refused.
+//
+// The state of a process that ends without Leave is lost. Leases of such keys are adopted by the next owner when they are
+// renewed, and it grants none before all others must have expired. Grants can be settled at the next owner as long as the rules
+// are the same.
 //
 // # Bounds of over-admission
 //
@@ -91,8 +96,7 @@
 //     limit for the time in which a bucket refills.
 //   - Leases: no more than the limit in all of these cases, except for shares, limit/N for each member that
 //     cannot ask the owner, and for what two owners grant while members do not yet agree, the limit once
-//     more. An owner that was stopped and goes on is such an owner, and so is one whose claim of the state
-//     is under way while the owner changes again.
+//     more. An owner that was stopped and goes on is such an owner.
 //
 // # Leaves
 //

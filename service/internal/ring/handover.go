@@ -43,16 +43,17 @@ func (r *Ring) loseLocked(was *view, s *census.Survey) *slot.Set {
 	return lost
 }
 
-// miss notes slots whose state was claimed and did not come, for the members that claim them from this one.
-func (r *Ring) miss(slots *slot.Set) {
-	longest := r.longestLease()
-	if longest == 0 {
-		return
-	}
-	missing := *slots
+// miss notes slots whose state was claimed and did not come: here, unless another member has claimed them since, and for the
+// members that claim them from this one.
+func (r *Ring) miss(cl *handover.Claim, slots slot.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unknown.Note(&missing, "", r.now()+longest)
+	here := slots
+	here.Remove(r.claims.Lost(cl))
+	r.cfg.Local.Expect(&here, 0)
+	if longest := r.longestLease(); longest > 0 {
+		r.unknown.Note(&slots, "", r.now()+longest)
+	}
 }
 
 // longestLease returns the longest time to live of leases under the rules; 0 if there are none.
@@ -93,14 +94,16 @@ func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
 	r.counts.claims.Add(1)
 	r.cfg.Local.Expect(&held, r.cfg.Hold)
 	r.claiming.Add(1)
+	cl := r.claims.Begin(&gained)
 	r.work.Go(func() {
 		defer r.claiming.Add(-1)
-		r.claim(&gained, unknown, from)
+		defer r.claims.End(cl)
+		r.claim(cl, &gained, unknown, from)
 	})
 }
 
 // claim asks members for the state of slots.
-func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
+func (r *Ring) claim(cl *handover.Claim, slots, unknown *slot.Set, from []*place) {
 	ctx, cancel := context.WithTimeout(r.ctx, maxClaim)
 	defer cancel()
 	missing := *unknown
@@ -108,7 +111,7 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 	var asking sync.WaitGroup
 	for _, p := range from {
 		asking.Go(func() {
-			rest, err := r.claimFrom(ctx, p, slots)
+			rest, err := r.claimFrom(ctx, p, cl)
 			if err != nil {
 				rest = slots
 			}
@@ -124,9 +127,8 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 	r.mu.Lock()
 	r.kept.Forget(&known)
 	r.mu.Unlock()
-	if missing.Remove(unknown); missing.Len() > 0 { // nothing more comes
-		r.cfg.Local.Expect(&missing, 0)
-		r.miss(&missing)
+	if missing.Remove(unknown); missing.Len() > 0 {
+		r.miss(cl, missing)
 	}
 	missing.Union(unknown)
 	if missing.Len() > 0 {
@@ -136,11 +138,18 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 
 // claimFrom asks a member for the state of slots, again until it is linked and knows this one as a
 // member. It returns the slots whose state stays unknown: the ones that the member does not know; all if
-// its process has ended meanwhile; none if it is dead and was never linked.
-func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.Set, error) {
-	process := r.processOf(p.Name)
+// its process has ended meanwhile; none if it is dead and was never linked, or others have claimed the slots since.
+func (r *Ring) claimFrom(ctx context.Context, p *place, cl *handover.Claim) (*slot.Set, error) {
+	process, refused := r.processOf(p.Name), 0
 	for began := time.Now(); ; {
-		answer, err := p.link.Call(ctx, claimCall, handover.AppendSet(nil, slots))
+		slots, epoch := r.claims.Get(cl)
+		if slots.Len() == 0 {
+			return slots, nil
+		}
+		if p.link.Stats().State.Peer.Revision < wire.KnowsEpochs {
+			epoch = 0
+		}
+		answer, err := p.link.Call(ctx, claimCall, handover.AppendClaim(nil, slots, epoch))
 		now := r.processOf(p.Name)
 		if process == "" {
 			process = now
@@ -149,6 +158,13 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.
 			return slots, nil
 		}
 		if err == nil {
+			if later, ok := handover.ReadRefusal(answer); ok && epoch > 0 {
+				r.claims.Again(cl, r.view.Load().decides(), later)
+				if refused++; time.Since(began) > maxClaimTries || refused > 1 && !pause(ctx, nil, poll) {
+					return nil, errClaim
+				}
+				continue
+			}
 			if rest, ok := handover.ReadSet(answer); ok {
 				return rest, nil
 			}
@@ -181,22 +197,36 @@ func (r *Ring) isGone(name string) bool {
 }
 
 // onClaim gives slots up, sends their state to the member that claims them, and answers with
-// those whose state is not known.
+// those whose state is not known. It refuses a claim if it knows a later one. What this node claims itself, it has before it
+// answers: so each claim waits for earlier ones, and none for a later one.
 func (r *Ring) onClaim(ctx context.Context, from wire.Info, body []byte) ([]byte, error) {
-	slots, ok := handover.ReadSet(body)
+	slots, epoch, ok := handover.ReadClaim(body)
 	if !ok {
 		return nil, errClaim
 	}
 	name := r.nameOf(from.Node)
 	r.mu.Lock()
-	p, unknown, reached := r.places[name], r.unknown.Of(slots), r.census.Reached(name)
-	r.mu.Unlock()
-	if p == nil || p.link == nil || !reached {
+	p := r.places[name]
+	if p == nil || p.link == nil || !r.census.Reached(name) {
+		r.mu.Unlock()
 		return nil, errStranger
 	}
-	r.cfg.Local.Depart(slots)
+	if r.claims.Note(slots, epoch) {
+		r.cfg.Local.Depart(slots)
+	}
+	r.mu.Unlock()
+	later, err := r.claims.Await(ctx, slots, epoch)
+	switch {
+	case err != nil:
+		return nil, err
+	case later > 0:
+		return handover.AppendRefusal(nil, later), nil
+	}
+	r.mu.Lock()
+	unknown := r.unknown.Of(slots)
+	r.mu.Unlock()
 	state := handover.NewState(slots)
-	err := r.cfg.Local.Export(ctx, slots, func(chunk []byte) error {
+	err = r.cfg.Local.Export(ctx, slots, func(chunk []byte) error {
 		_, err := p.link.Call(ctx, stateCall, chunk)
 		if err == nil {
 			state.Add(chunk)

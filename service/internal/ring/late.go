@@ -20,10 +20,12 @@ func (r *Ring) claimLateLocked(w *view) {
 			continue
 		}
 		p.claimed = node
+		cl := r.claims.Begin(slots)
 		r.work.Go(func() {
+			defer r.claims.End(cl)
 			ctx, cancel := context.WithTimeout(r.ctx, maxClaim)
 			defer cancel()
-			if _, err := r.claimFrom(ctx, p, slots); err != nil {
+			if _, err := r.claimFrom(ctx, p, cl); err != nil {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if p.claimed == node {

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -82,17 +83,51 @@ func TestDeathDuringAClaim(t *testing.T) {
 	}
 }
 
-// ownedBefore returns a key that a member owns, and that another one owns before it once that is there.
-func (f *fleet) ownedBefore(name, first string) string {
+// An owner that gets the state of the owner before it after the next owner has claimed it passes it on.
+func TestOwnerChangesDuringAClaim(t *testing.T) {
+	inFleet(t, 3, oneLease(), func(t *testing.T, f *fleet) {
+		f.names = append(f.names, "d", "e")
+		key := f.ownedBefore("a", "d", "e")
+		held, err := f.nodes["a"].Acquire(context.Background(), decider.LeaseRequest{Key: key, N: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"d", "e"} {
+			f.cut("a", name, true) // its claim does not reach a
+			f.start(name)
+			time.Sleep(500 * time.Millisecond)
+		}
+		for _, name := range []string{"d", "e"} {
+			f.cut("a", name, false)
+			time.Sleep(500 * time.Millisecond)
+		}
+		_, err = f.nodes["e"].Acquire(context.Background(), decider.LeaseRequest{Key: key, N: 1})
+		if rejected, _ := err.(*weir.Rejection); rejected == nil || rejected.Reason != weir.OverLimit {
+			t.Errorf("%v: want a refusal while the lease is held", err)
+		}
+		if _, err := f.nodes["e"].Renew(context.Background(), key, held.ID, 0); err != nil {
+			t.Errorf("the lease is lost: %v", err)
+		}
+	})
+}
+
+// ownedBefore returns a key that a member owns, and that others own before it once they are there, the last one before all.
+func (f *fleet) ownedBefore(name string, before ...string) string {
 	f.t.Helper()
-	others := slices.DeleteFunc(slices.Clone(f.names), func(n string) bool { return n == first })
-	all, without := rendezvous.New(f.names), rendezvous.New(others)
-	for i := range 1000 {
-		key := string(rune('A'+i%26)) + string(rune('A'+i/26))
-		if at := slot.Of(key); f.names[all.OwnerOf(at)] == first && others[without.OwnerOf(at)] == name {
+	var orders [][]string // members without the ones that are not there yet
+	for i := range len(before) + 1 {
+		orders = append(orders, slices.DeleteFunc(slices.Clone(f.names), func(n string) bool { return slices.Contains(before[i:], n) }))
+	}
+	owners := append([]string{name}, before...)
+	for i := range 10_000 {
+		key := fmt.Sprint("key ", i)
+		if !slices.ContainsFunc(owners, func(owner string) bool {
+			there := orders[slices.Index(owners, owner)]
+			return there[rendezvous.New(there).OwnerOf(slot.Of(key))] != owner
+		}) {
 			return key
 		}
 	}
-	f.t.Fatalf("%s owns no key before %s", first, name)
+	f.t.Fatalf("%s owns no key before %s", name, before)
 	return ""
 }

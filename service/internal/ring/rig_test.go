@@ -209,7 +209,7 @@ type fakeLink struct {
 func (l *fakeLink) Stats() peer.Stats {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
-	return peer.Stats{State: peer.State{Up: l.up}}
+	return peer.Stats{State: peer.State{Up: l.up, Peer: wire.Info{Node: l.node, Revision: wire.KnowsEpochs}}}
 }
 
 func (l *fakeLink) Redial() {

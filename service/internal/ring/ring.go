@@ -77,9 +77,10 @@ type Ring struct {
 	start     time.Time
 	view      atomic.Pointer[view]
 	counts    counters
-	joined    atomic.Bool     // it has had a quorum
-	accepted  atomic.Bool     // all members that it could ask could ask it, at one time
-	claiming  atomic.Int32    // claims in progress
+	joined    atomic.Bool  // it has had a quorum
+	accepted  atomic.Bool  // all members that it could ask could ask it, at one time
+	claiming  atomic.Int32 // claims in progress
+	claims    *handover.Claims
 	closes    atomic.Bool     // see Close
 	ctx       context.Context // ends with End
 	end       context.CancelFunc
@@ -124,6 +125,7 @@ func New(cfg Config) *Ring {
 		cfg: cfg, start: time.Now(), census: census.New(cfg.Node, cfg.Self), places: map[string]*place{},
 		uses: make(chan int, 1), tells: make(chan Change, maxTells),
 	}
+	r.claims = handover.NewClaims(cfg.Node, 2*maxClaim, r.now)
 	r.ctx, r.end = context.WithCancel(context.Background())
 	r.dismissed, r.dismiss = context.WithCancel(context.Background())
 	r.view.Store(newView(census.Survey{}, nil))

@@ -1,9 +1,7 @@
 package ring
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -28,29 +26,5 @@ func (r *Ring) Top(ctx context.Context, n int) ([]decider.Seen, error) {
 		})
 	}
 	all.Wait()
-	return mergeTop(lists, n), ctx.Err()
-}
-
-// mergeTop adds up the requests of keys, and returns the n keys with the most.
-func mergeTop(lists [][]decider.Seen, n int) []decider.Seen {
-	at := map[string]int{}
-	var merged []decider.Seen
-	for _, list := range lists {
-		for _, s := range list {
-			i, known := at[s.Key]
-			if !known {
-				at[s.Key] = len(merged)
-				merged = append(merged, s)
-				continue
-			}
-			merged[i].Allowed += s.Allowed
-			merged[i].Denied += s.Denied
-			merged[i].LeasesRefused += s.LeasesRefused
-			merged[i].Waiting += s.Waiting
-		}
-	}
-	slices.SortFunc(merged, func(a, b decider.Seen) int {
-		return cmp.Or(cmp.Compare(b.Requests(), a.Requests()), cmp.Compare(a.Key, b.Key))
-	})
-	return merged[:min(max(n, 0), len(merged))]
+	return decider.MergeSeen(lists, n), ctx.Err()
 }

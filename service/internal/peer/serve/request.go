@@ -49,7 +49,7 @@ func (s *session) reply(id uint64, payload []byte) {
 
 // fail adds an answer with an error.
 func (s *session) fail(id uint64, err error, step decider.Step) {
-	if r, ok := err.(*weir.Rejection); ok && r.Reason == weir.Recovering && s.revision < 1 {
+	if r, ok := err.(*weir.Rejection); ok && r.Reason == weir.Recovering && s.peer.Revision < 1 {
 		err = weir.Reject(weir.OverLimit, r.RetryAfter)
 	}
 	_ = s.out.Send(id, wire.KindFailure, wire.AppendFailure(nil, err, step)) // else the connection ends

@@ -22,13 +22,12 @@ const (
 // A session is a connection of a Handler. One goroutine reads and makes the decisions that do not
 // wait; each request that waits has another.
 type session struct {
-	h        *Handler
-	peer     wire.Info
-	revision int // of the peer
-	conn     net.Conn
-	in       *wire.Reader
-	out      *wire.Writer
-	silence  time.Duration // that is taken for the end of the peer
+	h       *Handler
+	peer    wire.Info
+	conn    net.Conn
+	in      *wire.Reader
+	out     *wire.Writer
+	silence time.Duration // that is taken for the end of the peer
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -48,7 +47,7 @@ type session struct {
 
 func newSession(h *Handler, conn net.Conn, in *wire.Reader, out *wire.Writer, peer wire.Hello) *session {
 	s := &session{
-		h: h, peer: peer.Info, revision: peer.Revision, conn: conn, in: in, out: out, started: make(chan struct{}, 1),
+		h: h, peer: peer.Info, conn: conn, in: in, out: out, started: make(chan struct{}, 1),
 		silence:  patience * min(max(time.Duration(peer.SilenceMS)*time.Millisecond, 100*time.Millisecond), time.Minute),
 		verdicts: make([]decider.Verdict, 1),
 	}

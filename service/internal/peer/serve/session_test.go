@@ -220,8 +220,8 @@ func TestReasonsOfOlderPeers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for of, want := range map[int]weir.Reason{0: weir.OverLimit, wire.Revision: weir.Recovering, wire.Revision + 1: weir.Recovering} {
-			p := greetRaw(t, h, wire.Hello{Info: wire.Info{Node: "raw"}, Revision: of})
+		for of, want := range map[int]weir.Reason{0: weir.OverLimit, 1: weir.Recovering, wire.KnowsEpochs + 1: weir.Recovering} {
+			p := greetRaw(t, h, wire.Hello{Info: wire.Info{Node: "raw", Revision: of}})
 			p.send(1, wire.KindAcquire, wire.AppendLeaseRequest(nil, &decider.LeaseRequest{Key: "l", N: 1}, 0))
 			f := p.receive()
 			_, err := (&wire.Decoder{Rest: f.Payload}).Failure()

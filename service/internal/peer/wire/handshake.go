@@ -13,8 +13,8 @@ import (
 const (
 	// Protocol names the protocol and its version in the header Upgrade.
 	Protocol = "weir-peer/1"
-	// Revision counts what this version may be told beyond that: since 1, weir.Recovering.
-	Revision = 1
+	// KnowsEpochs is the first revision with epochs of claims, and that of this package. Since 1, instances know weir.Recovering.
+	KnowsEpochs = 2
 	// maxHello bounds the frames of a handshake, in bytes.
 	maxHello = 4 << 10
 	// minSecret is the least length of a secret, in bytes.
@@ -23,9 +23,10 @@ const (
 
 // Info describes an instance.
 type Info struct {
-	Node    string `json:"node"`    // a random id of the process
-	Version string `json:"version"` // of weir
-	Rules   string `json:"rules"`   // config.Rules.Hash when the connection was made
+	Node     string `json:"node"`               // a random id of the process
+	Version  string `json:"version"`            // of weir
+	Rules    string `json:"rules"`              // config.Rules.Hash when the connection was made
+	Revision int    `json:"revision,omitempty"` // of the package that the instance has: see KnowsEpochs
 }
 
 // CheckSecret returns an error for a secret that is too short.
@@ -43,12 +44,12 @@ type Hello struct {
 	Secret bool   `json:"secret"` // it has one, and wants a proof that the other side has it
 	// SilenceMS is peer.Config.Silence in milliseconds.
 	SilenceMS int64 `json:"silenceMs,omitempty"`
-	Revision  int   `json:"revision,omitempty"` // of the protocol
 }
 
 // NewHello returns the hello of an instance.
 func NewHello(self Info, secret []byte) Hello {
-	h := Hello{Info: self, Nonce: make([]byte, 32), Secret: len(secret) > 0, Revision: Revision}
+	h := Hello{Info: self, Nonce: make([]byte, 32), Secret: len(secret) > 0}
+	h.Revision = KnowsEpochs
 	_, _ = rand.Read(h.Nonce) // it never fails
 	return h
 }

@@ -44,3 +44,13 @@ type Share interface {
 	Explain(ctx context.Context, key string) (decider.Explanation, error)
 	Use(rules *config.Rules, members int) error
 }
+
+// IsUndecided reports whether an error means that a request was not decided.
+func IsUndecided(err error) bool {
+	switch err {
+	case decider.ErrNoGrant, decider.ErrNoLease, decider.ErrLeaves, decider.ErrNoLeasing, decider.ErrNoRate, decider.ErrOwnQuota, decider.ErrQuota:
+		return false
+	}
+	_, rejected := err.(*weir.Rejection)
+	return !rejected
+}

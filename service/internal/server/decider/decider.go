@@ -4,8 +4,10 @@
 package decider
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -364,3 +366,27 @@ type Seen struct {
 
 // Requests returns the requests that are counted.
 func (s *Seen) Requests() uint64 { return s.Allowed + s.Denied + s.LeasesRefused }
+
+// MergeSeen adds up the requests of keys, and returns the n keys with the most.
+func MergeSeen(lists [][]Seen, n int) []Seen {
+	at := map[string]int{}
+	var merged []Seen
+	for _, list := range lists {
+		for _, s := range list {
+			i, known := at[s.Key]
+			if !known {
+				at[s.Key] = len(merged)
+				merged = append(merged, s)
+				continue
+			}
+			merged[i].Allowed += s.Allowed
+			merged[i].Denied += s.Denied
+			merged[i].LeasesRefused += s.LeasesRefused
+			merged[i].Waiting += s.Waiting
+		}
+	}
+	slices.SortFunc(merged, func(a, b Seen) int {
+		return cmp.Or(cmp.Compare(b.Requests(), a.Requests()), cmp.Compare(a.Key, b.Key))
+	})
+	return merged[:min(max(n, 0), len(merged))]
+}

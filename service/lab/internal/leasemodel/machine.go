@@ -1,6 +1,9 @@
 package leasemodel
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 const (
 	members = 3
@@ -21,12 +24,16 @@ type member struct {
 	held    [ids]int8 // lease.Registry.held: ticks that a lease has left
 	kept    [ids]int8 // ring.keptState: leases that were handed over
 	claims  [2]claim  // ring.Ring.claim, under way: the older one first
+	epoch   int8      // of the last claim of the slot that it has made or answered
 }
 
 // A claim asks other members for their state.
 type claim struct {
 	open    bool
+	epoch   int8
+	again   bool          // it was made once more by a member that took itself for the owner wrongly
 	pending [members]bool // members that have not answered
+	asked   [members]bool // of these, the ones that have given the slot up
 	ended   [members]bool // of these, the ones whose process has ended since
 	missing bool          // the state of some is not known
 	unknown bool          // it was not known when the claim began
@@ -61,6 +68,7 @@ func (c Config) next(s *state) (all []step) {
 	add := func(f func(s *state), format string, args ...any) {
 		n := *s
 		f(&n)
+		n.renumber()
 		all = append(all, step{fmt.Sprintf(format, args...), n})
 	}
 	for i := range members {
@@ -118,10 +126,8 @@ func (s *state) reachable(i int8) bool { return s.members[i].up && !s.members[i]
 // claiming reports whether a claim is under way.
 func (s *state) claiming() bool {
 	for i := range s.members {
-		for _, cl := range s.members[i].claims {
-			if cl.open {
-				return true
-			}
+		if s.members[i].claims[0].open {
+			return true
 		}
 	}
 	return false
@@ -210,7 +216,10 @@ func (c Config) gain(s *state, i int8) {
 		m.kept = [ids]int8{}
 	}
 	m.awaits = maxTTL // Keeper.Expect
-	next := claim{open: true, missing: m.unknown > 0, unknown: m.unknown > 0}
+	if c.Overlap {
+		m.epoch = m.later(i)
+	}
+	next := claim{open: true, epoch: m.epoch, missing: m.unknown > 0, unknown: m.unknown > 0}
 	asks := false
 	for j := range members {
 		if int8(j) != i && s.reachable(int8(j)) {
@@ -231,9 +240,50 @@ func (c Config) gain(s *state, i int8) {
 	c.finish(s, i)
 }
 
+// renumber makes epochs as small as their order allows, so that fewer states differ.
+func (s *state) renumber() {
+	var all [1 + 3*members]*int8
+	n := 0
+	for i := range s.members {
+		m := &s.members[i]
+		all[n], n = &m.epoch, n+1
+		for at := range m.claims {
+			if m.claims[at].open {
+				all[n], n = &m.claims[at].epoch, n+1
+			}
+		}
+	}
+	epochs := all[:n]
+	slices.SortFunc(epochs, func(a, b *int8) int { return int(*a - *b) })
+	was, is := int8(-1), int8(-1)
+	for _, e := range epochs {
+		if *e != was {
+			was, is = *e, is+1
+			for is%members != was%members {
+				is++
+			}
+		}
+		*e = is
+	}
+}
+
+// later returns an epoch after the last one of the slot. No two members have the same.
+func (m *member) later(i int8) int8 { return (m.epoch/members+1)*members + i }
+
+// claimsBefore reports whether a claim before an epoch is under way.
+func (m *member) claimsBefore(epoch int8) bool {
+	for _, cl := range m.claims {
+		if cl.open && cl.epoch < epoch {
+			return true
+		}
+	}
+	return false
+}
+
 // handOver adds what can happen to the claims of a member.
 func (c Config) handOver(all []step, s *state, i int8) []step {
-	for at, cl := range s.members[i].claims {
+	m := &s.members[i]
+	for at, cl := range m.claims {
 		for j, pending := range cl.pending {
 			if !cl.open || !pending {
 				continue
@@ -241,12 +291,19 @@ func (c Config) handOver(all []step, s *state, i int8) []step {
 			j := int8(j)
 			add := func(f func(s *state), format string, args ...any) {
 				n := *s
-				n.members[i].claims[at].pending[j], n.members[i].claims[at].ended[j] = false, false
 				f(&n)
-				c.end(&n, i, at)
+				n.renumber()
 				all = append(all, step{fmt.Sprintf(format, args...), n})
 			}
-			failed := func(s *state) { s.members[i].claims[at].missing = true }
+			answered := func(f func(s *state)) func(s *state) {
+				return func(s *state) {
+					own := &s.members[i].claims[at]
+					own.pending[j], own.asked[j], own.ended[j] = false, false, false
+					f(s)
+					c.end(s, i, at)
+				}
+			}
+			failed := answered(func(s *state) { s.members[i].claims[at].missing = true })
 			if cl.ended[j] {
 				add(failed, "ring.claimFrom: %s has ended before it answered %s", name(j), name(i))
 				continue
@@ -257,16 +314,46 @@ func (c Config) handOver(all []step, s *state, i int8) []step {
 				}
 				continue
 			}
-			add(func(s *state) {
-				s.depart(i, j, at)
-				from := &s.members[j]
+			switch {
+			case c.NoEpochs, !c.Overlap: // there is no other claim
+			// It does not own the slot any more, or has a later claim of its own.
+			case s.members[j].epoch > cl.epoch && (i != s.owner && !(c.Disagree && m.owns && !cl.again) || m.epoch != cl.epoch && m.epoch%members == i):
+				add(answered(func(*state) {}), "ring.claimFrom: %s drops its claim, because %s knows a later one", name(i), name(j))
+				continue
+			case s.members[j].epoch > cl.epoch:
+				add(func(s *state) {
+					m := &s.members[i]
+					m.epoch = s.members[j].later(i)
+					m.claims[at].epoch, m.claims[at].asked, m.claims[at].again = m.epoch, [members]bool{}, i != s.owner
+				}, "ring.claimFrom: %s claims once more, because %s knows a later claim", name(i), name(j))
+				continue
+			case !cl.asked[j]:
+				add(func(s *state) {
+					s.depart(j)
+					s.members[j].epoch, s.members[i].claims[at].asked[j] = cl.epoch, true
+				}, "ring.onClaim, Keeper.Depart: %s gives up for %s", name(j), name(i))
+				continue
+			case s.members[j].claimsBefore(cl.epoch): // it answers when they have ended
+				if s.losses > 0 {
+					add(func(s *state) { s.losses--; failed(s) }, "ring.claimFrom: %s does not wait any longer for %s", name(i), name(j))
+				}
+				continue
+			}
+			handOver := func(s *state) {
+				s.depart(j)
+				own, from := &s.members[i].claims[at], &s.members[j]
+				own.missing = own.missing || from.unknown > 0
 				for id, left := range from.held {
 					if left > 0 {
 						s.absorb(i, id, left)
 					}
 				}
+			}
+			add(answered(func(s *state) {
+				handOver(s)
+				from := &s.members[j]
 				from.kept, from.held = from.held, [ids]int8{}
-			}, "ring.onClaim, Keeper.Depart, lease.Registry.Extract: %s hands over to %s", name(j), name(i))
+			}), "ring.onClaim, Keeper.Depart, lease.Registry.Extract: %s hands over to %s", name(j), name(i))
 			if s.losses == 0 {
 				continue
 			}
@@ -274,34 +361,24 @@ func (c Config) handOver(all []step, s *state, i int8) []step {
 			if s.members[j].count() == 0 {
 				continue
 			}
-			add(func(s *state) {
+			add(answered(func(s *state) {
 				s.losses--
-				s.depart(i, j, at)
-				for id, left := range s.members[j].held {
-					if left > 0 {
-						s.absorb(i, id, left)
-					}
-				}
-				failed(s)
-			}, "lease.Registry.putBack: %s has handed over to %s, and the answer is lost", name(j), name(i))
-			add(func(s *state) {
+				handOver(s)
+				s.members[i].claims[at].missing = true
+			}), "lease.Registry.putBack: %s has handed over to %s, and the answer is lost", name(j), name(i))
+			add(answered(func(s *state) {
 				s.losses--
-				s.depart(i, j, at)
+				s.depart(j)
 				s.late[i] = s.members[j].held
-				failed(s)
-			}, "lease.Registry.putBack: the chunk of %s to %s is late", name(j), name(i))
+				s.members[i].claims[at].missing = true
+			}), "lease.Registry.putBack: the chunk of %s to %s is late", name(j), name(i))
 		}
 	}
 	return all
 }
 
 // depart is Keeper.Depart, at the member that is asked.
-func (s *state) depart(i, j int8, at int) {
-	m := &s.members[j]
-	cl := &s.members[i].claims[at]
-	cl.missing = cl.missing || m.unknown > 0
-	m.owns, m.awaits = false, 0
-}
+func (s *state) depart(j int8) { s.members[j].owns, s.members[j].awaits = false, 0 }
 
 // absorb is lease.Registry.Absorb. Of a lease that is held already, the later end counts.
 func (s *state) absorb(i int8, id int, left int8) {

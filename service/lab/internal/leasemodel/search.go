@@ -35,6 +35,10 @@ type Config struct {
 
 	// ForgetMisses is a defect: an owner whose claim of the leases of an earlier one has failed hands over as if it knew them.
 	ForgetMisses bool
+
+	// NoEpochs is a defect: claims have no epoch. So a late one of an earlier owner counts, and a member answers while its own
+	// claim of the slot is under way.
+	NoEpochs bool
 }
 
 // A Result has the findings of a search.

@@ -12,6 +12,9 @@ func TestLimitFurther(t *testing.T) {
 		{Crashes: 1, Changes: 2},
 		{Crashes: 2, Changes: 1},
 		{Crashes: 1, Stops: 1, Changes: 1},
+		{Changes: 2, Overlap: true},
+		{Crashes: 1, Changes: 1, Overlap: true},
+		{Stops: 1, Changes: 1, Overlap: true},
 	} {
 		c.holds(t)
 	}

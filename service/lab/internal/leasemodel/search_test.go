@@ -17,7 +17,7 @@ func (c Config) holds(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
-	for _, c := range []Config{{Stops: 1, Changes: 1}, {Changes: 2, Hold: true}, {Crashes: 1, Changes: 1}} {
+	for _, c := range []Config{{Stops: 1, Changes: 1}, {Changes: 2, Hold: true}, {Crashes: 1, Changes: 1}, {Changes: 2, Hold: true, Overlap: true}} {
 		c.holds(t)
 	}
 }
@@ -40,13 +40,21 @@ func TestDefectIsFound(t *testing.T) {
 	}
 }
 
+// The search finds that an owner answers a claim, and gets the state of the owner before it afterwards.
+func TestClaimsWithoutEpochs(t *testing.T) {
+	r := Config{Changes: 2, Overlap: true, NoEpochs: true}.Search(Limit)
+	t.Log(r)
+	if r.Most <= Limit {
+		t.Error("want a lease that is granted twice")
+	}
+}
+
 // Two owners that do not know of each other grant the limit once each, and no more.
 func TestTwoOwners(t *testing.T) {
-	for _, c := range []Config{{Stops: 1, Disagree: true}, {Changes: 2, Overlap: true}} {
-		if r := c.Search(2 * Limit); r.Why != "" || r.Most != 2*Limit {
-			t.Errorf("%+v: %v", c, r)
-		} else {
-			t.Logf("%+v: %d states, at most %d units", c, r.States, r.Most)
-		}
+	c := Config{Stops: 1, Disagree: true}
+	if r := c.Search(2 * Limit); r.Why != "" || r.Most != 2*Limit {
+		t.Errorf("%+v: %v", c, r)
+	} else {
+		t.Logf("%+v: %d states, at most %d units", c, r.States, r.Most)
 	}
 }
