@@ -82,6 +82,12 @@ func (p *packed) record() Record {
 	return r
 }
 
+// end returns the End of a record.
+func (p *packed) end() time.Duration {
+	ticks := uint64(binary.LittleEndian.Uint32(p[8:])) + uint64(binary.LittleEndian.Uint32(p[16:]))
+	return time.Duration(binary.LittleEndian.Uint64(p[0:]) + ticks<<tick)
+}
+
 // ticks returns a time in the unit of a file.
 func ticks(d time.Duration) uint32 {
 	return uint32(min(max(d, 0)>>tick, math.MaxUint32))
