@@ -122,10 +122,17 @@ func (r *Recorder) Add(rec *Record) {
 	s.mu.Unlock()
 }
 
-// swap takes a block with records, and returns an empty one.
+// swap takes a block with records, and returns an empty one. If the latest block has room for them, they go there.
 func (r *Recorder) swap(b *block) *block {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.next > r.oldest {
+		if latest := r.full[(r.next-1)%uint64(len(r.full))]; latest.n+b.n <= blockRecords {
+			latest.n += copy(latest.records[latest.n:], b.records[:b.n])
+			b.n = 0
+			return b
+		}
+	}
 	at := &r.full[r.next%uint64(len(r.full))]
 	empty := *at
 	if r.next-r.oldest == uint64(len(r.full)) {

@@ -14,7 +14,8 @@ type Tail struct {
 
 	// The mutex of the Recorder guards what follows.
 	begun bool
-	next  uint64 // the first block that has not been read
+	next  uint64 // the first block that has not been read to its end
+	read  int    // records of it that have been read
 	seen  uint64 // records that have been read or lost
 	lost  uint64
 }
@@ -35,7 +36,7 @@ func (t *Tail) Lost() uint64 {
 func (t *Tail) skipLocked() {
 	if r := t.recorder; t.begun && t.next < r.oldest {
 		t.lost += r.gone - t.seen
-		t.next, t.seen = r.oldest, r.gone
+		t.next, t.read, t.seen = r.oldest, 0, r.gone
 	}
 }
 
@@ -82,7 +83,7 @@ func (t *Tail) Copy(w *Writer, since time.Duration) error {
 	return err
 }
 
-// take copies the next block before end, if there is one.
+// take copies the records of the next block before end, if there is one. The latest block may get more of them.
 func (t *Tail) take(end uint64) bool {
 	r := t.recorder
 	r.mu.Lock()
@@ -92,8 +93,11 @@ func (t *Tail) take(end uint64) bool {
 		return false
 	}
 	b := r.full[t.next%uint64(len(r.full))]
-	t.buf.n = copy(t.buf.records[:], b.records[:b.n])
-	t.next++
-	t.seen += uint64(b.n)
-	return true
+	t.buf.n = copy(t.buf.records[:], b.records[t.read:b.n])
+	t.seen += uint64(t.buf.n)
+	if t.read = b.n; t.next+1 < r.next {
+		t.next, t.read = t.next+1, 0
+		return true
+	}
+	return t.buf.n > 0
 }
