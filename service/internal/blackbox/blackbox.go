@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -95,11 +96,21 @@ func (b *Box) Note(what string) {
 	}
 }
 
-// Run writes files until ctx ends.
-func (b *Box) Run(ctx context.Context) {
+// Start writes files until ctx ends or end is called, which finishes the present one.
+func (b *Box) Start(ctx context.Context) (end func()) {
 	if b == nil || b.cfg.Dir == "" {
-		return
+		return func() {}
 	}
+	ctx, stop := context.WithCancel(ctx)
+	var writing sync.WaitGroup
+	writing.Go(func() { b.run(ctx) })
+	return func() {
+		stop()
+		writing.Wait()
+	}
+}
+
+func (b *Box) run(ctx context.Context) {
 	for {
 		select {
 		case what := <-b.changes:

@@ -41,8 +41,12 @@ func start(t *testing.T, dir string) *rig {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	g.stop = func() { stop(); time.Sleep(time.Second) }
-	go g.Run(ctx)
+	end := g.Start(ctx)
+	g.stop = func() {
+		end()
+		stop()
+		time.Sleep(time.Second)
+	}
 	rec := g.Recorder()
 	go func() {
 		for i := 0; ctx.Err() == nil; i++ {
@@ -177,13 +181,13 @@ func TestADirectoryThatCannotBeWritten(t *testing.T) {
 		time.Sleep(time.Minute)
 		g.Note("limit_used")
 		time.Sleep(2 * time.Minute)
+		g.stop()
 		if n := strings.Count(g.log.String(), `level=ERROR msg="the recording was not saved" change=limit_used error="open `); n != 2 {
 			t.Errorf("%s", &g.log)
 		}
 		if got := g.metrics(); got != "3 failures_total=2 files_total=1 lost_total=0" {
 			t.Error(got)
 		}
-		g.stop()
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/internal/blackbox"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
@@ -41,12 +42,12 @@ func recorded(t *testing.T, rec *recording.Recorder) (all []recording.Record, na
 	return all, in.Names()
 }
 
-func newRecorder(t *testing.T) *recording.Recorder {
-	rec, err := recording.New(recording.Config{})
+func newBox(t *testing.T) *blackbox.Box {
+	box, err := blackbox.New(blackbox.Config{Records: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rec
+	return box
 }
 
 // wantRecords compares records, whose times round down.
@@ -72,9 +73,9 @@ const ms = time.Millisecond
 // Each request has one record, with its wait, its work, and how it ended.
 func TestEachRequestHasARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rec := newRecorder(t)
+		box := newBox(t)
 		time.Sleep(time.Second) // the proxy is younger than the Recorder
-		p := newProxy(t, proxy.Config{Transport: answers(200, 100*ms), Queue: 1, Recorder: rec})
+		p := newProxy(t, proxy.Config{Transport: answers(200, 100*ms), Queue: 1, Box: box})
 		at := func(d time.Duration, ctx context.Context, path string) {
 			go func() {
 				time.Sleep(d)
@@ -86,8 +87,8 @@ func TestEachRequestHasARecord(t *testing.T) {
 		leaves, leave := context.WithCancel(t.Context())
 		at(0, t.Context(), "/a")
 		at(10*ms, dated, "/orders/4711")
-		at(20*ms, t.Context(), "/a")  // the queue is full
-		at(110*ms, leaves, "/a")      // leaves while it waits
+		at(20*ms, t.Context(), "/a") // the queue is full
+		at(110*ms, leaves, "/a")     // leaves while it waits
 		time.AfterFunc(150*ms, leave)
 		time.Sleep(200 * ms)
 		leaves, leave = context.WithCancel(t.Context())
@@ -96,7 +97,7 @@ func TestEachRequestHasARecord(t *testing.T) {
 		leave()
 		time.Sleep(time.Hour)
 
-		got, names := recorded(t, rec)
+		got, names := recorded(t, box.Recorder())
 		wantRecords(t, got, []recording.Record{
 			{Intended: 1000 * ms, Start: 1000 * ms, End: 1100 * ms, Inflight: 1, Class: 1, Origin: 1, Outcome: recording.Ended(weir.Success)},
 			{Intended: 1010 * ms, Wait: 90 * ms, Start: 1100 * ms, End: 1200 * ms, Deadline: 61_000 * ms, Inflight: 1, Class: 2, Origin: 1, Outcome: recording.Ended(weir.Success)},
@@ -113,10 +114,10 @@ func TestEachRequestHasARecord(t *testing.T) {
 // A request that goes to another origin has one record, of the origin that has done the work. The time until then is a wait.
 func TestARetriedRequestHasOneRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rec := newRecorder(t)
+		box := newBox(t)
 		good := answers(200, 100*ms)
 		p := newProxy(t, proxy.Config{
-			Origins: []string{"http://bad.test", "http://good.test"}, Limit: proxy.FixedLimit(5), Recorder: rec,
+			Origins: []string{"http://bad.test", "http://good.test"}, Limit: proxy.FixedLimit(5), Box: box,
 			Transport: origin(func(r *http.Request) (*http.Response, error) {
 				if r.URL.Host == "bad.test" {
 					time.Sleep(10 * ms)
@@ -128,7 +129,7 @@ func TestARetriedRequestHasOneRecord(t *testing.T) {
 		for range 20 {
 			ask(t.Context(), p)
 		}
-		got, _ := recorded(t, rec)
+		got, _ := recorded(t, box.Recorder())
 		moved := 0
 		for _, r := range got {
 			if r.Origin != 2 || !r.Outcome.Success() || r.Response().Round(ms) != 100*ms || r.Wait.Round(ms) != 0 && r.Wait.Round(ms) != 10*ms {
@@ -147,15 +148,15 @@ func TestARetriedRequestHasOneRecord(t *testing.T) {
 // What rules deny has a record as a rejection, with the pattern of its route as the class.
 func TestADeniedRequestHasARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rec := newRecorder(t)
-		p := newProxy(t, proxy.Config{Transport: answers(200, 0), Recorder: rec, LoadRules: func() (*proxyrule.Rules, error) {
+		box := newBox(t)
+		p := newProxy(t, proxy.Config{Transport: answers(200, 0), Box: box, LoadRules: func() (*proxyrule.Rules, error) {
 			return proxyrule.Parse("rules.yaml", []byte("classes: [{name: login, routes: [POST /login], limit: 3}]\nrules: [{name: one, rate: 1/m}]\n"))
 		}})
 		for range 2 {
 			p.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "http://proxy.test/login", nil))
 			time.Sleep(ms)
 		}
-		got, names := recorded(t, rec)
+		got, names := recorded(t, box.Recorder())
 		wantRecords(t, got, []recording.Record{
 			{Inflight: 1, Class: 1, Origin: 1, Outcome: recording.Ended(weir.Success)},
 			{Intended: ms, Start: ms, End: ms, Class: 1, Outcome: recording.Rejected(weir.OverRate)},
