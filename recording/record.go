@@ -101,6 +101,9 @@ const (
 	// Cancelled is a request that was neither admitted nor rejected: its caller gave up, or its body
 	// could not be read.
 	Cancelled Outcome = 7
+	// Allowed is a request that a rate has let pass. What it did then is not known: Start and End are when it
+	// was allowed.
+	Allowed Outcome = 8
 	// rejected is a rejection without a reason; with one, the reason is added.
 	rejected Outcome = 16
 )
@@ -147,6 +150,8 @@ func (o Outcome) String() string {
 		return weir.Outcome(o).String()
 	case o == Cancelled:
 		return "cancelled"
+	case o == Allowed:
+		return "allowed"
 	}
 	return "unknown"
 }

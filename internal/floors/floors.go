@@ -156,6 +156,8 @@ var packages = map[string]floor{
 	"service/internal/server/adminapi":              service,
 	"service/internal/operator":                     service,
 	"service/internal/blackbox":                     service,
+	"service/internal/shedding":                     service,
+	"service/internal/server/record":                core,
 	"service/internal/proxy/proxypage":              service,
 	"service/internal/proxy/clients":                service,
 	"service/internal/proxy/origins":                service,
@@ -285,7 +287,7 @@ var sideways = map[string][]string{
 	"service/internal/match":        {"service/internal/descriptor"},
 	"service/internal/server": {
 		"service/internal/allocator", "service/internal/config", "service/internal/server/assign", "service/internal/server/away", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
-		"service/internal/server/snapshot/handover", "service/internal/server/memory", "service/internal/server/node", "service/internal/server/quota", "service/internal/server/rules", "service/internal/server/snapshot", "service/internal/server/store", "service/internal/server/tier", "service/internal/server/waiting",
+		"service/internal/server/snapshot/handover", "service/internal/server/memory", "service/internal/server/node", "service/internal/server/quota", "service/internal/server/record", "service/internal/server/rules", "service/internal/server/snapshot", "service/internal/server/store", "service/internal/server/tier", "service/internal/server/waiting",
 	},
 	// What shares limits out knows neither what decides nor another node.
 	"service/internal/server/assign": {
@@ -309,7 +311,7 @@ var sideways = map[string][]string{
 		"service/internal/server/lease", "service/internal/server/memory", "service/internal/server/rules", "service/internal/server/waiting",
 	},
 	"service/internal/server/node": {
-		"service/internal/config", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/lease", "service/internal/server/rules", "service/internal/server/waiting",
+		"service/internal/config", "service/internal/server/clock", "service/internal/server/counts", "service/internal/server/decider", "service/internal/server/lease", "service/internal/server/record", "service/internal/server/rules", "service/internal/server/waiting",
 	},
 	// What decides does not know what saves it.
 	"service/internal/server/snapshot": {
@@ -329,11 +331,12 @@ var sideways = map[string][]string{
 	"service/internal/server/rules":                 {"service/internal/config", "service/internal/descriptor", "service/internal/match", "service/internal/server/decider", "service/internal/server/waiting"},
 	"service/internal/server/quota":                 {"service/internal/config", "service/internal/server/clock", "service/internal/server/waiting"},
 	"service/internal/server/lease": {
-		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/lease/unknown", "service/internal/server/rules", "service/internal/server/waiting",
+		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/lease/unknown", "service/internal/server/record", "service/internal/server/rules", "service/internal/server/waiting",
 	},
 	"service/internal/server/snapshot/state": {"service/internal/config", "service/internal/server/grant", "service/internal/server/lease", "service/internal/server/rules"},
 	"service/internal/server/adminapi":       {"service/internal/httpserve", "service/internal/operator", "service/internal/ring", "service/internal/server/token"},
 	"service/internal/blackbox":              {"service/internal/operator"},
+	"service/internal/shedding":              {"service/internal/operator"},
 	"service/internal/operator":              {"service/internal/httpserve", "service/internal/server/token", "service/internal/web"},
 	"service/internal/proxy/proxypage":       {"service/internal/operator", "service/internal/proxy", "service/internal/proxy/condition", "service/internal/proxy/forward", "service/internal/proxy/limits", "service/internal/proxy/origins", "service/internal/proxy/plan"},
 	"service/internal/connlimit":             {"service/internal/eventloop"},
@@ -365,7 +368,7 @@ var sideways = map[string][]string{
 	"service/internal/cli/clitest":           {"service/internal/cli"},
 	"service/internal/rulecheck":             {"service/internal/proxyrule", "service/internal/terminal"},
 	"service/internal/top":                   {"service/internal/operator", "service/internal/server/adminapi", "service/internal/terminal"},
-	"service/internal/daemon": {"service/internal/daemon/statefile", "service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/inputfile", "service/internal/certfile", "service/internal/server/adminapi", "service/internal/transport/grpcapi", "service/internal/transport/httpapi", "service/internal/transport/respapi", "service/internal/transport/rlqsapi", "service/internal/server/token", "service/internal/servermetric", "service/internal/ring/census",
+	"service/internal/daemon": {"service/internal/blackbox", "service/internal/shedding", "service/internal/daemon/statefile", "service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/inputfile", "service/internal/certfile", "service/internal/server/adminapi", "service/internal/transport/grpcapi", "service/internal/transport/httpapi", "service/internal/transport/respapi", "service/internal/transport/rlqsapi", "service/internal/server/token", "service/internal/servermetric", "service/internal/ring/census",
 		"service/internal/connlimit", "service/internal/eventloop", "service/internal/h2inline", "service/internal/httpserve", "service/internal/logqueue", "service/internal/supervisor"},
 	"service/lab/internal/load":     {"service/lab/internal/pace", "service/lab/internal/trace"},
 	"service/lab/internal/report":   {"service/lab/internal/plot"},
