@@ -127,6 +127,7 @@ func (b *Box) keep(ctx context.Context, what string) {
 	last, end := now+longest, now+Around
 	f, err := b.create(what, now-Around)
 	if err == nil {
+		b.cfg.Log.Info("recording begins", "file", f.path+unfinished, "change", what)
 		err = f.copy()
 	}
 	tick := time.NewTicker(pace)
