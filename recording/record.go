@@ -82,6 +82,12 @@ func (p *packed) record() Record {
 	return r
 }
 
+// end returns the End of a record.
+func (p *packed) end() time.Duration {
+	ticks := uint64(binary.LittleEndian.Uint32(p[8:])) + uint64(binary.LittleEndian.Uint32(p[16:]))
+	return time.Duration(binary.LittleEndian.Uint64(p[0:]) + ticks<<tick)
+}
+
 // ticks returns a time in the unit of a file.
 func ticks(d time.Duration) uint32 {
 	return uint32(min(max(d, 0)>>tick, math.MaxUint32))
@@ -95,6 +101,9 @@ const (
 	// Cancelled is a request that was neither admitted nor rejected: its caller gave up, or its body
 	// could not be read.
 	Cancelled Outcome = 7
+	// Allowed is a request that a rate has let pass. What it did then is not known: Start and End are when it
+	// was allowed.
+	Allowed Outcome = 8
 	// rejected is a rejection without a reason; with one, the reason is added.
 	rejected Outcome = 16
 )
@@ -141,6 +150,8 @@ func (o Outcome) String() string {
 		return weir.Outcome(o).String()
 	case o == Cancelled:
 		return "cancelled"
+	case o == Allowed:
+		return "allowed"
 	}
 	return "unknown"
 }

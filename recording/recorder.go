@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"runtime"
 	"strings"
@@ -31,8 +32,8 @@ const (
 
 // Config configures a Recorder.
 type Config struct {
-	// Records is how many records are kept until Drain, of 32 bytes each. When more come, the oldest
-	// are overwritten, and counted by Lost. If zero, DefaultRecords.
+	// Records is how many records are kept, of 32 bytes each. When more come, the oldest are overwritten.
+	// If zero, DefaultRecords.
 	Records int
 }
 
@@ -59,15 +60,14 @@ type Recorder struct {
 	stripes  []stripeBlock
 	classes  numbers
 	tenants  numbers
-	permits  sync.Pool  // of *heldPermit
-	draining sync.Mutex // one Drain at a time
+	permits  sync.Pool // of *heldPermit
+	draining *Tail     // of Drain
 
-	mu    sync.Mutex // guards what follows; taken with that of a stripe held
-	full  []*block   // a ring
-	first int        // of full
-	count int        // of full
-	free  []*block
-	lost  uint64
+	mu     sync.Mutex // guards what follows; taken with that of a stripe held
+	full   []*block   // a ring: the block i is at i % len(full)
+	oldest uint64     // the first block that is kept
+	next   uint64     // after the last one
+	gone   uint64     // records that have been overwritten
 }
 
 // New returns a Recorder, or an error that names the field with a bad value.
@@ -86,14 +86,14 @@ func New(cfg Config) (*Recorder, error) {
 		h.self = h
 		return h
 	}
-	r.full = make([]*block, blocks+len(r.stripes)) // at Drain, the blocks of the stripes come on top
-	// Each stripe fills one, and Drain holds one while it writes.
-	memory := make([]block, len(r.full)+len(r.stripes)+1)
-	for i := range memory {
-		r.free = append(r.free, &memory[i])
-	}
+	r.draining = &Tail{recorder: r, begun: true}
+	r.full = make([]*block, blocks+len(r.stripes)) // the blocks of the stripes come on top when they are read
+	memory := make([]block, len(r.full)+len(r.stripes))
 	for i := range r.stripes {
-		r.stripes[i].block = r.freeLocked()
+		r.stripes[i].block = &memory[i]
+	}
+	for i := range r.full {
+		r.full[i] = &memory[len(r.stripes)+i]
 	}
 	return r, nil
 }
@@ -122,103 +122,36 @@ func (r *Recorder) Add(rec *Record) {
 	s.mu.Unlock()
 }
 
-// swap takes a block with records, and returns an empty one.
+// swap takes a block with records, and returns an empty one. If the latest block has room for them, they go there.
 func (r *Recorder) swap(b *block) *block {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.count == len(r.full) { // overwrite the oldest
-		oldest := r.popLocked()
-		r.lost += uint64(oldest.n)
-		r.free = append(r.free, oldest)
+	if r.next > r.oldest {
+		if latest := r.full[(r.next-1)%uint64(len(r.full))]; latest.n+b.n <= blockRecords {
+			latest.n += copy(latest.records[latest.n:], b.records[:b.n])
+			b.n = 0
+			return b
+		}
 	}
-	r.full[(r.first+r.count)%len(r.full)] = b
-	r.count++
-	return r.freeLocked()
-}
-
-func (r *Recorder) popLocked() *block {
-	b := r.full[r.first]
-	r.first = (r.first + 1) % len(r.full)
-	r.count--
-	return b
-}
-
-func (r *Recorder) freeLocked() *block {
-	last := len(r.free) - 1
-	b := r.free[last]
-	r.free, b.n = r.free[:last], 0
-	return b
+	at := &r.full[r.next%uint64(len(r.full))]
+	empty := *at
+	if r.next-r.oldest == uint64(len(r.full)) {
+		r.oldest++
+		r.gone += uint64(empty.n)
+	}
+	*at = b
+	r.next++
+	empty.n = 0
+	return empty
 }
 
 // Lost returns how many records have been overwritten before Drain has read them, or were in a Drain that
 // failed.
-func (r *Recorder) Lost() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lost
-}
+func (r *Recorder) Lost() uint64 { return r.draining.Lost() }
 
 // Drain writes the records that it has not written before, the names of their classes, and how many
 // were lost, and flushes w. After an error of w, the records that it was to get are gone.
-func (r *Recorder) Drain(w *Writer) error {
-	r.draining.Lock()
-	defer r.draining.Unlock()
-	for i := range r.stripes {
-		s := &r.stripes[i]
-		s.mu.Lock()
-		if s.block.n > 0 {
-			s.block = r.swap(s.block)
-		}
-		s.mu.Unlock()
-	}
-	n := r.pending() // blocks that fill meanwhile are for the next call
-	// A class has its number before its first record, so the names of these records are known.
-	for name, number := range r.classes.all() {
-		_ = w.Name(number, name) // Flush returns the error
-	}
-	written := uint64(0)
-	for ; n > 0; n-- {
-		b := r.take()
-		if b == nil {
-			break
-		}
-		written += uint64(b.n)
-		for i := range b.n {
-			w.add(&b.records[i])
-		}
-		r.giveBack(b)
-	}
-	_ = w.Lost(r.Lost())
-	err := w.Flush()
-	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.lost += written
-	}
-	return err
-}
-
-func (r *Recorder) pending() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.count
-}
-
-// take returns the oldest block with records, or nil.
-func (r *Recorder) take() *block {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.count == 0 {
-		return nil
-	}
-	return r.popLocked()
-}
-
-func (r *Recorder) giveBack(b *block) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.free = append(r.free, b)
-}
+func (r *Recorder) Drain(w *Writer) error { return r.draining.Copy(w, math.MinInt64) }
 
 // numbers gives names numbers from 1 on. A look-up takes no lock.
 type numbers struct {

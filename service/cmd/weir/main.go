@@ -42,6 +42,7 @@ var groups = []cli.Group{
 	{Key: "origin", Title: "TLS to origins:"},
 	{Key: "front", Title: "Proxies in front of this one:"},
 	{Key: "operators", Title: "The listener of operators:"},
+	{Key: "recording", Title: "Recording of requests:"},
 	{Key: "bounds", Title: "Bounds of connections, memory and time:"},
 	{Key: "stop", Title: "Stop and restart:"},
 	{Key: "log", Title: "Log:"},

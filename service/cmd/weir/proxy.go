@@ -26,7 +26,7 @@ type proxyCmd struct {
 	HealthPath     string        `placeholder:"/PATH" group:"health" help:"Check the health of each origin by a GET of this path, such as /healthz. A status from 200 to 399 is good; two others in a row, or none in time, eject the origin until a check is good, and a request tries it at once then. The default is no checks."`
 	HealthInterval time.Duration `least:"100ms" default:"5s" placeholder:"TIME" group:"health" help:"Time between two health checks of an origin, and how long each may take (${default})."`
 	Listen         string        `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients, or unix:PATH for a Unix socket (${default})."`
-	Admin          string        `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators, or unix:PATH: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload and /metrics. Keep it private (${default})."`
+	Admin          string        `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators, or unix:PATH: a page at /, and /-/health, /-/ready, /-/status, /-/set, /-/reload, /-/recording and /metrics. Keep it private (${default})."`
 
 	Pprof bool `group:"operators" help:"Serve /debug/pprof/ to operators."`
 
@@ -53,6 +53,7 @@ type proxyCmd struct {
 	cli.Listeners  `embed:""`
 	proxyWire      `embed:""`
 	proxyUpstream  `embed:"" group:"upstream"`
+	recordings     `embed:""`
 	LogFormat      string     `default:"text" enum:"text,json" placeholder:"NAME" help:"Log as text or json (${default})."`
 	LogLevel       slog.Level `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
 }
@@ -88,6 +89,9 @@ func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 	}
 	cfg := c.config(log)
 	wire.configure(&cfg)
+	if cfg.Box, err = c.box(log); err != nil {
+		return err
+	}
 	decisions := newUpstreamDecisions() // empty without an upstream
 	cfg.Collectors = append(wire.metrics(), lines.Metric(), decisions)
 	watcher := c.watcher() // before the first load, so that no change after it is missed
@@ -122,6 +126,7 @@ func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 		"rules", c.Rules, "shadow", c.Shadow)
 
 	go p.Watch(ctx)
+	defer cfg.Box.Start(ctx)()
 	go p.CheckOrigins(ctx)
 	go heapfloor.Keep(ctx)
 	wire.watch(ctx, p)

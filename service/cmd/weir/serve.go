@@ -44,6 +44,7 @@ type serveCmd struct {
 	serveBound          `embed:"" group:"bounds"`
 	cli.Listeners       `embed:""`
 	serveLog            `embed:"" group:"log"`
+	recordings          `embed:""`
 
 	serveBenchmark `embed:"" group:"benchmark"`
 
@@ -72,6 +73,9 @@ func (c *serveCmd) Run(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	if cfg.Peers, err = c.peers(); err != nil {
+		return err
+	}
+	if cfg.Box, err = c.box(log); err != nil {
 		return err
 	}
 	cfg.Collectors = []prometheus.Collector{lines.Metric()}

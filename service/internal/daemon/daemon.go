@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weir-go/weir/service/internal/blackbox"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/daemon/statefile"
@@ -25,6 +26,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/shedding"
 	"github.com/weir-go/weir/service/internal/supervisor"
 	"github.com/weir-go/weir/service/internal/transport/grpcapi"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
@@ -67,7 +69,8 @@ type Config struct {
 	Grace            time.Duration `least:"0s" default:"30s" placeholder:"TIME" group:"stop" help:"After that: how long waiting requests may still wait for their turn (${default})."`
 	Drain            string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" group:"stop" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
 
-	LogAnswers [6]bool // whether to log answers, by the first digit of the status
+	Box        *blackbox.Box // of leases, and of requests that may wait; nil: nothing is recorded
+	LogAnswers [6]bool       // whether to log answers, by the first digit of the status
 	Log        *slog.Logger
 	Version    string                 // of weir, for clients of Redis
 	Collectors []prometheus.Collector // of further metrics of the process
@@ -123,6 +126,7 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.cfg.Server.Recorder = cfg.Box.Recorder()
 	d.cfg.Server.Rules, d.cfg.Server.AssignmentTTL, d.cfg.Server.MaxAssignments = rules, cfg.AssignmentTTL, cfg.MaxAssignments
 	if err := d.newServer(); err != nil {
 		return nil, err
@@ -200,6 +204,8 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 		go d.watcher.Run(ctx, d.reloadAndLog)
 	}
 	go d.state.SaveEvery(ctx, d.cfg.StateInterval)
+	defer d.cfg.Box.Start(ctx)()
+	go shedding.Watch(ctx, d.server, d.cfg.Box.Note)
 	defer d.onHangup()() // also without files: by default, SIGHUP ends the process
 	d.announce(at.Public.Addr(), at.Admin.Addr())
 	for _, more := range []net.Listener{at.GRPC, at.RESP} {
@@ -275,7 +281,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	}
 	cfg := adminapi.Config{
 		Server: d.server, Explain: d.decider.Explain, Metrics: metrics, Pprof: d.cfg.Operators.Pprof, Local: httpserve.Loopback(ln.Addr()), Hosts: d.cfg.Operators.AdminHost,
-		Log: d.log,
+		Log: d.log, Recording: d.cfg.Box,
 		Ready: func() error {
 			switch {
 			case d.draining.Load():

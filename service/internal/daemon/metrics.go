@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/blackbox"
 	"github.com/weir-go/weir/service/internal/peer/serve"
 	"github.com/weir-go/weir/service/internal/servermetric"
 	"github.com/weir-go/weir/service/internal/transport/grpcapi"
@@ -32,7 +33,7 @@ func (d *Daemon) metrics() (http.Handler, error) {
 		links["peers"] = d.fleet.handler
 	}
 	for _, c := range append([]prometheus.Collector{
-		servermetric.New(d.server), servermetric.NewLinks(links), metric.NewCollector(nil, families, d.collect),
+		servermetric.New(d.server), servermetric.NewLinks(links), metric.NewCollector(nil, families, d.collect), metric.NewCollector(nil, blackbox.Families, d.cfg.Box.Collect),
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	}, d.cfg.Collectors...) {

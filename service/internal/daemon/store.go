@@ -44,6 +44,7 @@ func (d *Daemon) newShared() (err error) {
 	cfg.Link.OnAway = func(err error) {
 		if err != nil {
 			d.log.Error("the store does not answer: decisions are degraded", "store", store.Client.Address, "error", err)
+			d.cfg.Box.Note("store_away")
 		} else {
 			d.log.Info("the store answers again", "store", store.Client.Address)
 		}
@@ -54,7 +55,11 @@ func (d *Daemon) newShared() (err error) {
 	cfg.OnDegraded = func(key string, v *decider.Verdict) {
 		d.log.Warn("decided without the store (a sample, at most one a second)", slog.String("key", key), "step", v.Step, "allowed", v.OK)
 	}
-	if d.shared, err = server.NewShared(d.cfg.Server, cfg); err != nil {
+	of := d.cfg.Server
+	if store.Leaf {
+		of.Recorder = nil // the leaf has it
+	}
+	if d.shared, err = server.NewShared(of, cfg); err != nil {
 		return err
 	}
 	d.server, d.decider = d.shared.Server, d.shared

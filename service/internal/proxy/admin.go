@@ -107,8 +107,8 @@ func (p *Proxy) Set(c Change) error {
 }
 
 // Admin returns the handler for the operator: /-/health, /-/ready (a Status, with
-// 200, or 503 while the proxy drains), /-/status (a Report), /-/set, POST /-/reload and
-// /metrics. It can change the proxy, so it does not belong on the public listener.
+// 200, or 503 while the proxy drains), /-/status (a Report), /-/set, POST /-/reload,
+// /-/recording (package blackbox) and /metrics. It can change the proxy, so it does not belong on the public listener.
 func (p *Proxy) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /-/health", func(w http.ResponseWriter, _ *http.Request) {
@@ -124,6 +124,7 @@ func (p *Proxy) Admin() http.Handler {
 	mux.HandleFunc("GET /-/status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, p.Report()) })
 	mux.HandleFunc("POST /-/reload", p.serveReload)
 	mux.Handle("/-/set", settings.Handler(func() any { return p.Settings() }, p.Set))
+	mux.Handle("GET /-/recording", p.cfg.Box)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
 }

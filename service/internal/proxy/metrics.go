@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/balance"
+	"github.com/weir-go/weir/service/internal/blackbox"
 	"github.com/weir-go/weir/service/internal/proxy/condition"
 	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
@@ -107,6 +108,7 @@ func (m *metrics) registerCollectors(p *Proxy) {
 	m.registry.MustRegister(metric.NewCollector(nil, families, p.collect))
 	m.registry.MustRegister(metric.NewCollector(nil, familiesOfFile, p.collectRules))
 	m.registry.MustRegister(metric.NewCollector(nil, pressureFamilies, p.collectPressure))
+	m.registry.MustRegister(metric.NewCollector(nil, blackbox.Families, p.cfg.Box.Collect))
 }
 
 func (p *Proxy) collect(s metric.Scrape) {

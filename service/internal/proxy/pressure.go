@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/proxy/forward"
 	"github.com/weir-go/weir/service/internal/proxy/plan"
 	"github.com/weir-go/weir/service/internal/proxy/tally"
 )
@@ -17,7 +18,7 @@ var underPressure = problem.New(http.StatusServiceUnavailable, problem.ReducedCa
 
 // spare reports whether the guard lets a request pass. Otherwise it answers it, and gives back the
 // tokens of its rules.
-func (p *Proxy) spare(w http.ResponseWriter, r *http.Request, c *plan.Class) (pass bool) {
+func (p *Proxy) spare(w http.ResponseWriter, r *http.Request, c *plan.Class, q *forward.Request) (pass bool) {
 	if c.Guard == nil {
 		return true
 	}
@@ -30,6 +31,7 @@ func (p *Proxy) spare(w http.ResponseWriter, r *http.Request, c *plan.Class) (pa
 		return true
 	}
 	c.Counts.CountSpared()
+	p.forwarder.Record(r.Context(), q, err)
 	httplimit.Use(w, 0)
 	underPressure.Write(w, r, problem.RetryAfter(admission.Rejection(err).RetryAfter))
 	return false

@@ -43,6 +43,7 @@ import (
 
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/blackbox"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxy/clients"
 	"github.com/weir-go/weir/service/internal/proxy/condition"
@@ -143,6 +144,9 @@ type Config struct {
 	// Logger gets changes of the state, never a line per request. If nil,
 	// slog.Default().
 	Logger *slog.Logger
+	// Box gets a record of each request that asks for a place at an origin, or is rejected before, and
+	// the changes of the condition. If nil, nothing is recorded.
+	Box *blackbox.Box
 	// Collectors are of further metrics of the process, for /metrics.
 	Collectors []prometheus.Collector
 }
@@ -207,7 +211,7 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p.forwarder = forward.New(forward.Config{
 		Origins: p.origins, Trust: p.trust, AbandonedHold: cfg.AbandonedHold, ClientTimeout: cfg.ClientTimeout,
-		LongLived: cmp.Or(cfg.LongLived, DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: observer{p.metrics, p.watch},
+		LongLived: cmp.Or(cfg.LongLived, DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: observer{p.metrics, p.watch}, Recorder: cfg.Box.Recorder(),
 	})
 	if _, err := p.load(); err != nil {
 		return nil, err

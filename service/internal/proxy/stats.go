@@ -93,5 +93,5 @@ func (p *Proxy) Status() condition.Status {
 	return s
 }
 
-// Watch logs changes of the condition until ctx ends.
-func (p *Proxy) Watch(ctx context.Context) { p.watch.Run(ctx) }
+// Watch logs changes of the condition until ctx ends, and notes them in the Box.
+func (p *Proxy) Watch(ctx context.Context) { p.watch.Run(ctx, p.cfg.Box.Note) }

@@ -35,28 +35,36 @@ func (p *Proxy) visit(r *http.Request, from *clients.Client) *visit {
 }
 
 // end ends the visit. If the rules have not admitted the request, they have denied it, or
-// its client has left.
-func (v *visit) end() {
-	if !v.decided {
-		v.plan.Deciding.Add(-1)
-		v.class.Counts.CountDenied()
+// its client has left. The class of the context is that of its record.
+func (v *visit) end(r *http.Request, class context.Context) {
+	if v.decided {
+		return
 	}
+	v.plan.Deciding.Add(-1)
+	v.class.Counts.CountDenied()
+	err := r.Context().Err()
+	if err == nil {
+		err = errDenied
+	}
+	v.proxy.forwarder.Record(class, &v.Request, err)
 }
+
+// errDenied is the rejection of a request that the rules have denied, in its record.
+var errDenied error = &weir.Rejection{Reason: weir.OverRate}
 
 // CountDenied counts a request that the caller has denied, and answered itself.
 func (p *Proxy) CountDenied(r *http.Request) {
 	v := p.visit(r, new(clients.Client))
-	defer v.end()
+	defer v.end(r, r.Context())
 	v.class.Counts.CountRequest()
 }
 
 // ruled serves a request by the file of rules.
 func (p *Proxy) ruled(w http.ResponseWriter, r *http.Request, from *clients.Client) {
-	v := p.visit(r, from)
-	defer v.end()
+	v, ctx := p.visit(r, from), r.Context()
+	defer func(r *http.Request) { v.end(r, ctx) }(r)
 	c, reader := v.class, v.plan.Reader
 	c.Counts.CountRequest()
-	ctx := r.Context()
 	class := weir.Class{Priority: reader.Priority(r, c.Priority), Tenant: reader.Tenant(r)}
 	if class != (weir.Class{}) {
 		ctx = weir.WithClass(ctx, class)
@@ -105,7 +113,7 @@ func (v *visit) decide() {
 
 // limited sends a request to the origin within the limit of its class, or refuses it.
 func (p *Proxy) limited(w http.ResponseWriter, r *http.Request, c *plan.Class, q *forward.Request) {
-	if p.spare(w, r, c) {
+	if p.spare(w, r, c, q) {
 		p.forwarder.Forward(w, r, q)
 	}
 }

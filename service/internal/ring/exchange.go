@@ -13,7 +13,7 @@ import (
 // Assignment with Learning: the leaf does as if it had no answer.
 //
 // An answer renews all assignments of the leaf, also those of an owner that could not be asked. So
-// it is valid for as long as that owner keeps them. After that, the error is peer.ErrUnavailable
+// it is valid for as long as that owner keeps them. After that, the error is wire.ErrUnavailable
 // until the owner can be asked, or others own its keys: the leaf asks another member, or decides
 // by its safe share.
 //

@@ -82,7 +82,7 @@ func (r *Ring) Acquire(ctx context.Context, req decider.LeaseRequest) (l decider
 	return l, err
 }
 
-// Renew extends a lease: see decider.Decider. The error is peer.ErrUnavailable if the owner of the
+// Renew extends a lease: see decider.Decider. The error is wire.ErrUnavailable if the owner of the
 // key cannot be asked: the lease may still be held.
 func (r *Ring) Renew(ctx context.Context, key, id string, ttl time.Duration) (l decider.Lease, err error) {
 	err = r.ask(ctx, r.keyRoute(key), r.patient(), nil, func(ctx context.Context, d decider.Decider) (err error) {
@@ -98,7 +98,7 @@ func (r *Ring) Renew(ctx context.Context, key, id string, ttl time.Duration) (l 
 	return l, r.unavailable(err)
 }
 
-// Return ends a lease: see decider.Decider. The error is peer.ErrUnavailable if the owner of the
+// Return ends a lease: see decider.Decider. The error is wire.ErrUnavailable if the owner of the
 // key cannot be asked: the lease lasts until it expires.
 func (r *Ring) Return(ctx context.Context, key, id string, o weir.Outcome) error {
 	err := r.ask(ctx, r.keyRoute(key), r.patient(), nil, func(ctx context.Context, d decider.Decider) error {

@@ -40,7 +40,7 @@ type Link interface {
 type Config struct {
 	Local    local.Owner // decides about the keys that this node owns
 	Fallback local.Share // decides about keys whose owner cannot be asked
-	Node     string      // the id of this process, as in its peer.Info
+	Node     string      // the id of this process, as in its wire.Info
 	// Self is the name of this member. If empty, it is the member whose link leads to Node.
 	Self string
 	// Strangers are members that this node does not list, and that list it: they can join the fleet, so every process that

@@ -35,6 +35,7 @@ type Fallback struct {
 func NewFallback(cfg Config, otherwise config.Away) (*Fallback, error) {
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory) / fallbackMemory
 	cfg.Instances, cfg.Fleet = 1, "" // no other node may settle its grants
+	cfg.Recorder = nil               // the node that falls back has it
 	rules := cmp.Or(cfg.Rules, new(config.Rules))
 	shared, shareless := fallbackRules(rules, 1, otherwise)
 	cfg.Rules = shared

@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/assign"
 	"github.com/weir-go/weir/service/internal/server/clock"
@@ -45,6 +46,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/memory"
 	"github.com/weir-go/weir/service/internal/server/node"
+	"github.com/weir-go/weir/service/internal/server/record"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/snapshot"
 	"github.com/weir-go/weir/service/internal/server/waiting"
@@ -104,6 +106,8 @@ type Config struct {
 	// Instances, if > 0, makes the limits of the Server shares: the limits of the rules
 	// divided by this number. See Shared.
 	Instances int
+	// Recorder, if not nil, gets a record of each lease, and of each request that may wait.
+	Recorder *recording.Recorder
 	// check, if not nil, returns an error for rules that the nodes which share the limits cannot count.
 	check func(*rules.Set) error
 	// source, if not nil, has what leaves share.
@@ -167,15 +171,16 @@ func compose(cfg Config, change func(*Server, *node.Config)) (*Server, error) {
 	if c == nil {
 		c = clock.New()
 	}
+	recorder := record.New(cfg.Recorder)
 	s := &Server{
 		cfg: cfg, bounds: counts.Bounds{MaxLimit: cfg.MaxLimit, MaxQueue: cfg.MaxQueue}, clock: c, room: room, keys: rules.NewKeys(cmp.Or(cfg.Keys, DefaultKeys)),
-		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
+		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases), recorder),
 	}
 	in := memory.Config{
 		Node:   counts.Node{Bounds: s.bounds, Clock: c, Room: room},
 		Memory: cfg.Memory, OwnQuotas: cfg.OwnQuotas, Instances: cfg.Instances, Check: cfg.check,
 	}
-	of := node.Config{Bounds: in.Bounds, Clock: c, Keys: s.keys, Leases: s.leases}
+	of := node.Config{Bounds: in.Bounds, Clock: c, Keys: s.keys, Leases: s.leases, Recorder: recorder}
 	s.owned = snapshot.NewOwned(c, func(key string) uint16 { return s.RouteKey(key) })
 	chunks := s.join(&in, &of)
 	var err error

@@ -206,12 +206,32 @@ func (w *Watcher) logLocked(now time.Time, rejected uint64) {
 	w.log.Log(context.Background(), level, w.now.Message, args...)
 }
 
-// Run logs changes of the condition until ctx ends.
-func (w *Watcher) Run(ctx context.Context) {
+// OriginOut is what Run calls an origin that goes out.
+const OriginOut = "origin_out"
+
+// worseThan returns the bad condition, or OriginOut, that is not in an earlier status; or "".
+func (s *Status) worseThan(was *Status) string {
+	switch {
+	case s.Condition != was.Condition && s.Condition != Well:
+		return string(s.Condition)
+	case slices.ContainsFunc(s.Out, func(origin string) bool { return !slices.Contains(was.Out, origin) }):
+		return OriginOut
+	}
+	return ""
+}
+
+// Run logs changes of the condition until ctx ends. It calls worse with each bad condition that begins, and
+// with OriginOut.
+func (w *Watcher) Run(ctx context.Context, worse func(what string)) {
 	tick := time.NewTicker(statusInterval)
 	defer tick.Stop()
+	was := Status{Condition: Well}
 	for {
-		w.Status()
+		now := w.Status()
+		if what := now.worseThan(&was); what != "" {
+			worse(what)
+		}
+		was = now
 		select {
 		case <-ctx.Done():
 			return

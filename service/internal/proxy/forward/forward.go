@@ -2,6 +2,7 @@ package forward
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -21,6 +22,7 @@ import (
 type forward struct {
 	forwarder *Forwarder
 	Request
+	arrival
 	writer  http.ResponseWriter
 	ctx     context.Context // of the client's request
 	outcome weir.Outcome
@@ -77,16 +79,20 @@ const (
 )
 
 // beginForward moves the permits into a new forward.
-func (p *Forwarder) beginForward(w http.ResponseWriter, r *http.Request, q *Request, ps *limits.Units, now time.Duration) *forward {
+func (p *Forwarder) beginForward(w http.ResponseWriter, r *http.Request, q *Request, came arrival, ps *limits.Units, now time.Duration) *forward {
 	p.serving.Add(1)
-	p.work.countBegin(now)
+	came.record.Inflight = p.work.countBegin(now)
 	f := &forward{
-		forwarder: p, Request: *q, writer: w, ctx: r.Context(), heldSince: now, begun: now,
+		forwarder: p, Request: *q, arrival: came, writer: w, ctx: r.Context(), heldSince: now, begun: now,
 		method: r.Method, path: r.URL.Path,
 		servedAtBegin: ps.ServedCount(), holdersAtBegin: ps.CountHolder(1),
 	}
 	if !ps.Place.Taken {
 		f.paused = p.cfg.Origins.Choose(rand.Uint64(), -1, nil, &ps.Place)
+	}
+	f.record.Origin = 0
+	if ps.Place.Taken {
+		f.record.Origin = uint8(min(ps.Place.Origin()+1, math.MaxUint8))
 	}
 	f.units = ps.Move()
 	return f
@@ -130,16 +136,18 @@ func (f *forward) release(o weir.Outcome) {
 	if f.unwatchClient != nil {
 		f.unwatchClient()
 	}
+	now := f.forwarder.now()
 	switch was {
 	case unitHeld:
 		f.units.CountHolder(-1)
-		f.forwarder.work.countEnd(f.heldSince, f.forwarder.now())
+		f.forwarder.work.countEnd(f.heldSince, now)
 	case unitReturned:
 		f.releaseLongPlace()
 	}
 	o = f.correctedOutcomeLocked(o)
 	if !f.moved {
 		f.Class.Counts.CountOutcome(o, f.isWastedLocked())
+		f.recordLocked(now, o)
 	}
 	f.units.Release(o)
 }
@@ -197,7 +205,9 @@ func (f *forward) beginBody(resp *http.Response, now time.Duration) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.units.Report(f.correctedOutcomeLocked(f.outcome))
+	o := f.correctedOutcomeLocked(f.outcome)
+	f.units.Report(o)
+	f.recordLocked(now, o)
 	f.startBodyLocked(kind, body, now)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/proxy/clients"
 	"github.com/weir-go/weir/service/internal/proxy/limits"
@@ -27,6 +28,7 @@ type Config struct {
 	Epoch         time.Time     // instants are durations since then
 	Log           *slog.Logger
 	Observer      Observer
+	Recorder      *recording.Recorder // nil: none
 }
 
 // An Observer hears what becomes of forwards, for metrics. It must be safe for concurrent use.
@@ -53,12 +55,16 @@ type Forwarder struct {
 	signs     [loadsign.Count]atomic.Uint64
 	recent    recentForwards
 	work      *workMeter
+	offset    time.Duration // of the epoch from that of the Recorder
 }
 
 // New returns a forwarder.
 func New(cfg Config) *Forwarder {
 	p := &Forwarder{cfg: cfg, work: newWorkMeter()}
 	p.recent.now = p.now
+	if cfg.Recorder != nil {
+		p.offset = cfg.Epoch.Sub(cfg.Recorder.Epoch())
+	}
 	if cfg.LongLived > 0 {
 		p.long = connlimit.NewLimit(connlimit.LongLived, int64(cfg.LongLived))
 	}
@@ -94,6 +100,7 @@ func (p *Forwarder) Stats() Stats {
 // A Class has what the requests of a class have in common.
 type Class struct {
 	Name    string
+	Route   string        // of all requests, unless a Request has one
 	Timeout time.Duration // negative: none
 	Cached  bool          // its responses go through a cache
 	limits.Gate
@@ -117,16 +124,16 @@ func (p *Forwarder) Forward(w http.ResponseWriter, r *http.Request, q *Request) 
 		answerBrokenBody(w, r, err)
 		return
 	}
-	arrived := p.now()
+	came := p.arrive(r.Context(), q, p.now())
 	var ps limits.Units
 	if err := c.Acquire(r.Context(), q.Route, -1, &ps); err != nil {
+		p.recordRefusal(came, err)
 		p.refuseRequest(w, r, c, err)
 		return
 	}
 	now := p.now()
-	f := p.beginForward(w, r, q, &ps, now)
-	waited := now - arrived
-	c.Counts.CountAdmitted(waited)
+	f := p.beginForward(w, r, q, came, &ps, now)
+	c.Counts.CountAdmitted(now - came.at)
 	if failed := f.serve(w, r); failed != nil {
 		f.sendElsewhere(w, r, failed)
 	}

@@ -173,13 +173,16 @@ func (f *forward) sendElsewhere(w http.ResponseWriter, r *http.Request, failed e
 	}
 	if err != nil {
 		ps.Release(weir.Ignored)
-		if r.Context().Err() != nil {
-			f.Class.Counts.CountOutcome(weir.Ignored, true)
-			failed = errClientGone
+		o, gone := weir.Dropped, r.Context().Err() != nil
+		if gone {
+			o, failed = weir.Ignored, errClientGone
 		} else {
-			f.Class.Counts.CountOutcome(weir.Dropped, false)
 			f.countSign(f.sign)
 		}
+		f.Class.Counts.CountOutcome(o, gone)
+		f.mu.Lock()
+		f.recordLocked(p.now(), o)
+		f.mu.Unlock()
 		f.answerFailure(w, r, failed)
 		if f.upload != nil {
 			f.upload.detach()
@@ -187,7 +190,7 @@ func (f *forward) sendElsewhere(w http.ResponseWriter, r *http.Request, failed e
 		return
 	}
 	p.cfg.Origins.CountRetried(was)
-	again := p.beginForward(w, r, &f.Request, &ps, p.now())
+	again := p.beginForward(w, r, &f.Request, f.arrival, &ps, p.now())
 	again.moves = f.moves + 1
 	if failed := again.serve(w, r); failed != nil {
 		again.sendElsewhere(w, r, failed)

@@ -48,12 +48,20 @@ func (m *workMeter) advanceLocked(now time.Duration) {
 	}
 }
 
-// countBegin counts a forward that has taken a unit.
-func (m *workMeter) countBegin(now time.Duration) {
+// countBegin counts a forward that has taken a unit. It returns how many hold one.
+func (m *workMeter) countBegin(now time.Duration) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceLocked(now)
 	m.inflight++
+	return m.inflight
+}
+
+// held returns how many forwards hold a unit.
+func (m *workMeter) held() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.inflight
 }
 
 // countEnd counts a forward that has released the unit that it took at began.

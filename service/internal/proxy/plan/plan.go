@@ -175,6 +175,9 @@ func (b *builder) addClass(name string, rule *proxyrule.Class, of *limits.Limite
 		Priority: weir.Priority(rule.Priority),
 	}
 	c.Class = forward.Class{Name: name, Timeout: cfg.Timeout, Gate: limits.Gate{Limiter: of, Total: b.Total, Origins: cfg.Origins, Shadow: b.Shadow || rule.Mode == proxyrule.Shadow, Counts: tally.New(cfg.All)}}
+	if !c.mixed {
+		c.Route = rule.Routes[0]
+	}
 	b.Classes = append(b.Classes, c)
 	var before *Class
 	if b.old != nil {

@@ -10,6 +10,7 @@
 //	GET  /-/status             a Status; ?rules=N bounds its rules, ?since=MS adds the history after that time
 //	GET  /-/top                a Top; ?n=20&by=denied, requests or waiting
 //	GET  /-/explain?key=KEY    an Explanation
+//	GET  /-/recording          the recording: see package blackbox
 //	GET  /metrics, /debug/pprof/
 //
 // Times are in milliseconds, instants since 1970. Members are only ever added.
@@ -56,6 +57,8 @@ type Config struct {
 	ConfigStatus func() ConfigStatus
 	// Metrics serves /metrics. If nil, there are none.
 	Metrics http.Handler
+	// Recording serves /-/recording. If nil, there is none.
+	Recording http.Handler
 	// Pprof serves /debug/pprof/.
 	Pprof bool
 	// Local and Hosts say which Host headers are allowed: see httpserve.Private.
@@ -134,6 +137,9 @@ func (a *API) routes() http.Handler {
 	mux.HandleFunc("GET /-/explain", a.serveExplain)
 	if a.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", a.cfg.Metrics)
+	}
+	if a.cfg.Recording != nil {
+		mux.Handle("GET /-/recording", a.cfg.Recording)
 	}
 	if a.cfg.Pprof {
 		operator.ServeProfiles(mux)

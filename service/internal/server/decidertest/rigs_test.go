@@ -334,7 +334,7 @@ func newTiers(cfg server.TierConfig) func(*testing.T, *config.Rules) (*node, err
 func newToy(_ *testing.T, first *config.Rules) (*node, error) {
 	c, room, bounds := clock.New(), waiting.NewRoom(1000), counts.Bounds{MaxLimit: 1000, MaxQueue: 1000}
 	t := &toy{Node: counts.Node{Bounds: bounds, Clock: c, Room: room}, Ledger: grant.NewLedger(), all: map[string]*toyBucket{}}
-	leases := lease.NewRegistry(c, room, 1000)
+	leases := lease.NewRegistry(c, room, 1000, nil)
 	n := deciding.New(deciding.Config{Bounds: bounds, Clock: c, Keys: rules.NewKeys(1000), Counts: t, Leases: leases})
 	reload := func(next *config.Rules) error { return n.Reload(next, nil) }
 	return &node{Decider: toyNode{n}, reload: reload, reset: n.Reset, close: func(now bool) {

@@ -22,7 +22,7 @@ type rig struct {
 }
 
 func newRig(limit, most int) *rig {
-	r := &rig{Registry: NewRegistry(clock.New(), waiting.NewRoom(10), most), terms: config.Concurrency{Limit: config.Limit(limit)}}
+	r := &rig{Registry: NewRegistry(clock.New(), waiting.NewRoom(10), most, nil), terms: config.Concurrency{Limit: config.Limit(limit)}}
 	r.limits = r.newLimits("jobs", "", &r.terms)
 	return r
 }

@@ -19,7 +19,7 @@ func TestAskUnderReplacedRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		terms := &config.Concurrency{Limit: 1}
 		room := waiting.NewRoom(10)
-		g := NewRegistry(clock.New(), room, 10)
+		g := NewRegistry(clock.New(), room, 10, nil)
 		l := g.newLimits("jobs", "", terms)
 		under := []Under{{Limits: l, Bucket: "a"}}
 		wait := func(rules uint64) error {
@@ -44,7 +44,7 @@ func TestAskUnderReplacedRules(t *testing.T) {
 // TestUseUnderReplacedRules: a call that has read the rules before they were replaced twice is told so. It
 // neither loses a lease of the last process, nor finds that its rule grants none.
 func TestUseUnderReplacedRules(t *testing.T) {
-	g := NewRegistry(clock.New(), waiting.NewRoom(10), 10)
+	g := NewRegistry(clock.New(), waiting.NewRoom(10), 10, nil)
 	g.Recover(map[string]time.Duration{"jobs": time.Hour})
 	keys := rules.NewKeys(10)
 	find := func() *rules.Match {

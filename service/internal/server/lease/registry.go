@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/lease/unknown"
+	"github.com/weir-go/weir/service/internal/server/record"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -30,6 +32,7 @@ type Registry struct {
 	crash    *unknown.Crash // of the last process, else nil; constant after Restore
 	route    func(key string) uint16
 	expected unknown.Slots
+	recorder *record.Recorder // nil: none
 	rules    atomic.Pointer[inForce]
 	gone     map[string]*Limits // by name, of rules that are gone, while leases are held under them
 
@@ -49,9 +52,9 @@ func firstToken() uint64 { return uint64(time.Now().UnixNano()) >> 10 }
 const expireAtOnce = 256
 
 // NewRegistry returns a Registry of at most max leases.
-func NewRegistry(c *clock.Clock, room *waiting.Room, max int) *Registry {
+func NewRegistry(c *clock.Clock, room *waiting.Room, max int, r *record.Recorder) *Registry {
 	return &Registry{
-		clock: c, max: max, gone: map[string]*Limits{}, queue: queue{clock: c, room: room, waiters: map[*waiter]struct{}{}}, secret: siphash.New(), held: map[ID]*holding{}, token: firstToken(),
+		clock: c, max: max, recorder: r, gone: map[string]*Limits{}, queue: queue{clock: c, room: room, waiters: map[*waiter]struct{}{}}, secret: siphash.New(), held: map[ID]*holding{}, token: firstToken(),
 		due: heap.New(func(a, b *holding) bool { return a.Until < b.Until }).Track(func(h *holding, at int) { h.heapIndex = at }),
 	}
 }
@@ -75,6 +78,7 @@ type holding struct {
 
 	since     time.Duration // when it was granted
 	waited    time.Duration // before that
+	inflight  int           // units of the first rule when it was granted, these included
 	heapIndex int           // in Registry.due, guarded by Registry.mu; -1 if it has ended
 }
 
@@ -181,7 +185,7 @@ func (h *holding) ask(u *Under, wait bool, rules uint64) (*bucket, error) {
 
 // hold adds units of a bucket to a lease. It moves the permit.
 func (h *holding) hold(b *bucket, p *weir.Permit, shadow bool) {
-	b.limits.held.Add(int64(h.N))
+	h.inflight = cmp.Or(h.inflight, int(b.limits.held.Add(int64(h.N))))
 	h.parts = append(h.parts, part{b, p.Move(), shadow})
 }
 
@@ -201,13 +205,16 @@ func (h *holding) release(o weir.Outcome, took time.Duration) {
 		if o == weir.Success {
 			o = weir.Ignored
 		}
+	} else if took > 0 && len(h.parts) > 0 {
+		l := h.parts[0].bucket.limits
+		l.registry.recorder.Lease(l.name, h.waited, took, h.inflight, o)
 	}
 	o = lesson(o, took, h.waited)
 	for i := len(h.parts) - 1; i >= 0; i-- {
 		p := &h.parts[i]
+		p.bucket.limits.held.Add(-int64(h.N))
 		p.permit.Release(o)
 		p.bucket.serve()
-		p.bucket.limits.held.Add(-int64(h.N))
 		p.bucket.limits.leave(p.bucket, took)
 	}
 }

@@ -165,6 +165,10 @@ func (g *Registry) Acquire(ctx context.Context, m *rules.Match, req decider.Leas
 		return decider.Lease{}, again, waiting.ErrMoved
 	}
 	l, err := g.acquire(ctx, &req, p, &again)
+	if err != nil && len(p.under) > 0 {
+		first := p.under[0].Limits
+		g.recorder.Refusal(first.name, g.clock.Now()-again.began, first.Held(), err)
+	}
 	return l, again, err
 }
 

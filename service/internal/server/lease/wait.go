@@ -107,7 +107,7 @@ func (q *queue) wait(ctx context.Context, b *bucket, h *holding, plan *Plan, aga
 		onWait()
 	}
 	err := q.await(ctx, w)
-	h.parts, *plan = w.parts, w.plan
+	h.parts, h.inflight, *plan = w.parts, w.inflight, w.plan
 	return err
 }
 

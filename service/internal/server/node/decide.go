@@ -280,8 +280,7 @@ func (p *batches) put(b *batch) {
 	}
 }
 
-// Wait waits for missing tokens: see decider.Decider.
-func (n *Node) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+func (n *Node) wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	*v = decider.Verdict{Answers: v.Answers[:0]}
 	if err := n.enterRequest(ctx, req); err != nil {
 		return err

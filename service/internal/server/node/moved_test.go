@@ -43,7 +43,7 @@ func TestBatchWhileRulesChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := node.New(node.Config{Clock: c, Keys: rules.NewKeys(100), Counts: &moving{Counts: in}, Leases: lease.NewRegistry(c, room, 1)})
+		n := node.New(node.Config{Clock: c, Keys: rules.NewKeys(100), Counts: &moving{Counts: in}, Leases: lease.NewRegistry(c, room, 1, nil)})
 		one := config.Quota{Rate: config.Rate{Count: 1, Period: time.Hour}}
 		if err := n.Reload(&config.Rules{Rules: []config.Rule{{Name: "r", Glob: "*", Quota: one}}}, nil); err != nil {
 			t.Fatal(err)

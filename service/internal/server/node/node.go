@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/record"
 	"github.com/weir-go/weir/service/internal/server/rules"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
@@ -29,6 +30,8 @@ type Config struct {
 	// OnStep, if not nil, is called with each verdict that was made by others than the Counts of the node, or has another
 	// Step than decider.Exact. It must not keep the verdict.
 	OnStep func(key string, v *decider.Verdict)
+	// Recorder, if not nil, makes a record of each request that may wait.
+	Recorder *record.Recorder
 }
 
 // Leases keep the leases of keys, each under the rules of a match: see decider.Decider. If they do not know its Set any more,
