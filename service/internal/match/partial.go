@@ -63,17 +63,21 @@ func NewPartial(patterns []Pattern, separators string) (*Partial, error) {
 	return p, err
 }
 
-// NewPartialEntries compiles patterns of a descriptor.Tree: a * stands for any text in the key of an entry, _ and its value. All
-// patterns count for each entry of a key.
-func NewPartialEntries(texts []string, separators string) (*Partial, error) {
+// NewPartialEntries compiles patterns of a descriptor.Tree with some domains: a * stands for any text in the key of an entry, _ and
+// its value. All patterns count for each entry of a key.
+func NewPartialEntries(domains, texts []string, separators string) (*Partial, error) {
 	p := &Partial{separators: separators, words: map[string]bool{}, sure: new(Set), entryTexts: true}
+	for _, domain := range domains {
+		p.learnEscaped(domain)
+	}
 	for i, text := range texts {
 		for at := range text { // the key may end at each _
 			if text[at] == '_' {
-				p.learn(text[:at])
-				p.learn(text[at+1:])
+				p.learnEscaped(text[:at])
+				p.learnEscaped(text[at+1:])
 			}
 		}
+		p.learnEscaped(text)
 		auto, err := p.automaton(strings.NewReplacer(`\`, `\\`, `?`, `\?`).Replace(text))
 		if err != nil {
 			return nil, fmt.Errorf("match: pattern %d, %q: %w", i, text, err)
@@ -152,6 +156,9 @@ func (p *Partial) learn(text string) (words []string) {
 	}
 	return words
 }
+
+// learnEscaped adds the segments of a text as a descriptor has it.
+func (p *Partial) learnEscaped(text string) { p.learn(string(descriptor.Append(nil, text, nil))) }
 
 // compile compiles a pattern; nil if all that it asks for is whole segments.
 func (p *Partial) compile(pattern Pattern) (*partialPattern, error) {
@@ -324,4 +331,3 @@ func (c *partialPattern) matchTexts(entries []partialValue) answer {
 	}
 	return no
 }
-

@@ -101,7 +101,7 @@ func TestPartial(t *testing.T) {
 
 // A pattern of a descriptor.Tree is in doubt for an entry whose text it may match.
 func TestPartialEntries(t *testing.T) {
-	p, err := NewPartialEntries([]string{"path_/files/*", "user_a*", "plan_gold"}, separators)
+	p, err := NewPartialEntries([]string{"edge"}, []string{"path_/files/*", "user_a*", "plan_gold"}, separators)
 	if err != nil {
 		t.Fatal(err)
 	}

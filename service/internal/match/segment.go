@@ -75,4 +75,3 @@ func segmentLen(s, separators string) (n int) {
 func escaped(s string) bool { return len(s) > 2 && s[0] == '%' && isHex(s[1]) && isHex(s[2]) }
 
 func isHex(c byte) bool { return '0' <= c && c <= '9' || 'A' <= c && c <= 'F' }
-

@@ -90,4 +90,3 @@ func product(heads, tails []string) (all []string) {
 	}
 	return all
 }
-
