@@ -71,13 +71,13 @@ func Open(cfg Config, rec *Recorder) (*Directory, error) {
 	return d, nil
 }
 
-// Bytes returns the size of all files, and Failures how often they could not be written.
+// Bytes returns the size of all files.
 func (d *Directory) Bytes() int64 { return d.size.Load() }
 
 // Failures returns how often decisions could not be written.
 func (d *Directory) Failures() uint64 { return d.failures.Load() }
 
-// Run writes decisions until ctx ends, and then those that are left.
+// Run writes decisions until ctx ends, and then the rest.
 func (d *Directory) Run(ctx context.Context) {
 	tick := time.NewTicker(drainEvery)
 	defer tick.Stop()

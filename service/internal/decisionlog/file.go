@@ -36,7 +36,7 @@ type Decision struct {
 	// MaxWait is how long the caller would wait, if it would. Of a settlement, it is the age of the grant, MaxAge if that is
 	// not known.
 	MaxWait time.Duration
-	// Group is the same for the requests of one batch; 0 without one. Of a settlement, it is what was taken.
+	// Group is the same for the requests of one batch; 0 without one. Of a settlement, it is the cost that the request took.
 	Group   uint32
 	Rule    string // that denied, or the first that counts; empty if there is none
 	Terms   *Terms // nil if the request brings none
@@ -52,7 +52,7 @@ const MaxAge = math.MaxUint32 << 10 * time.Nanosecond
 // A Key is a key in parts.
 type Key struct{ Parts []Part }
 
-// Terms are what a request asks for beside tokens.
+// Terms belong to a request that brings a quota, a limit or a queue of its own.
 type Terms struct {
 	Quota decider.Quota `json:"quota,omitzero"`
 	Limit int           `json:"limit,omitempty"`
@@ -65,7 +65,7 @@ type Info struct {
 	Separators string `json:"separators"` // of segments
 	SaltID     string `json:"salt_id"`
 	Salt       []byte `json:"salt,omitempty"` // unless it is kept apart
-	// MaxLimit, MaxQueue and OwnQuotas are those of server.Config.
+	// See server.Config.
 	MaxLimit  int  `json:"max_limit,omitempty"`
 	MaxQueue  int  `json:"max_queue,omitempty"`
 	OwnQuotas bool `json:"own_quotas,omitempty"`

@@ -41,7 +41,7 @@ type terms struct {
 	ownQueue bool
 }
 
-// entries are those of one stripe. Goroutines take the mutex of the Recorder once for each of them.
+// entries belong to one stripe. Goroutines take the mutex of the Recorder once for each 64 of them.
 type entries struct {
 	n     int
 	all   [blockEntries]entry
@@ -49,7 +49,7 @@ type entries struct {
 	terms []terms
 }
 
-// A stripeEntries is what some of the goroutines fill.
+// A stripeEntries has the entries that some of the goroutines add to.
 type stripeEntries struct {
 	mu  sync.Mutex
 	now *entries

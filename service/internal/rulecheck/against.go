@@ -40,7 +40,7 @@ type Against struct {
 	Warnings []string     `json:"warnings,omitempty"`
 }
 
-// Denials count the requests that were denied, and those that the rules would have denied.
+// Denials count the requests that were denied then, and the requests that the rules would have denied.
 type Denials struct {
 	Then int `json:"then"`
 	Now  int `json:"now"`
@@ -75,7 +75,7 @@ type KeyChange struct {
 	Less     int     `json:"less"`
 }
 
-// Share returns the share of requests that were allowed and would have been denied; those that are not known count as such.
+// Share returns the share of requests that were allowed and would have been denied. A request of which that is not known counts as such.
 func (a *Against) Share() float64 {
 	if all := a.Requests + a.Unknown.Requests; all > 0 {
 		return float64(a.More+a.Unknown.Requests) / float64(all)
@@ -211,7 +211,7 @@ func (p *player) decide(all []item) {
 // maxGrants bounds the grants of a key that may be settled.
 const maxGrants = 256
 
-// A grant is what a request was given, in the replay.
+// A grant is a grant of the replay.
 type grant struct {
 	at int64 // of the decision, in nanoseconds since 1970
 	decider.Grant

@@ -143,7 +143,7 @@ rules:
   - {name: rest, glob: "*", per: rule, rate: 100/s, queue: 0, own_quota: true}
 `
 
-// What the rules would have denied is what they deny for the same requests.
+// The rules deny the same requests in a replay and in a server.
 func TestReplayIsWhatReallyHappens(t *testing.T) {
 	for name, is := range map[string]string{
 		"the same": manyUsers,

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/rules"
 )
 
-// A recorded is what files of decisions have, in the order of time.
+// A recorded has the decisions of files, in the order of time.
 type recorded struct {
 	items    []item
 	keys     []recordedKey

@@ -17,7 +17,7 @@ var (
 // NewDecisions returns a prometheus.Collector for the recording of decisions. It is safe for concurrent use.
 func NewDecisions(r *decisionlog.Recording) prometheus.Collector {
 	all := []*metric.Family{decisionsRecorded, decisionsLost, decisionsSize, decisionsFailures}
-	return metric.NewCollector(prometheus.Labels{"name": "serve"}, all, func(c metric.Scrape) {
+	return metric.NewCollector(nil, all, func(c metric.Scrape) {
 		c.Send(decisionsRecorded, float64(r.Recorded()))
 		c.Send(decisionsLost, float64(r.Counters().Lost))
 		c.Send(decisionsSize, float64(r.Bytes()))
