@@ -28,7 +28,7 @@ func against(t *testing.T, args ...string) (rulecheck.Against, int, string) {
 	return a, code, stderr
 }
 
-// What weir check --against says is what a server with the rules does on the same requests, by every transport.
+// A server with the rules denies as many of the same requests as weir check --against says, by every transport.
 func TestCheckAgainst(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "decisions")
 	old := file(t, "old.yaml", `rules: [{name: all, glob: "*", rate: 100/d, queue: 0, own_quota: true}]`)
