@@ -36,7 +36,7 @@ func Formats() []Format { return []Format{Recording, CSV, Nginx, Envoy, K6} }
 
 // A Source says how to read a file.
 type Source struct {
-	// Format is that of the file. If empty, Detect finds it.
+	// Format of the file. If empty, Detect finds it.
 	Format Format
 	// Layout is the log_format of nginx, or the format of Envoy. If empty, DefaultNginx or DefaultEnvoy.
 	Layout string

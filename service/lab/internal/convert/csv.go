@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
 
-// columns are those of a recording. Instants are in seconds since 1970, times in seconds.
+// columns has the names of the columns. Instants are in seconds since 1970, times in seconds.
 var columns = []string{"intended", "wait", "start", "end", "deadline", "inflight", "class", "tenant", "outcome", "origin"}
 
 // csvFile reads CSV: a header with some of the columns in any order, then a line for each request. It also reads what
@@ -26,7 +26,7 @@ type csvFile struct {
 	traced bool
 }
 
-// traceColumns are those of package trace, which begins at 0.
+// traceColumns has the names that package trace gives. Its instants begin at 0.
 var traceColumns = []string{"intended_s", "start_s", "end_s", "status", "reason"}
 
 func isHeader(line string) bool {
