@@ -43,6 +43,7 @@ var wallClock = map[string]string{
 	"internal/waitq":                   "the instants of snapshots and of calendars",
 	"inflight":                         "the slots that instances raise their limits in",
 	"recording":                        "the instant from which those of a recording count",
+	"service/internal/decisionlog":     "the instant from which those of a recording count",
 	"httplimit":                        "X-RateLimit-Reset",
 	"service/internal/rulefile":        "the times of files, to compare them",
 	"service/internal/server/snapshot": "the instants of snapshots",

@@ -20,6 +20,7 @@ import (
 // fingerprints.
 type table[K comparable] struct {
 	epoch    time.Time
+	clock    func() time.Time // nil for the real one
 	seed     siphash.Key // of fingerprints: it is part of a snapshot, so the hash has a written definition
 	layout   *pagetable.Layout
 	shards   []shard[K]
@@ -75,7 +76,12 @@ func newTable[K comparable](memory int, seed siphash.Key, q *gcra.Quota, r *page
 // shardMost returns the most bytes that a shard takes.
 func shardMost(depth uint8) int { return shardBytes + pageAndItsRef<<depth }
 
-func (t *table[K]) now() time.Duration { return time.Since(t.epoch) }
+func (t *table[K]) now() time.Duration {
+	if t.clock != nil {
+		return t.clock().Sub(t.epoch)
+	}
+	return time.Since(t.epoch)
+}
 
 func (t *table[K]) shard(print uint64) *shard[K] {
 	i, _ := bits.Mul64(print, uint64(len(t.shards)))

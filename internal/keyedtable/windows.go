@@ -20,6 +20,9 @@ func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
 	return l, l.init(cfg, nil, l.rule)
 }
 
+// Follow has Windows take the present time from now, for a simulation. Call it before any other method.
+func (l *Windows[K]) Follow(now func() time.Time) { l.table.Load().clock = now }
+
 // Take counts n events of a key if they are within the limit, or says why not. A
 // limit > 0 counts instead of the Window's, for this call alone and against the
 // same count. With n = 0 it counts nothing, and allows.

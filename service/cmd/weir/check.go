@@ -27,6 +27,7 @@ type checkCmd struct {
 	Memory                  settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Check that the counts of the rules fit in this --memory of weir serve (${default})."`
 	config.RateLimitOptions `embed:""`
 	checkStore              `embed:""`
+	checkAgainst            `embed:"" group:"against"`
 	JSON                    bool `name:"json" help:"Print the result as JSON."`
 	Schema                  bool `help:"Print a JSON schema of YAML rules, for editors, and end. With --proxy: of those of weir proxy."`
 	Reference               bool `help:"Explain each field of YAML rules, and end. With --proxy: of those of weir proxy."`
@@ -49,6 +50,8 @@ func (c *checkCmd) Run(ctx context.Context, std cli.Streams) error {
 		}
 		_, err := io.WriteString(std.Out, filedoc.Lines(fields))
 		return err
+	case len(c.Against) > 0:
+		return c.replay(ctx, std, c.Path, server.Config{Memory: int(c.Memory)}, c.RateLimitOptions, c.Keys, c.JSON)
 	case c.Path != "" && (c.Proxy || ofProxy(c.Path)):
 		return c.checkProxy(std)
 	}
@@ -107,6 +110,10 @@ func (c *checkCmd) checkFlags() error {
 		return cli.Usagef("give the path of the rules, --reference or --schema: each by itself")
 	case !ends && c.Path == "" && c.StoreURL == "":
 		return cli.Usagef(`expected "<path>", a file of rules, such as rules.yaml; --reference explains its fields, --store checks a store`)
+	case len(c.Against) > 0 && (c.Proxy || c.Path == "" || c.StoreURL != ""):
+		return cli.Usagef("--against: give rules of weir serve, without --proxy and --store")
+	case len(c.Against) == 0 && (c.SaltFile != "" || c.KnownKeys != "" || c.MaxDenied != nil):
+		return cli.Usagef("--salt-file, --known-keys and --max-denied need --against")
 	case c.Proxy && c.StoreURL != "":
 		return cli.Usagef("--store: is for rules of weir serve")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/daemon/statefile"
+	"github.com/weir-go/weir/service/internal/decisionlog"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/rulefile"
@@ -58,6 +59,8 @@ type Config struct {
 	StateInterval time.Duration `least:"1s" default:"10s" placeholder:"TIME" group:"stop" help:"How often to save the state while the server runs, in case it crashes. Saving takes at most 1 % of the time (${default})."`
 	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" group:"bounds" help:"How often to compare the content of files. Sizes and times are compared five times a second (${default})."`
 
+	Decisions decisionlog.Settings `embed:"" group:"decisions"`
+
 	TLS       TLS       `embed:"" group:"tls"`
 	Operators Operators `embed:"" group:"operators"`
 
@@ -96,6 +99,8 @@ type Daemon struct {
 	node      string // a random id of the process
 	fleet     *fleet // nil without peers
 	decider   decider.Decider
+	asked     decider.Decider // by transports: decider, or one that records
+	decisions *decisionlog.Recording
 	api       *httpapi.API
 	rls       *grpcapi.API
 	rlqs      *rlqsapi.API
@@ -131,6 +136,9 @@ func New(cfg Config) (*Daemon, error) {
 	if err := d.newServer(); err != nil {
 		return nil, err
 	}
+	if d.asked, d.decisions, err = cfg.Decisions.Record(d.decider); err != nil {
+		return nil, err
+	}
 	d.state = statefile.New(cfg.State, d.server, d.log)
 	d.reloads.log = logqueue.NewLatest(d.log)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
@@ -139,7 +147,7 @@ func New(cfg Config) (*Daemon, error) {
 	cfg.RateLimit.BodyTimeout, cfg.RateLimit.Identify = cfg.ClientTimeout, d.identify()
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
 	cfg.API.MaxRequests, cfg.API.Answered = d.most, logAnswers(d.log, cfg.LogAnswers)
-	if d.api, err = httpapi.New(d.decider, cfg.API); err != nil {
+	if d.api, err = httpapi.New(d.asked, cfg.API); err != nil {
 		return nil, err
 	}
 	if d.leaves, err = d.newLeafLinks(); err != nil {
@@ -147,10 +155,10 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.permit(access)
 	cfg.RateLimit.Bodies = d.api.Bodies()
-	if d.rls, err = grpcapi.New(d.decider, cfg.RateLimit); err != nil {
+	if d.rls, err = grpcapi.New(d.asked, cfg.RateLimit); err != nil {
 		return nil, err
 	}
-	d.rlqs = rlqsapi.New(d.decider, rlqsapi.Config{MaxKey: cfg.API.MaxKey, FirstReport: cfg.ClientTimeout, Identify: d.rls.Identify})
+	d.rlqs = rlqsapi.New(d.asked, rlqsapi.Config{MaxKey: cfg.API.MaxKey, FirstReport: cfg.ClientTimeout, Identify: d.rls.Identify})
 	return d, nil
 }
 
@@ -183,6 +191,11 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 		return errors.Join(err, at.Close())
 	}
 	defer unlock()
+	stopRecording, err := d.record()
+	if err != nil {
+		return errors.Join(err, at.Close())
+	}
+	defer stopRecording()
 	d.conns = d.limited(at.Public, &d.tls)
 	defer d.conns.Close()
 	if at.RESP != nil {
@@ -214,6 +227,15 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 		}
 	}
 	return d.serve(ctx)
+}
+
+// record records decisions until stop is called.
+func (d *Daemon) record() (stop func(), err error) {
+	of, now := &d.cfg.Server, d.server.Now
+	if d.blocking() { // others decide, whose clocks differ
+		now = nil
+	}
+	return d.decisions.Start(decisionlog.Info{Version: d.cfg.Version, MaxLimit: of.MaxLimit, MaxQueue: of.MaxQueue, OwnQuotas: of.OwnQuotas}, now, d.log)
 }
 
 // limited returns a listener of callers with bounds and, if there is a certificate, TLS.

@@ -34,7 +34,7 @@ func (d *Daemon) newLeafLinks() (*leafLinks, error) {
 	l := &leafLinks{guard: &d.guard, conns: map[*leafConn]struct{}{}}
 	var err error
 	l.Handler, err = serve.New(serve.Config{
-		Decider: d.decider, Blocking: d.blocking(), Self: wire.Info{Node: d.node, Version: d.cfg.Version}, Others: true,
+		Decider: d.asked, Blocking: d.blocking(), Self: wire.Info{Node: d.node, Version: d.cfg.Version}, Others: true,
 		Rules: d.server.Rules, Now: d.server.Now, MaxConns: max(d.most/2, 1),
 		Calls: map[string]func(context.Context, wire.Info, []byte) ([]byte, error){tiersCall: d.onTiers},
 		Allow: func(r *http.Request) error {

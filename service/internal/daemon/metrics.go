@@ -28,6 +28,9 @@ func (d *Daemon) metrics() (http.Handler, error) {
 	if d.fleet != nil {
 		registry.MustRegister(servermetric.NewPeers(d.fleet.ring.Stats))
 	}
+	if d.decisions != nil {
+		registry.MustRegister(servermetric.NewDecisions(d.decisions))
+	}
 	links := map[string]*serve.Handler{"leaves": d.leaves.Handler}
 	if d.fleet != nil {
 		links["peers"] = d.fleet.handler

@@ -33,7 +33,7 @@ func (r *respServer) listen(d *Daemon, ln net.Listener) (err error) {
 	if d.cfg.TLS.ClientCA != "" {
 		cfg.Epoch = d.trusts.Load
 	}
-	if r.api, err = respapi.New(d.decider, cfg); err == nil {
+	if r.api, err = respapi.New(d.asked, cfg); err == nil {
 		d.log.Info("RESP", "listen", ln.Addr().String())
 	}
 	return err

@@ -115,7 +115,7 @@ func Replace(key string, values []string) string {
 // Parse returns the descriptor of a key. It accepts exactly the texts that Append writes.
 func Parse(key string) (domain string, entries []Entry, ok bool) {
 	head, rest, more := strings.Cut(key, "|")
-	if domain, ok = unescape(head); !ok {
+	if domain, ok = Unescape(head); !ok {
 		return "", nil, false
 	}
 	for more {
@@ -125,10 +125,10 @@ func Parse(key string) (domain string, entries []Entry, ok bool) {
 			return "", nil, false
 		}
 		var e Entry
-		if e.Key, ok = unescape(name); !ok {
+		if e.Key, ok = Unescape(name); !ok {
 			return "", nil, false
 		}
-		if e.Value, ok = unescape(value); !ok {
+		if e.Value, ok = Unescape(value); !ok {
 			return "", nil, false
 		}
 		entries = append(entries, e)
@@ -141,7 +141,8 @@ func Parse(key string) (domain string, entries []Entry, ok bool) {
 }
 
 // unescape resolves %XX.
-func unescape(s string) (text string, ok bool) {
+// Unescape resolves %XX in a part of a key.
+func Unescape(s string) (text string, ok bool) {
 	i := strings.IndexByte(s, '%')
 	if i < 0 {
 		return s, true

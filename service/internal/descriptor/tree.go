@@ -1,6 +1,10 @@
 package descriptor
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // A Tree holds limits by the entries of descriptors, in levels. It finds a limit as
 // envoyproxy/ratelimit does: level by level, the entry that equals key and value, or else
@@ -104,6 +108,25 @@ func (t *Tree) Find(domain string, entries []Entry) (limit int, known bool) {
 		limit = n.limit
 	}
 	return limit, true
+}
+
+// Domains returns the domains, sorted.
+func (t *Tree) Domains() []string { return slices.Sorted(maps.Keys(t.domains)) }
+
+// Texts returns what entries are compared with, as key_value, sorted.
+func (t *Tree) Texts() []string {
+	all := map[string]bool{}
+	var add func(n *node)
+	add = func(n *node) {
+		for text, next := range n.next {
+			all[text] = true
+			add(next)
+		}
+	}
+	for _, n := range t.domains {
+		add(n)
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // Knows reports whether the Tree has the domain of a key.

@@ -102,9 +102,9 @@ func (l language) next(s state, before, char rune, steps *int) (after state, end
 	return slices.Compact(after), ends
 }
 
-// alphabet returns characters of keys such that languages treat each other character as one of
+// alphabet returns characters of keys, none below from, such that languages treat each other such character as one of
 // them.
-func alphabet(all ...language) []rune {
+func alphabet(from rune, all ...language) []rune {
 	bounds := []rune{'0', '9' + 1, 'A', 'Z' + 1, '_', '_' + 1, 'a', 'z' + 1, ' ', 0x7f, 0xa0, 0xd800, 0xe000}
 	for _, r := range unicode.White_Space.R16 {
 		bounds = append(bounds, rune(r.Lo), rune(r.Hi)+1)
@@ -124,7 +124,7 @@ func alphabet(all ...language) []rune {
 	known := map[string]bool{}
 	var chars []rune
 	for _, r := range slices.Compact(bounds) {
-		if !isKeyCharacter(r) {
+		if r < from || !isKeyCharacter(r) {
 			continue
 		}
 		id := []byte{'0'}

@@ -206,10 +206,10 @@ func search(narrow, wide language, steps *int) (included bool, other string) {
 		before       rune
 		from         int
 	}
-	chars := alphabet(narrow)
+	chars := alphabet(0, narrow)
 	nodes := []node{{narrow: narrow.begin(), before: -1, from: -1}}
 	if wide.Prog != nil {
-		chars = alphabet(narrow, wide)
+		chars = alphabet(0, narrow, wide)
 		nodes[0].wide = wide.begin()
 	}
 	seen := map[string]bool{}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/clock"
@@ -44,6 +45,24 @@ func TestManualClock(t *testing.T) {
 		}
 		if now += 2 * time.Second; allowed() == 0 {
 			t.Errorf("%s: none allowed 2 s later", per)
+		}
+	}
+}
+
+// Windows settle by the clock of the node, which may be years from the real one.
+func TestManualClockOfWindows(t *testing.T) {
+	for _, algorithm := range []config.Algorithm{config.Fixed, config.Sliding} {
+		rules, now := config.Rules{Rules: []config.Rule{one("all", quota(10, time.Minute, algorithm))}}, time.Second
+		testrig.Must(t, rules.Complete())
+		s, err := server.New(server.Config{Rules: &rules, Clock: clock.Manual(&now)})
+		testrig.Must(t, err)
+		var v decider.Verdict
+		testrig.Must(t, s.Decide(t.Context(), &decider.Request{Key: "k", N: 10, WantID: true}, &v))
+		now += time.Second
+		_, err = s.Settle(t.Context(), "k", string(s.AppendGrantID(nil, v.Grant, "k")), 4)
+		testrig.Must(t, err)
+		if testrig.Must(t, s.Decide(t.Context(), &decider.Request{Key: "k", N: 6}, &v)); !v.OK {
+			t.Errorf("%s: %+v: want the six tokens that were returned", algorithm, v)
 		}
 	}
 }

@@ -15,7 +15,13 @@ func New() *Clock { return &Clock{epoch: time.Now()} }
 
 // Manual returns a Clock that shows the value of now, for a simulation. Timers do not heed
 // it.
-func Manual(now *time.Duration) *Clock { return &Clock{epoch: time.Unix(0, 0), manual: now} }
+func Manual(now *time.Duration) *Clock { return ManualAt(time.Unix(0, 0), now) }
+
+// ManualAt is Manual with another epoch than 1970.
+func ManualAt(epoch time.Time, now *time.Duration) *Clock { return &Clock{epoch: epoch, manual: now} }
+
+// Simulated reports whether the Clock is of Manual.
+func (c *Clock) Simulated() bool { return c.manual != nil }
 
 // Now returns the time since the epoch.
 func (c *Clock) Now() time.Duration {

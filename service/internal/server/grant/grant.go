@@ -149,6 +149,12 @@ func (l *Ledger) Redeem(id, key string, rules []uint64, now time.Duration) (g de
 	return decider.Grant{N: n, At: at, Rules: rules[which]}, which, nil
 }
 
+// Instant returns the instant that an id of AppendID states, rounded down to whole milliseconds. It must be within GrantLife before now.
+func Instant(id string, now time.Duration) (at time.Duration, ok bool) {
+	stamp, _, _, ok := parseID(id)
+	return time.Duration(latest(uint64(now/time.Millisecond), stamp>>numberBits, timeBits)) * time.Millisecond, ok
+}
+
 // settle remembers a grant, and reports whether it was not settled before.
 func (l *Ledger) settle(number uint64, now time.Duration) bool {
 	l.mu.Lock()

@@ -297,6 +297,9 @@ type windows struct {
 
 func newWindows(c *clock.Clock, q keyedtable.Window, kind string, memory int) (*windows, error) {
 	l, err := keyedtable.NewWindows[string](q, keyedtable.Config{Memory: memory, MaxDebt: maxDebt})
+	if err == nil && c.Simulated() {
+		l.Follow(func() time.Time { return c.Time(c.Now()) })
+	}
 	return &windows{l, c, kind}, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/cli"
+	"github.com/weir-go/weir/service/lab/internal/convert"
 	"github.com/weir-go/weir/service/lab/internal/sla"
 )
 
@@ -19,10 +20,11 @@ var program = &cli.Program{
 		{Name: "sim", Help: "Simulate scenario files in virtual time; prints tables and draws plots.", New: func() cli.Runner { return new(simCmd) }},
 		{Name: "advise", Help: "Find the capacity of a service in a recording of its requests, and recommend a limit, a queue, a time-out, a retry budget and a number of instances.", Detail: adviseDetail, New: func() cli.Runner { return new(adviseCmd) }},
 		{Name: "replay", Help: "Replay a recording in virtual time with other limits: what would have happened.", Detail: replayDetail, New: func() cli.Runner { return new(replayCmd) }},
+		{Name: "convert", Help: "Convert recordings to CSV, and CSV, access logs of nginx and Envoy, and the output of k6 to recordings, for weirlab advise.", Detail: convertDetail, New: func() cli.Runner { return new(convertCmd) }},
 		{Name: "arena", Help: "Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map.", New: func() cli.Runner { return new(arenaCmd) }},
 		{Name: "sla", Help: "Measure whether a service meets its service-level agreement without a limit, with four rate limits, and with Auto, at 25 to 600 requests a second.", New: func() cli.Runner { return new(slaCmd) }},
 	},
-	Vars:     map[string]string{"policies": policyNames(), "kinds": randomKinds(), "rows": rowNames(), "quiet": sla.Quiet.String()},
+	Vars:     map[string]string{"policies": policyNames(), "kinds": randomKinds(), "rows": rowNames(), "quiet": sla.Quiet.String(), "nginx": convert.DefaultNginx},
 	Groups:   groups,
 	TwoWords: []string{"load compare"},
 	Hint:     hinted,
