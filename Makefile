@@ -6,10 +6,12 @@ MODULES = grpclimit metric redislimit weirotel $(wildcard router/*) service serv
 # the modules that make system tests as a whole: benchmarks, examples, deployment, tools
 OTHERS = service/bench bench examples deploy internal/tools
 
+BUF = buf github.com/bufbuild/buf/cmd/buf@v1.75.0
+
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
-.PHONY: build image release demo test system bench profile faults lint fuzz vulnerabilities release-check need need-release help
+.PHONY: build image release demo test system bench profile faults lint proto fuzz vulnerabilities release-check need need-release help
 
 # Without the traces of gRPC, which weir does not show, the linker leaves out the methods that nothing calls.
 WEIR_TAGS = grpcnotrace
@@ -70,6 +72,10 @@ profile: build ## profile weir serve under load, for the compiler
 	go build -C service/bench -o ../../bin/grpcfloor ./grpcfloor
 	cd service/bench && go run ./serve -pgo ../cmd/weir/default.pgo -seconds 12
 
+proto: ## generate the Go code of api
+	@internal/tools/goneed $(BUF)
+	cd api && buf generate -o ..
+
 fuzz: ## run each fuzz test for FUZZTIME (30s)
 	@internal/tools/fuzz $(or $(FUZZTIME),30s)
 
@@ -82,7 +88,7 @@ faults: build need ## play faults in network namespaces, compare what follows wi
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, gpg, GoReleaser, Node, httpx, redis-cli, redis-py, ioredis
+need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, buf, gpg, GoReleaser, Node, httpx, redis-cli, redis-py, ioredis
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need ip iproute2
@@ -108,6 +114,7 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/pyneed httpx httpx==0.28.1
 	@internal/tools/pyneed httpx h2==4.4.1
 	@internal/tools/goneed h2spec github.com/summerwind/h2spec/cmd/h2spec@v0.0.0-20200804131034-70ac22940108
+	@internal/tools/goneed $(BUF)
 	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
 
 need-release:

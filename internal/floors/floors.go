@@ -165,13 +165,15 @@ var packages = map[string]floor{
 	"service/internal/proxy/limits":                 service,
 	"service/internal/proxy/tally":                  service,
 	"service/internal/transport/httpapi":            service,
-	"service/internal/transport/httpapi/atmost":     service,
+	"service/internal/transport/atmost":             service,
 	"service/internal/transport/httpapi/gateway":    service,
 	"service/internal/transport/httpapi/query":      service,
 	"service/internal/transport/httpapi/ratefield":  service,
 	"service/internal/transport/grpcapi":            service,
 	"service/internal/transport/respapi":            service,
 	"service/internal/transport/rlqsapi":            service,
+	"service/internal/transport/weirapi":            service,
+	"service/internal/transport/weirapi/weirv1":     service,
 	"service/internal/server/token":                 service,
 	"service/internal/redisstore":                   service,
 	"service/internal/peer":                         service,
@@ -319,11 +321,12 @@ var sideways = map[string][]string{
 	"service/internal/transport/wirejson/jsonscan":  {"service/internal/server/decider"},
 	"service/internal/transport/wirejson/batchjson": {"service/internal/server/decider", "service/internal/transport/wirejson/jsonscan"},
 	"service/internal/transport/wirejson/leafjson":  {"service/internal/server/decider", "service/internal/transport/wirejson/jsonscan"},
-	"service/internal/transport/httpapi":            {"service/internal/connlimit", "service/internal/server/token", "service/internal/transport/httpapi/atmost", "service/internal/transport/httpapi/gateway", "service/internal/transport/httpapi/query", "service/internal/transport/httpapi/ratefield"},
+	"service/internal/transport/httpapi":            {"service/internal/connlimit", "service/internal/server/token", "service/internal/transport/atmost", "service/internal/transport/httpapi/gateway", "service/internal/transport/httpapi/query", "service/internal/transport/httpapi/ratefield"},
 	"service/internal/transport/grpcapi":            {"service/internal/connlimit", "service/internal/server/token"},
 	"service/internal/transport/respapi":            {"service/internal/eventloop", "service/internal/server/token"},
 	"service/internal/transport/respapi/resptest":   {"service/internal/eventloop", "service/internal/transport/respapi", "service/internal/server/token"},
 	"service/internal/transport/rlqsapi":            {"service/internal/descriptor", "service/internal/server/token"},
+	"service/internal/transport/weirapi":            {"service/internal/connlimit", "service/internal/server/token", "service/internal/transport/atmost", "service/internal/transport/weirapi/weirv1"},
 	"service/internal/server/grant":                 {"service/internal/server/clock", "service/internal/server/decider"},
 	"service/internal/server/rules":                 {"service/internal/config", "service/internal/descriptor", "service/internal/match", "service/internal/server/decider", "service/internal/server/waiting"},
 	"service/internal/server/quota":                 {"service/internal/config", "service/internal/server/clock", "service/internal/server/waiting"},
@@ -363,7 +366,7 @@ var sideways = map[string][]string{
 	"service/internal/cli/clitest":           {"service/internal/cli"},
 	"service/internal/rulecheck":             {"service/internal/proxyrule", "service/internal/terminal"},
 	"service/internal/top":                   {"service/internal/operator", "service/internal/server/adminapi", "service/internal/terminal"},
-	"service/internal/daemon": {"service/internal/daemon/statefile", "service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/inputfile", "service/internal/certfile", "service/internal/server/adminapi", "service/internal/transport/grpcapi", "service/internal/transport/httpapi", "service/internal/transport/respapi", "service/internal/transport/rlqsapi", "service/internal/server/token", "service/internal/servermetric", "service/internal/ring/census",
+	"service/internal/daemon": {"service/internal/daemon/statefile", "service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/inputfile", "service/internal/certfile", "service/internal/server/adminapi", "service/internal/transport/grpcapi", "service/internal/transport/httpapi", "service/internal/transport/respapi", "service/internal/transport/rlqsapi", "service/internal/transport/weirapi", "service/internal/server/token", "service/internal/servermetric", "service/internal/ring/census",
 		"service/internal/connlimit", "service/internal/eventloop", "service/internal/h2inline", "service/internal/httpserve", "service/internal/logqueue", "service/internal/supervisor"},
 	"service/lab/internal/load":     {"service/lab/internal/pace", "service/lab/internal/trace"},
 	"service/lab/internal/report":   {"service/lab/internal/plot"},
@@ -427,7 +430,7 @@ var pictures = []string{"gonum.org/v1/plot", "golang.org/x/image", "image"}
 // transports are the packages that speak a protocol of callers. They know a node as a decider.Decider, and not what serves
 // their connections.
 var transports = []string{
-	"service/internal/transport/httpapi", "service/internal/transport/grpcapi", "service/internal/transport/respapi", "service/internal/transport/rlqsapi",
+	"service/internal/transport/httpapi", "service/internal/transport/grpcapi", "service/internal/transport/respapi", "service/internal/transport/rlqsapi", "service/internal/transport/weirapi",
 	"service/internal/transport/wirejson/jsonscan", "service/internal/transport/wirejson/batchjson", "service/internal/transport/wirejson/leafjson",
 }
 

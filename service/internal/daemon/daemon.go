@@ -29,6 +29,7 @@ import (
 	"github.com/weir-go/weir/service/internal/transport/grpcapi"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
 	"github.com/weir-go/weir/service/internal/transport/rlqsapi"
+	"github.com/weir-go/weir/service/internal/transport/weirapi"
 )
 
 // Config configures a Daemon. The fields with a help text are flags.
@@ -96,6 +97,7 @@ type Daemon struct {
 	api       *httpapi.API
 	rls       *grpcapi.API
 	rlqs      *rlqsapi.API
+	weir      *weirapi.API
 	guard     token.Guard // of callers
 	operators token.Guard
 	reloads   reloads
@@ -142,11 +144,14 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.permit(access)
-	cfg.RateLimit.Bodies = d.api.Bodies()
+	cfg.RateLimit.Bodies = d.api.Limit(connlimit.Bodies)
 	if d.rls, err = grpcapi.New(d.decider, cfg.RateLimit); err != nil {
 		return nil, err
 	}
-	d.rlqs = rlqsapi.New(d.decider, rlqsapi.Config{MaxKey: cfg.API.MaxKey, FirstReport: cfg.ClientTimeout, Identify: d.rls.Identify})
+	d.rlqs = rlqsapi.New(d.decider, rlqsapi.Config{MaxKey: cfg.API.MaxKey, Identify: d.rls.Identify})
+	d.weir = weirapi.New(d.decider, weirapi.Config{
+		MaxLimit: cfg.API.MaxLimit, MaxQueue: cfg.API.MaxQueue, MaxKey: cfg.API.MaxKey, Limit: d.api.Limit, Identify: d.rls.Identify,
+	})
 	return d, nil
 }
 

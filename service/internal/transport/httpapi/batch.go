@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
-	"github.com/weir-go/weir/service/internal/transport/httpapi/atmost"
+	"github.com/weir-go/weir/service/internal/transport/atmost"
 	"github.com/weir-go/weir/service/internal/transport/wirejson/batchjson"
 	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
