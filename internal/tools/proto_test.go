@@ -22,7 +22,7 @@ func buf(t *testing.T, args ...string) (said string, ok bool) {
 	return string(out), err == nil
 }
 
-// The API keeps to the rules of buf, and breaks no client of the release before. Its Go code is that of make proto.
+// The API keeps to the rules of buf, and breaks no client of the release before. The committed Go code is the one that make proto writes.
 func TestProto(t *testing.T) {
 	if said, ok := buf(t, "lint"); !ok {
 		t.Errorf("buf lint: %s", said)
@@ -45,7 +45,7 @@ func TestProto(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(filepath.Join("../..", name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not that of make proto: %v", name, err)
+			t.Errorf("%s differs from what make proto writes: %v", name, err)
 		}
 	}
 }

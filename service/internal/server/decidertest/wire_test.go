@@ -91,7 +91,7 @@ func reasonNamed(name string) weir.Reason {
 	return 0 // batch_denied
 }
 
-// A quotaLeft is what an answer tells of a rule.
+// A quotaLeft has the tokens that a rule leaves, as an answer tells it.
 type quotaLeft struct {
 	rule string
 	left int

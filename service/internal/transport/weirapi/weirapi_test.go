@@ -267,7 +267,7 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// Calls in progress are bounded by their kind. Those that end give their places back.
+// Calls in progress are bounded by their kind. A call gives its place back at its end.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := map[connlimit.Kind]*connlimit.Limit{}

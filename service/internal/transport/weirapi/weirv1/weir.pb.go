@@ -382,7 +382,7 @@ func (x *Decision) GetQuotas() []*Quota {
 	return nil
 }
 
-// Quota is what a rule leaves of its tokens.
+// Quota has the tokens that a rule leaves.
 type Quota struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Rule  string                 `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
