@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/otlp"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/settings"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
@@ -75,6 +76,10 @@ func (c *serveCmd) Run(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	cfg.Collectors = []prometheus.Collector{lines.Metric()}
+	if cfg.Export, err = otlp.Start(ctx, otlp.Config{Name: "weir-serve", Version: cfg.Version, Log: log}); err != nil {
+		return err
+	}
+	defer cfg.Export.Close()
 	d, err := daemon.New(cfg)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir/service/internal/daemon/statefile"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/otlp"
 	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
@@ -70,6 +71,7 @@ type Config struct {
 
 	LogAnswers [6]bool // whether to log answers, by the first digit of the status
 	Log        *slog.Logger
+	Export     *otlp.Exporter         // of metrics and traces; nil if there is none
 	Version    string                 // of weir, for clients of Redis
 	Collectors []prometheus.Collector // of further metrics of the process
 }
@@ -136,7 +138,7 @@ func New(cfg Config) (*Daemon, error) {
 	cfg.API.Authorize, cfg.API.Client = d.guard.Authorize, d.guard.Client
 	cfg.RateLimit.BodyTimeout, cfg.RateLimit.Identify = cfg.ClientTimeout, d.identify()
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
-	cfg.API.MaxRequests, cfg.API.Answered = d.most, logAnswers(d.log, cfg.LogAnswers)
+	cfg.API.MaxRequests, cfg.API.Answered = d.most, cfg.answered()
 	if d.api, err = httpapi.New(d.decider, cfg.API); err != nil {
 		return nil, err
 	}

@@ -150,7 +150,6 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 			last = ""
 		}
 	}
-	h := c.w.Header()
 	c.w.Header()["Content-Type"] = contentType
 	if b.All && !ok {
 		c.status = http.StatusTooManyRequests
@@ -180,7 +179,7 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 	}
 	out = append(out, last...)
 	if !written {
-		h["Content-Length"] = []string{strconv.Itoa(len(out))}
+		c.w.Header()["Content-Length"] = []string{strconv.Itoa(len(out))}
 		c.w.WriteHeader(c.status)
 	}
 	_, _ = c.w.Write(out)
