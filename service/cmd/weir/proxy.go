@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/service/internal/heapfloor"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/otlp"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxy/proxypage"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -114,6 +115,13 @@ func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 		defer to.Close()
 		limited = takeTokens(to, c.UpstreamKey, p.Shadow, decisions, p.CountDenied, p)
 	}
+	export, err := otlp.Start(ctx, otlp.Config{Name: "weir-proxy", Version: program.Version(), Log: log})
+	if err != nil {
+		return err
+	}
+	defer export.Close()
+	export.Gather(p.Metrics())
+	limited = export.Handler(limited)
 	ln, admin, err := c.OpenBoth(c.Listen, c.Admin, log)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/otlp"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/settings"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
@@ -22,7 +23,7 @@ type serveCmd struct {
 	Listen string `placeholder:"ADDR" help:"Address for callers, HTTP/1.1 and HTTP/2, or unix:PATH for a Unix socket, as for the other listeners (127.0.0.1:8080)."`
 	Port   int    `least:"0" most:"65535" short:"p" env:"PORT" placeholder:"N" help:"Listen on this port of all addresses, instead of --listen. (The variable is not $WEIR_PORT, because Kubernetes sets that for a Service named weir.)"`
 	RESP   string `name:"resp-listen" placeholder:"ADDR" help:"Address for clients of Redis: CL.THROTTLE and more (off)."`
-	GRPC   string `name:"grpc-listen" placeholder:"ADDR" help:"Address for gRPC alone: Envoy's rate-limit service. --listen serves it too, over HTTP/2, with more processor time."`
+	GRPC   string `name:"grpc-listen" placeholder:"ADDR" help:"Address for gRPC alone: weir.v1 (docs/languages.md), and Envoy's rate-limit services, of which --listen serves one too, over HTTP/2, with more processor time."`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for operators: the status page, /-/ready, /-/reload, /metrics and more. Keep it private (${default})."`
 
 	Rules      string        `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files, of weir or of envoyproxy/ratelimit. Changes are loaded automatically."`
@@ -79,6 +80,10 @@ func (c *serveCmd) Run(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	cfg.Collectors = []prometheus.Collector{lines.Metric()}
+	if cfg.Export, err = otlp.Start(ctx, otlp.Config{Name: "weir-serve", Version: cfg.Version, Log: log}); err != nil {
+		return err
+	}
+	defer cfg.Export.Close()
 	d, err := daemon.New(cfg)
 	if err != nil {
 		return err

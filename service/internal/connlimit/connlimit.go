@@ -261,6 +261,11 @@ func (l *Listener) SetIdle(nc net.Conn, idle bool) {
 
 // ConnContext is the ConnContext hook of the http.Server: see ClientOf.
 func (l *Listener) ConnContext(ctx context.Context, nc net.Conn) context.Context {
+	return Context(ctx, nc)
+}
+
+// Context returns a context of the requests of a connection: see ClientOf.
+func Context(ctx context.Context, nc net.Conn) context.Context {
 	if c := connOf(nc); c != nil {
 		return context.WithValue(ctx, connKey{}, c)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/rate"
+	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
 // Bounds of what is logged per second.
@@ -21,6 +22,19 @@ func (d *Daemon) logRefused(text string) func(from net.Addr, err error) {
 	return func(from net.Addr, err error) {
 		if lines.Allow() {
 			d.log.Warn(text, "from", from.String(), "reason", err)
+		}
+	}
+}
+
+// answered returns a function that logs and traces answers; nil if neither is wanted.
+func (c *Config) answered() func(r *http.Request, status int, came time.Time) {
+	logs := logAnswers(c.Log, c.LogAnswers)
+	if !c.Export.Traces() {
+		return logs
+	}
+	return func(r *http.Request, status int, came time.Time) {
+		if c.Export.Answered(r, httpapi.Route(r), status, came); logs != nil {
+			logs(r, status, came)
 		}
 	}
 }

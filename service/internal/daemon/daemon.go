@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir/service/internal/decisionlog"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/otlp"
 	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
@@ -32,6 +33,7 @@ import (
 	"github.com/weir-go/weir/service/internal/transport/grpcapi"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
 	"github.com/weir-go/weir/service/internal/transport/rlqsapi"
+	"github.com/weir-go/weir/service/internal/transport/weirapi"
 )
 
 // Config configures a Daemon. The fields with a help text are flags.
@@ -75,6 +77,7 @@ type Config struct {
 	Box        *blackbox.Box // of leases, and of requests that may wait; nil: nothing is recorded
 	LogAnswers [6]bool       // whether to log answers, by the first digit of the status
 	Log        *slog.Logger
+	Export     *otlp.Exporter         // of metrics and traces; nil if there is none
 	Version    string                 // of weir, for clients of Redis
 	Collectors []prometheus.Collector // of further metrics of the process
 }
@@ -104,6 +107,7 @@ type Daemon struct {
 	api       *httpapi.API
 	rls       *grpcapi.API
 	rlqs      *rlqsapi.API
+	weir      *weirapi.API
 	guard     token.Guard // of callers
 	operators token.Guard
 	reloads   reloads
@@ -146,7 +150,7 @@ func New(cfg Config) (*Daemon, error) {
 	cfg.API.Authorize, cfg.API.Client = d.guard.Authorize, d.guard.Client
 	cfg.RateLimit.BodyTimeout, cfg.RateLimit.Identify = cfg.ClientTimeout, d.identify()
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
-	cfg.API.MaxRequests, cfg.API.Answered = d.most, logAnswers(d.log, cfg.LogAnswers)
+	cfg.API.MaxRequests, cfg.API.Answered = d.most, cfg.answered()
 	if d.api, err = httpapi.New(d.asked, cfg.API); err != nil {
 		return nil, err
 	}
@@ -154,11 +158,14 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.permit(access)
-	cfg.RateLimit.Bodies = d.api.Bodies()
+	cfg.RateLimit.Bodies = d.api.Limit(connlimit.Bodies)
 	if d.rls, err = grpcapi.New(d.asked, cfg.RateLimit); err != nil {
 		return nil, err
 	}
-	d.rlqs = rlqsapi.New(d.asked, rlqsapi.Config{MaxKey: cfg.API.MaxKey, FirstReport: cfg.ClientTimeout, Identify: d.rls.Identify})
+	d.rlqs = rlqsapi.New(d.asked, rlqsapi.Config{MaxKey: cfg.API.MaxKey, Identify: d.rls.Identify})
+	d.weir = weirapi.New(d.asked, weirapi.Config{
+		MaxLimit: cfg.API.MaxLimit, MaxQueue: cfg.API.MaxQueue, MaxKey: cfg.API.MaxKey, Limit: d.api.Limit, Identify: d.rls.Identify,
+	})
 	return d, nil
 }
 

@@ -20,6 +20,7 @@ func (g *grpcServer) listen(d *Daemon, ln net.Listener) {
 	g.conns = d.limited(ln, &d.tls)
 	g.server = d.rls.NewServer(grpc.ConnectionTimeout(d.cfg.ClientTimeout), grpcapi.SetIdle(g.conns.SetIdle))
 	d.rlqs.Register(g.server)
+	d.weir.Register(g.server)
 	d.log.Info("gRPC", "listen", ln.Addr().String())
 }
 

@@ -44,6 +44,7 @@ func (d *Daemon) metrics() (http.Handler, error) {
 			return nil, err
 		}
 	}
+	d.cfg.Export.Gather(registry)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}), nil
 }
 

@@ -22,10 +22,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer/wire"
+	"github.com/weir-go/weir/service/internal/transport/weirapi/weirv1"
 )
 
 // guarded serves callers over a transport with a token that allows all keys. It returns the addresses.
@@ -111,6 +114,18 @@ func TestEveryStackRefuses(t *testing.T) {
 			if code := quotas(t, rpc); code != codes.Unauthenticated {
 				t.Errorf("quotas: %v", code)
 			}
+			for _, method := range weirv1.WeirService_ServiceDesc.Methods {
+				for bearer, want := range map[string]codes.Code{"": codes.Unauthenticated, secret: codes.InvalidArgument} {
+					if code := weir(t, rpc, method.MethodName, bearer); code != want {
+						t.Errorf("weir.v1 %s, token %q: %v: want %v", method.MethodName, bearer, code, want)
+					}
+				}
+			}
+			for _, method := range weirv1.WeirService_ServiceDesc.Streams {
+				if code := weir(t, rpc, method.StreamName, ""); code != codes.Unauthenticated {
+					t.Errorf("weir.v1 %s: %v", method.StreamName, code)
+				}
+			}
 			if said := say(t, resp, "CL.THROTTLE k 1 1 1\r\n"); !strings.HasPrefix(said, "-NOAUTH") {
 				t.Errorf("RESP: %s", said)
 			}
@@ -166,6 +181,20 @@ func rateLimit(t *testing.T, address string) codes.Code {
 	t.Helper()
 	_, err := rls.NewRateLimitServiceClient(dialRPC(t, address)).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "d"})
 	return status.Code(err)
+}
+
+// weir calls a method of weir.v1 with an empty message, or one that is a list of an empty one.
+func weir(t *testing.T, address, method, bearer string) codes.Code {
+	t.Helper()
+	ctx := t.Context()
+	if bearer != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+bearer)
+	}
+	request := proto.Message(&weirv1.DecideRequest{})
+	if method == "Batch" {
+		request = &weirv1.BatchRequest{Requests: []*weirv1.BatchItem{{}}}
+	}
+	return status.Code(dialRPC(t, address).Invoke(ctx, "/"+weirv1.WeirService_ServiceDesc.ServiceName+"/"+method, request, new(weirv1.ReturnLeaseResponse)))
 }
 
 func quotas(t *testing.T, address string) codes.Code {

@@ -100,6 +100,9 @@ var (
 	outcomesFamily   = metric.Counter("weir_proxy_outcomes_total", "Finished requests, by what they tell about load.", "outcome")
 )
 
+// Metrics returns the metrics of the proxy.
+func (p *Proxy) Metrics() prometheus.Gatherer { return p.metrics.registry }
+
 // registerCollectors registers a collector of the proxy's Stats.
 func (m *metrics) registerCollectors(p *Proxy) {
 	families := []*metric.Family{limitFamily, inflightFamily, waitingFamily, abandonedFamily, longFamily, longMaxFamily, longFullFamily,

@@ -23,6 +23,8 @@ func rigs(t *testing.T) []*rig {
 		{name: "owner", of: []string{"ring.Ring"}, make: newFleet(false), traits: traits{Fleet: true}},
 		{name: "member", of: []string{"ring.Ring"}, make: newFleet(true), traits: traits{Fleet: true}},
 		{name: "link", of: []string{"peer.Client"}, make: newLinked, traits: traits{Link: true}},
+		{name: "weir.v1", make: newGRPC, traits: traits{Wire: true, Alone: true}},
+		{name: "HTTP", make: newHTTP, traits: traits{Wire: true, Alone: true}},
 		{name: "fallback", make: newFallback, traits: traits{Share: true, Alone: true}},
 		{name: "leaf", of: []string{"server.Tier"}, make: newTier(server.TierConfig{Leaves: 3}), traits: traits{Leaf: true}},
 		{name: "leaf of a leaf", of: []string{"server.Tier"}, make: newTiers(server.TierConfig{Leaves: 3}), traits: traits{Leaf: true}},
@@ -53,6 +55,9 @@ func TestStories(t *testing.T) {
 						t.Run(s.name, func(t *testing.T) { run(t, r, s) })
 					}
 				}
+			}
+			if r.untold > r.told/10 {
+				t.Errorf("%d calls are not told, and %d are", r.untold, r.told)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,6 +63,7 @@ type traits struct {
 	Link  bool // another node answers, over a link
 	Share bool // decides by a share of one node, and says so
 	Alone bool // has nothing behind it
+	Wire  bool // a protocol of callers, which has fewer calls: a story ends at one that it does not have, unless that takes nothing
 	Leaf  bool // is a leaf: its upstream answers, and has the limits
 }
 
@@ -81,6 +83,8 @@ type rig struct {
 	of     []string // types that declare to be a Decider: package.Type
 	traits traits
 	make   func(t *testing.T, rules *config.Rules) (*node, error)
+
+	told, untold int // calls
 }
 
 // A node is a Decider, and what else a story needs of it. Functions that it does not have are nil.
@@ -121,13 +125,23 @@ func run(t *testing.T, r *rig, s *story) {
 		if d.node, err = r.make(t, d.rules[0]); err != nil {
 			d.refused = err
 		}
+		ended := false
 		for line := range strings.SplitSeq(strings.TrimSpace(s.calls), "\n") {
 			line = strings.TrimSpace(line)
 			what, wants, checked := strings.Cut(line, " -> ")
 			if line == "" || strings.HasPrefix(line, "#") {
 				continue
 			}
+			if ended {
+				r.untold++
+				continue
+			}
+			r.told++
 			got := d.do(strings.TrimSpace(what))
+			if r.traits.Wire && got == "not_asked" {
+				ended = !looks.MatchString(what)
+				continue
+			}
 			if want := choose(wants, r.traits); checked {
 				if wrong := differs(got, want); wrong != "" {
 					t.Errorf("%s\n\tgot  %s\n\twant %s (%s)", strings.TrimSpace(what), got, want, wrong)
@@ -145,6 +159,9 @@ func run(t *testing.T, r *rig, s *story) {
 		synctest.Wait()
 	})
 }
+
+// looks matches the calls that take nothing.
+var looks = regexp.MustCompile(`^(explain|top)\b`)
 
 // choose returns the want that counts for an implementation.
 func choose(wants string, tr traits) string {

@@ -70,7 +70,7 @@ rules:
 			lease l3 brief 1 -> ok
 			lease l4 brief 1 wait -> waits
 			lease l5 brief 1 wait -> queue_full
-			lease l6 brief 2 wait -> over_limit retry=never
+			lease l6 brief 2 wait -> over_limit retry=never | wire: over_limit
 			sleep 1100ms
 			end l4 -> overdue
 			lease l7 rate 1 -> no_leasing

@@ -76,7 +76,7 @@ rules:
   - {name: off, glob: "*", rate: 1/h, mode: off}
 `,
 		calls: `
-			take a 3 -> ok left=1 answers=trial,real
+			take a 3 -> ok left=1 answers=trial,real | wire: ok left=1 answers=real
 			take a 1 -> ok left=0
 			take a 1 -> over_rate by=real
 			explain a -> over_rate; trial; real used=4 | share: not_asked
@@ -184,7 +184,7 @@ rules:
 		name:  "a batch is decided in order",
 		rules: `rules: [{name: all, glob: "*", rate: 60/m, burst: 10}]`,
 		calls: `
-			batch a 7, a 4, a 3, b 1 -> no; ok left=3; over_rate left=3 retry=1s; ok left=0; ok left=9
+			batch a 7, a 4, a 3, b 1 -> no; ok left=3; over_rate left=3 retry=1s; ok left=0; ok left=9 | wire: no; ok left=3; over_rate retry=1s; ok left=0; ok left=9
 			batch a 0, c 1 -> no; over_rate; ok
 			batch c 1, d 1 -> ok; ok left=8; ok left=9
 		`,
@@ -427,7 +427,7 @@ rules:
 			lease l2 a 1 ttl=2s -> ok n=1 ttl=2s inflight=3
 			lease l3 a 1 -> over_limit
 			lease l4 b 3 -> ok
-			lease l5 c 4 -> over_limit retry=never
+			lease l5 c 4 -> over_limit retry=never | wire: over_limit
 			return a l1 -> ok
 			return a l1 -> no_lease
 			return b l2 -> no_lease

@@ -51,8 +51,8 @@ type Config struct {
 	// 0.8.
 	NearLimit float64 `name:"rls-near-limit" default:"0.8" env:"WEIR_RLS_NEAR_LIMIT,NEAR_LIMIT_RATIO" placeholder:"SHARE" help:"Rate-limit service: the share of a limit beyond which requests count as near the limit, in metrics (${default})."`
 
-	// BodyTimeout bounds the time for reading a request behind Handler, and the time of a call
-	// of a server of NewServer, except streams. If zero, they are not bounded.
+	// BodyTimeout bounds the time for reading a request behind Handler, and, at a server of NewServer, the time of a unary
+	// call, and of a stream until its first message. If zero, they are not bounded.
 	BodyTimeout time.Duration
 	// MaxConnectionAge is how long a connection of a server of NewServer lives, give or take a
 	// tenth. Then the client is asked to leave, and calls in progress finish. If zero, for ever.

@@ -57,6 +57,18 @@ func newRig(t *testing.T, cfg grpcapi.Config, o config.RateLimitOptions, rules s
 	return &rig{t, s, api, conn, over, ln, shared}
 }
 
+// dial serves until the test ends, and returns a client.
+func dial(t *testing.T, s *grpc.Server) *grpc.ClientConn {
+	ln := bufconn.Listen(1 << 16)
+	go func() { _ = s.Serve(ln) }()
+	t.Cleanup(s.Stop)
+	conn, err := grpc.NewClient("passthrough:test", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) }))
+	testrig.Must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
 // ask asks for descriptors of the domain edge.
 func (r *rig) ask(ctx context.Context, hits uint32, descriptors ...*common.RateLimitDescriptor) (*rls.RateLimitResponse, error) {
 	return rls.NewRateLimitServiceClient(r.conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{Domain: "edge", HitsAddend: hits, Descriptors: descriptors})

@@ -28,14 +28,15 @@ const (
 // NewServer returns a gRPC server of the rate-limit service, with health checks and
 // reflection.
 func (a *API) NewServer(opts ...grpc.ServerOption) *grpc.Server {
+	var s *grpc.Server
 	if a.cfg.BodyTimeout > 0 {
-		opts = append(opts, grpc.InTapHandle(a.limitCall))
+		opts = append(opts, grpc.InTapHandle(limitCalls(func() *grpc.Server { return s }, a.cfg.BodyTimeout)))
 	}
-	s := grpc.NewServer(append([]grpc.ServerOption{
+	s = grpc.NewServer(append([]grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, MaxConnectionAge: a.cfg.MaxConnectionAge, Time: pingAfter, Timeout: 20 * time.Second}),
-		grpc.StreamInterceptor(countStream),
+		grpc.StreamInterceptor(serveStream), grpc.UnaryInterceptor(serveUnary),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, opts...)...)
 	desc := rls.RateLimitService_ServiceDesc

@@ -19,10 +19,8 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
@@ -58,6 +56,23 @@ func TestSlowMessage(t *testing.T) {
 			}
 			cancel()
 		}
+		streams := r.api.NewServer()
+		rlqsapi.New(r.server, rlqsapi.Config{}).Register(streams)
+		quotas := rlqs.NewRateLimitQuotaServiceClient(dial(t, streams))
+		silent, err := quotas.StreamRateLimitQuotas(t.Context())
+		testrig.Must(t, err)
+		reporting, err := quotas.StreamRateLimitQuotas(t.Context())
+		testrig.Must(t, err)
+		testrig.Must(t, reporting.Send(&rlqs.RateLimitQuotaUsageReports{Domain: "edge"}))
+		start := time.Now()
+		_, err = silent.Recv()
+		if took := time.Since(start); status.Code(err) != codes.DeadlineExceeded || took != limit {
+			t.Errorf("a stream without a message: %v after %v: want %v", err, took, limit)
+		}
+		time.Sleep(limit)
+		if err := reporting.Context().Err(); err != nil {
+			t.Errorf("a stream with a message: %v", err)
+		}
 		watch, err := healthpb.NewHealthClient(r.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
 		testrig.Must(t, err)
 		time.Sleep(2 * limit)
@@ -82,13 +97,7 @@ func TestSetIdle(t *testing.T) {
 		}))
 		quotas := rlqsapi.New(r.server, rlqsapi.Config{})
 		quotas.Register(s)
-		ln := bufconn.Listen(1 << 16)
-		go func() { _ = s.Serve(ln) }()
-		defer s.Stop()
-		conn, err := grpc.NewClient("passthrough:test", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) }))
-		testrig.Must(t, err)
-		defer conn.Close()
+		conn := dial(t, s)
 		r.conn = conn
 		expect := func(when string, want ...bool) {
 			t.Helper()

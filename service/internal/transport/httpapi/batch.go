@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
-	"github.com/weir-go/weir/service/internal/transport/httpapi/atmost"
+	"github.com/weir-go/weir/service/internal/transport/atmost"
 	"github.com/weir-go/weir/service/internal/transport/wirejson/batchjson"
 	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )
@@ -150,7 +150,6 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 			last = ""
 		}
 	}
-	h := c.w.Header()
 	c.w.Header()["Content-Type"] = contentType
 	if b.All && !ok {
 		c.status = http.StatusTooManyRequests
@@ -180,7 +179,7 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 	}
 	out = append(out, last...)
 	if !written {
-		h["Content-Length"] = []string{strconv.Itoa(len(out))}
+		c.w.Header()["Content-Length"] = []string{strconv.Itoa(len(out))}
 		c.w.WriteHeader(c.status)
 	}
 	_, _ = c.w.Write(out)

@@ -96,7 +96,5 @@ func appendInstance(b []byte, key string, st *decider.RuleState) []byte {
 
 // health answers that the server is running.
 func (c *call) health() *fault {
-	c.buf = append(c.buf[:0], "OK"...)
-	c.send(textType)
-	return nil
+	return c.sendText(append(c.buf[:0], "OK"...))
 }

@@ -104,6 +104,15 @@ func locate(u *url.URL) (t target) {
 	return t
 }
 
+// Route returns the path of a request as openapi.yaml spells it; "" if there is no such endpoint.
+func Route(r *http.Request) string {
+	t := locate(r.URL)
+	if i := t.find(r.Method); i < len(endpoints) {
+		return endpoints[i].path()
+	}
+	return ""
+}
+
 // misled returns the fault of a request to an unknown endpoint.
 func (c *call) misled() *fault {
 	c.key = ""

@@ -36,8 +36,8 @@ func newLimits(cfg *Config) (all [limits]*connlimit.Limit) {
 	return all
 }
 
-// Bodies returns the bound of the bytes of batches, for other bodies at the same listener.
-func (a *API) Bodies() *connlimit.Limit { return a.limits[connlimit.Bodies] }
+// Limit returns the bound of what requests hold, by its kind, for other requests of the same callers.
+func (a *API) Limit(kind connlimit.Kind) *connlimit.Limit { return a.limits[kind] }
 
 // enter takes a place for the request. A request that may wait, but finds too many
 // that do, is decided at once.

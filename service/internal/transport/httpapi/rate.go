@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/transport/httpapi/atmost"
+	"github.com/weir-go/weir/service/internal/transport/atmost"
 	"github.com/weir-go/weir/service/internal/transport/httpapi/query"
 	"github.com/weir-go/weir/service/internal/transport/wirejson/jsontext"
 )

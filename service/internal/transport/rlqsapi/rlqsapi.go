@@ -63,9 +63,6 @@ type Config struct {
 	// MaxBuckets bounds the buckets of all streams; those of one address have at most half of
 	// them. Reports of others get no answer. If zero, DefaultMaxBuckets.
 	MaxBuckets int
-	// FirstReport bounds the time until the first report of a stream. A stream without one ends
-	// with DEADLINE_EXCEEDED. If zero, it is not bounded.
-	FirstReport time.Duration
 	// Identify returns the session of the client of a stream, or the error that ends the
 	// stream. Buckets that its token does not allow get no answer. If Identify or the session
 	// is nil, all are allowed.
@@ -149,17 +146,11 @@ func (a *API) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_StreamRate
 			}
 		}
 	}()
-	var late <-chan time.Time
-	if a.cfg.FirstReport > 0 {
-		late = time.After(a.cfg.FirstReport)
-	}
 	look := time.NewTimer(seldom)
 	defer look.Stop()
 	for {
 		var actions []*rlqs.RateLimitQuotaResponse_BucketAction
 		select {
-		case <-late:
-			return errLate
 		case <-a.closed:
 			return status.Error(codes.Unavailable, "the server ends")
 		case err := <-failed:
@@ -168,7 +159,6 @@ func (a *API) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_StreamRate
 			}
 			return err
 		case reports := <-received:
-			late = nil
 			if actions, err = a.answer(stream.Context(), session, l, reports); err != nil {
 				return err
 			}
@@ -195,9 +185,6 @@ func (a *API) identify(ctx context.Context) (*token.Session, error) {
 	}
 	return a.cfg.Identify(ctx)
 }
-
-// errLate ends a stream without a first report.
-var errLate = status.Error(codes.DeadlineExceeded, "no report has come")
 
 // errUnknown ends the stream of a client with an unknown or withdrawn token.
 var errUnknown = status.Error(codes.Unauthenticated, token.ErrUnknown.Error())

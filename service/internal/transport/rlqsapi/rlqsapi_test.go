@@ -375,21 +375,3 @@ func TestBucketsAreBounded(t *testing.T) {
 		}
 	})
 }
-
-// A stream without a report ends.
-func TestFirstReport(t *testing.T) {
-	run(t, rlqsapi.Config{FirstReport: 10 * time.Second}, perKey, func(r *rig) {
-		silent, reporting := r.proxy(), r.proxy()
-		reporting.report("shop", "x", 1, 0, 0)
-		start := time.Now()
-		err := silent.wait()
-		if took := time.Since(start); status.Code(err) != codes.DeadlineExceeded || took != 10*time.Second {
-			t.Errorf("without a report: %v after %v", err, took)
-		}
-		time.Sleep(time.Hour)
-		if n := r.api.Stats().Streams; n != 1 {
-			t.Errorf("%d streams after an hour: want the one that has reported", n)
-		}
-		reporting.end()
-	})
-}

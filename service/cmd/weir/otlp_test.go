@@ -1,0 +1,187 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// An otlpReceiver takes what is exported to it.
+type otlpReceiver struct {
+	*httptest.Server
+	mu      sync.Mutex // guards what follows
+	service string
+	spans   []*tracepb.Span
+	metrics map[string]*metrics.Metric
+}
+
+func receiveOTLP(t *testing.T) *otlpReceiver {
+	to := &otlpReceiver{metrics: map[string]*metrics.Metric{}}
+	to.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		body := io.Reader(r.Body)
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			body, _ = gzip.NewReader(r.Body)
+		}
+		text, err := io.ReadAll(body)
+		fatal(t, err)
+		switch r.URL.Path {
+		case "/v1/traces":
+			var m collectortrace.ExportTraceServiceRequest
+			fatal(t, proto.Unmarshal(text, &m))
+			for _, of := range m.ResourceSpans {
+				to.service = attribute(of.Resource.Attributes, "service.name")
+				for _, scope := range of.ScopeSpans {
+					to.spans = append(to.spans, scope.Spans...)
+				}
+			}
+		case "/v1/metrics":
+			var m collectormetrics.ExportMetricsServiceRequest
+			fatal(t, proto.Unmarshal(text, &m))
+			for _, of := range m.ResourceMetrics {
+				for _, scope := range of.ScopeMetrics {
+					for _, one := range scope.Metrics {
+						to.metrics[one.Name] = one
+					}
+				}
+			}
+		default:
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+	}))
+	t.Cleanup(to.Close)
+	return to
+}
+
+// attribute returns an attribute as a text.
+func attribute(all []*common.KeyValue, name string) string {
+	for _, a := range all {
+		if a.Key == name {
+			if n := a.Value.GetIntValue(); n != 0 {
+				return strconv.FormatInt(n, 10)
+			}
+			return a.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+const (
+	traceID  = "0af7651916cd43dd8448eb211c80319c"
+	callerID = "b7ad6b7169203331"
+)
+
+// traced sends a request with the context of a trace, and returns the status.
+func traced(t *testing.T, method, url, flags string) int {
+	t.Helper()
+	r, err := http.NewRequest(method, url, nil)
+	fatal(t, err)
+	r.Header.Set("traceparent", "00-"+traceID+"-"+callerID+"-"+flags)
+	answer, err := http.DefaultClient.Do(r)
+	fatal(t, err)
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body)
+	fatal(t, err)
+	return answer.StatusCode
+}
+
+// weir serve exports its metrics, and a span for each request of a trace that is sampled.
+func TestServeOTLP(t *testing.T) {
+	to := receiveOTLP(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
+	t.Setenv("OTEL_SERVICE_NAME", "limits")
+	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
+	s := serving(t, "--rules", file(t, "rules.yaml", `rules: [{name: one, glob: "*", rate: 1/h}]`))
+	for i, want := range []int{200, 429, 429} {
+		if got := traced(t, "POST", s.public+"/rate/a", []string{"01", "01", "00"}[i]); got != want {
+			t.Errorf("request %d: %d: want %d", i, got, want)
+		}
+	}
+	s.post("/rate/b")
+	s.end()
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	if to.service != "limits" {
+		t.Errorf("the service is %q", to.service)
+	}
+	var statuses []string
+	for _, span := range to.spans {
+		statuses = append(statuses, attribute(span.Attributes, "http.response.status_code"))
+		if span.Name != "POST /rate/{key}" || hex.EncodeToString(span.TraceId) != traceID || hex.EncodeToString(span.ParentSpanId) != callerID || span.EndTimeUnixNano < span.StartTimeUnixNano {
+			t.Errorf("%v", span)
+		}
+	}
+	if got := strings.Join(statuses, " "); got != "200 429" {
+		t.Errorf("spans with the statuses %q: want those that are sampled", got)
+	}
+	asked := to.metrics["weir_serve_requests_total"]
+	if sum := asked.GetSum(); !sum.GetIsMonotonic() || len(sum.GetDataPoints()) != 2 {
+		t.Errorf("%v", asked)
+	}
+}
+
+// weir proxy exports its metrics, and a span for each request. The origin gets the span as the parent.
+func TestProxyOTLP(t *testing.T) {
+	to := receiveOTLP(t)
+	var mu sync.Mutex
+	var parents []string
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		parents = append(parents, r.Header.Get("traceparent"))
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer origin.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
+	s := proxying(t, "--origin", origin.URL)
+	if got := traced(t, "GET", s.public+"/orders", "01"); got != http.StatusServiceUnavailable {
+		t.Errorf("%d", got)
+	}
+	s.end()
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	if len(to.spans) != 1 || to.service != "weir-proxy" {
+		t.Fatalf("%q: %v: want one span", to.service, to.spans)
+	}
+	span := to.spans[0]
+	if span.Name != "GET" || span.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || hex.EncodeToString(span.ParentSpanId) != callerID {
+		t.Errorf("%v", span)
+	}
+	if want := "00-" + traceID + "-" + hex.EncodeToString(span.SpanId) + "-01"; len(parents) != 1 || parents[0] != want {
+		t.Errorf("the origin gets %q: want %s", parents, want)
+	}
+	if to.metrics["weir_proxy_requests_total"] == nil && len(to.metrics) < 20 {
+		t.Errorf("%d metrics", len(to.metrics))
+	}
+}
+
+// Variables with which nothing could be exported are errors.
+func TestOTLPRefused(t *testing.T) {
+	for name, want := range map[string]string{
+		"OTEL_EXPORTER_OTLP_PROTOCOL": "OTEL_EXPORTER_OTLP_PROTOCOL = other: must be http/protobuf",
+		"OTEL_TRACES_EXPORTER":        "OTEL_TRACES_EXPORTER = other: must be otlp or none",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+			t.Setenv(name, "other")
+			var said strings.Builder
+			if code := program.Run(t.Context(), serveArgs(nil), io.Discard, &said); code == 0 || !strings.Contains(said.String(), want) {
+				t.Errorf("%d: %s: want %s", code, &said, want)
+			}
+		})
+	}
+}

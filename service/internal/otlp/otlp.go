@@ -1,0 +1,213 @@
+// Package otlp exports the metrics and traces of a process over OTLP, as the environment variables of OpenTelemetry say. Without
+// an endpoint in them, it does nothing.
+//
+//	export, err := otlp.Start(ctx, otlp.Config{Name: "weir-serve", Log: log})
+//	...
+//	defer export.Close()
+//	export.Gather(registry)
+//	handler = export.Handler(handler)
+//
+// The SDK reads the variables of samplers, batches, headers, certificates and resources. The context of a trace is that of
+// W3C (traceparent, tracestate).
+package otlp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Config configures an Exporter.
+type Config struct {
+	Name    string // of the service, unless OTEL_SERVICE_NAME is set
+	Version string
+	Log     *slog.Logger
+}
+
+// An Exporter exports metrics and traces. It is safe for concurrent use. A nil Exporter does nothing.
+type Exporter struct {
+	log      *slog.Logger
+	metrics  *sdkmetric.MeterProvider // nil if metrics are not exported
+	traces   *sdktrace.TracerProvider // nil if traces are not exported
+	tracer   trace.Tracer             // of traces
+	gatherer atomic.Pointer[prometheus.Gatherer]
+}
+
+// exported reports whether the environment says that a signal, METRICS or TRACES, is exported.
+func exported(signal string) (bool, error) {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") == "" {
+		return false, nil
+	}
+	switch name := os.Getenv("OTEL_" + signal + "_EXPORTER"); name {
+	case "", "otlp":
+	case "none":
+		return false, nil
+	default:
+		return false, fmt.Errorf("otlp: OTEL_%s_EXPORTER = %s: must be otlp or none", signal, name)
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		if p := os.Getenv(name); p == "http/protobuf" {
+			break
+		} else if p != "" {
+			return false, fmt.Errorf("otlp: %s = %s: must be http/protobuf, which receivers have at port 4318", name, p)
+		}
+	}
+	return true, nil
+}
+
+// Start starts an export; the Exporter is nil if the environment names no endpoint.
+func Start(ctx context.Context, cfg Config) (*Exporter, error) {
+	metrics, err := exported("METRICS")
+	traces, err2 := exported("TRACES")
+	if err := errors.Join(err, err2); err != nil || !metrics && !traces {
+		return nil, err
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { cfg.Log.Warn("OTLP", "error", err) }))
+	about, err := resource.New(ctx,
+		resource.WithAttributes(attribute.String("service.name", cfg.Name), attribute.String("service.version", cfg.Version)), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("otlp: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	e := &Exporter{log: cfg.Log}
+	if metrics {
+		to, err := otlpmetrichttp.New(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("otlp: metrics: %w", err)
+		}
+		all := bridge.NewMetricProducer(bridge.WithGatherer(prometheus.GathererFunc(e.gather)))
+		e.metrics = sdkmetric.NewMeterProvider(sdkmetric.WithResource(about), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(to, sdkmetric.WithProducer(all))))
+	}
+	if traces {
+		to, err := otlptracehttp.New(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("otlp: traces: %w", err)
+		}
+		e.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithBatcher(to))
+		e.tracer = e.traces.Tracer("github.com/weir-go/weir")
+	}
+	cfg.Log.Info("OTLP", "metrics", metrics, "traces", traces)
+	return e, nil
+}
+
+// Gather exports the metrics of a Gatherer from now on.
+func (e *Exporter) Gather(g prometheus.Gatherer) {
+	if e != nil {
+		e.gatherer.Store(&g)
+	}
+}
+
+func (e *Exporter) gather() ([]*dto.MetricFamily, error) {
+	if g := e.gatherer.Load(); g != nil {
+		return (*g).Gather()
+	}
+	return nil, nil
+}
+
+// closeTime bounds the last export.
+const closeTime = 5 * time.Second
+
+// Close exports what is left, and ends the export.
+func (e *Exporter) Close() {
+	if e == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	var err error
+	if e.traces != nil {
+		err = e.traces.Shutdown(ctx)
+	}
+	if e.metrics != nil {
+		err = errors.Join(err, e.metrics.Shutdown(ctx))
+	}
+	if err != nil {
+		e.log.Warn("OTLP: the last export", "error", err)
+	}
+}
+
+// Traces reports whether traces are exported.
+func (e *Exporter) Traces() bool { return e != nil && e.traces != nil }
+
+var propagator propagation.TraceContext
+
+// start starts the span of a request to a server. The route is empty if it is not known.
+func (e *Exporter) start(r *http.Request, route string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	name := r.Method
+	if route != "" {
+		name += " " + route
+		opts = append(opts, trace.WithAttributes(attribute.String("http.route", route)))
+	}
+	opts = append(opts, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("http.request.method", r.Method)))
+	return e.tracer.Start(propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header)), name, opts...)
+}
+
+// end ends the span of a request.
+func end(span trace.Span, status int, opts ...trace.SpanEndOption) {
+	span.SetAttributes(attribute.Int("http.response.status_code", status))
+	if status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End(opts...)
+}
+
+// Answered records the span of a request that was answered with a status. It must only be called if Traces.
+func (e *Exporter) Answered(r *http.Request, route string, status int, came time.Time) {
+	_, span := e.start(r, route, trace.WithTimestamp(came))
+	end(span, status)
+}
+
+// Handler returns next with a span for each request, which the request that next gets has as its parent. If there are no
+// traces, it returns next.
+func (e *Exporter) Handler(next http.Handler) http.Handler {
+	if !e.Traces() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, span := e.start(r, "")
+		propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
+		out := &writer{ResponseWriter: w, status: http.StatusOK}
+		defer func() {
+			if reason := w.Header().Get("Weir-Reason"); reason != "" {
+				span.SetAttributes(attribute.String("weir.reason", reason))
+			}
+			end(span, out.status)
+		}()
+		next.ServeHTTP(out, r)
+	})
+}
+
+// A writer keeps the status of an answer.
+type writer struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *writer) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
