@@ -105,6 +105,10 @@ func TestRelease(t *testing.T) {
 	checkProvenance(t, first, commit, string(sums))
 	made := filepath.Join(filepath.Dir(first), "bin/release")
 	checkChart(t, made)
+	archive := filepath.Join(made, "weir"+platform+".oci.tar")
+	if got, want := run(t, unpack(t, archive, manifestDigest(t, archive)).root, "./weir", "--version"), "weir "+version; got != want {
+		t.Errorf("the image has %swant %s", got, want)
+	}
 
 	helm, err := exec.LookPath("helm")
 	if err != nil {
@@ -160,19 +164,25 @@ func checkProvenance(t *testing.T, dist, commit, sums string) {
 	}
 }
 
+// manifestDigest returns the digest of the one manifest of an OCI archive.
+func manifestDigest(t *testing.T, archive string) string {
+	t.Helper()
+	var index struct{ Manifests []struct{ Digest string } }
+	unmarshal(t, []byte(run(t, ".", "tar", "-xOf", archive, "index.json")), &index)
+	if len(index.Manifests) != 1 {
+		t.Fatalf("%s: %+v", archive, index)
+	}
+	return index.Manifests[0].Digest
+}
+
 // checkChart fails t unless Helm pulls the packaged chart from a registry, and renders it as it renders the folder.
 func checkChart(t *testing.T, made string) {
 	t.Helper()
 	layout := t.TempDir()
 	run(t, layout, "tar", "-xf", filepath.Join(made, "weir_chart.oci.tar"))
-	var index struct{ Manifests []struct{ Digest string } }
-	text, err := os.ReadFile(filepath.Join(layout, "index.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	unmarshal(t, text, &index)
+	manifest := manifestDigest(t, filepath.Join(made, "weir_chart.oci.tar"))
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.Replace(path.Base(r.URL.Path), "0.9.0", index.Manifests[0].Digest, 1)
+		name := strings.Replace(path.Base(r.URL.Path), "0.9.0", manifest, 1)
 		if strings.Contains(r.URL.Path, "/manifests/") {
 			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
 			w.Header().Set("Docker-Content-Digest", name)

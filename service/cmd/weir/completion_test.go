@@ -36,8 +36,9 @@ func TestCompletion(t *testing.T) {
 		want = append(want, l.want)
 	}
 	for shell, rig := range map[string]struct{ command, begin string }{
-		"bash": {"bash --norc --noprofile -i", "source <(weir completion bash)"},
-		"zsh":  {"zsh -f -i", "autoload -U compinit; compinit -u -D; bindkey -e; source <(weir completion zsh)"},
+		"bash":               {"bash --norc --noprofile -i", "source <(weir completion bash)"},
+		"zsh":                {"zsh -f -i", "autoload -U compinit; compinit -u -D; bindkey -e; source <(weir completion zsh)"},
+		"zsh with a package": {"zsh -f -i", "mkdir .site; weir completion zsh >.site/_weir; fpath=(~/.site $fpath); autoload -U compinit; compinit -u -D; bindkey -e"},
 	} {
 		t.Run(shell, func(t *testing.T) {
 			typed := rig.begin + "\r"
@@ -63,16 +64,22 @@ func TestCompletion(t *testing.T) {
 		})
 	}
 	t.Run("fish", func(t *testing.T) {
+		args := []string{"--no-config", "-c", "weir completion fish | source; for line in $argv; complete --do-complete $line; end"}
 		for _, l := range lines {
-			cmd := exec.Command("fish", "--no-config", "-c", "weir completion fish | source; complete --do-complete $argv[1]", l.typed)
-			cmd.Dir = dir
-			out, err := cmd.CombinedOutput()
-			fatal(t, err)
-			word, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
-			before := l.typed[:strings.LastIndexByte(l.typed, ' ')+1]
-			if got := before + strings.ReplaceAll(word, " ", `\ `); got != l.want {
-				t.Errorf("%q: %q: want %q", l.typed, got, l.want)
-			}
+			args = append(args, l.typed)
+		}
+		cmd := exec.Command("fish", args...)
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		fatal(t, err)
+		var got []string
+		for line := range strings.Lines(string(out)) { // a word, a tab, and what it is
+			word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			typed := lines[min(len(got), len(lines)-1)].typed
+			got = append(got, typed[:strings.LastIndexByte(typed, ' ')+1]+strings.ReplaceAll(word, " ", `\ `))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q\nwant %q", got, want)
 		}
 	})
 }

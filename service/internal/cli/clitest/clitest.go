@@ -62,14 +62,14 @@ func Refuses(t *testing.T, p *cli.Program, lines ...[2]string) {
 }
 
 // Help fails t unless the help of each command fits a terminal, and its flags without a group, which come first, fit
-// a screen.
+// a screen. It completes the value of each flag.
 func Help(t *testing.T, p *cli.Program, more ...string) {
 	t.Helper()
 	t.Setenv("COLUMNS", "80")
 	lines := append([]string{"", "--help", "help"}, more...)
 	for _, command := range p.Commands {
 		lines = append(lines, command.Name+" --help", "help "+command.Name)
-		checkFirst(t, p, command)
+		checkFlags(t, p, command)
 	}
 	for _, line := range lines {
 		code, help, stderr := Run(t, p, strings.Fields(line)...)
@@ -84,12 +84,15 @@ func Help(t *testing.T, p *cli.Program, more ...string) {
 	}
 }
 
-func checkFirst(t *testing.T, p *cli.Program, command cli.Command) {
+func checkFlags(t *testing.T, p *cli.Program, command cli.Command) {
 	t.Helper()
 	first := 0
 	for _, flag := range p.Flags(command) {
 		if flag.Group == (cli.Group{}) {
 			first++
+		}
+		if code, _, stderr := Run(t, p, "__complete", "bash", command.Name, "--"+flag.Name+"="); code != 0 || stderr != "" {
+			t.Errorf("%s %s --%s=: %d, %q", p.Name, command.Name, flag.Name, code, stderr)
 		}
 	}
 	if first > 15 {
