@@ -202,6 +202,7 @@ func TestRefusals(t *testing.T) {
 		{pair, Options{}, "2 origins did the work"},
 		{callers, Options{}, "it is one of the callers"},
 		{whole(service(), upAndDown), Options{Workers: 30}, "30 workers do not explain the response times"},
+		{whole(service(), upAndDown), Options{Workers: 1000}, "1000 workers do not explain the response times"},
 	} {
 		r, text := replayed(t, tt.file, tt.o)
 		if r.Holds != (tt.file == pair) || !strings.Contains(text, tt.want) || r.Holds != (len(r.Outcomes) > 0) {

@@ -28,6 +28,14 @@ type piece struct {
 	begin time.Duration
 }
 
+// divide makes the work shorter by a factor.
+func (p *piece) divide(factor float64) {
+	if p.work > 0 {
+		p.work = max(time.Duration(float64(p.work)/factor), 1)
+	}
+	p.least = time.Duration(float64(p.least) / factor)
+}
+
 // admitted returns the indices of the requests that a service worked on, in the order in which it got them.
 func admitted(rs []recording.Record) (all []int) {
 	for i := range rs {
@@ -71,7 +79,7 @@ func (st *Station) turns(rs []recording.Record, order []int, usual works) []piec
 		factor := st.Contention.Factor(busy.Len() + 1)
 		end, p := r.End, &all[i]
 		if work := time.Duration(float64(max(end-begin, 1)) / factor); recorded.Unseen(r) {
-			p.least = work
+			*p = piece{least: work, begin: begin}
 			end = max(end, begin+time.Duration(factor*float64(usual.longer(work))))
 		} else {
 			*p = piece{work: work, alone: !waited, begin: begin}
@@ -146,7 +154,7 @@ func (st *Station) shares(rs []recording.Record, order []int) []piece {
 		n--
 		p, work := &all[e.i], time.Duration(max(clock-began[e.i], 1))
 		if p.work, p.begin = work, rs[e.i].Start; recorded.Unseen(&rs[e.i]) {
-			*p = piece{least: work}
+			*p = piece{least: work, begin: p.begin}
 		}
 	}
 	return all
@@ -200,6 +208,21 @@ func bent(rs []recording.Record, all []piece) (b bend, ok bool) {
 	meanOther, _ = moments(otherResponse)
 	b.response = math.Log(meanOther / mean)
 	return b, true
+}
+
+// crowded returns pieces of which the requests count as alone that came while little was in flight: those below the median.
+// Of the others, a quarter remains, with the most in flight.
+func crowded(rs []recording.Record, order []int, all []piece) []piece {
+	levels, _ := atWork(rs, order)
+	sorted := slices.Sorted(slices.Values(levels))
+	all = slices.Clone(all)
+	for k, i := range order {
+		all[i].alone = levels[k] <= sorted[len(sorted)/2]
+		if !all[i].alone && levels[k] < sorted[len(sorted)*3/4] {
+			all[i].work = 0
+		}
+	}
+	return all
 }
 
 // moments returns the mean and the coefficient of variation.
