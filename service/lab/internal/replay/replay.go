@@ -44,6 +44,7 @@ type Options struct {
 // A Report has what happened, and what would have.
 type Report struct {
 	File     string  `json:"file"`
+	Cut      string  `json:"cut,omitempty"` // why the rest of the file is not read
 	Requests int     `json:"requests"`
 	Length   float64 `json:"length"` // in seconds
 
@@ -99,7 +100,7 @@ type model struct {
 func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
 	m := newModel(f, o)
 	r := &Report{
-		File: f.Name, Requests: len(m.records), Length: m.length.Seconds(), Happened: m.happened.figures(), happened: m.happened,
+		File: f.Name, Cut: f.Note(), Requests: len(m.records), Length: m.length.Seconds(), Happened: m.happened.figures(), happened: m.happened,
 		Seeds: o.Seeds, Reasons: []string{},
 	}
 	was, advice, reason := m.know()
@@ -167,9 +168,9 @@ func usual(st Station, was Limit) (all []Policy) {
 func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 	was = m.options.Before
 	if was == nil {
-		l, seen := before(m.records)
-		if !seen {
-			return nil, nil, "A limit turned requests away, and is not in the recording: it is one of the callers. Record at the limit, or say what it was by --recorded-limit."
+		l, reason := before(m.records)
+		if reason != "" {
+			return nil, nil, reason
 		}
 		was = &l
 	}

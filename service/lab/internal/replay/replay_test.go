@@ -155,9 +155,18 @@ func TestTheLimitIsInferred(t *testing.T) {
 		{"none", inflight.Config{Algorithm: limit.Fixed(100_000)}},
 	} {
 		f := behind(t, tt.cfg)
-		if got, ok := before(f.Records); got.String() != tt.want || !ok {
-			t.Errorf("%v, %v: want %s", got, ok, tt.want)
+		if got, reason := before(f.Records); got.String() != tt.want || reason != "" {
+			t.Errorf("%v, %s: want %s", got, reason, tt.want)
 		}
+	}
+	two := behind(t, inflight.Config{Algorithm: limit.Fixed(12)}).Records
+	for i := range two {
+		if two[i].Class == 1 {
+			two[i].Inflight /= 2
+		}
+	}
+	if got, reason := before(two); reason != "Each class has a limit of its own: a replay has one for all." {
+		t.Errorf("%v, %s", got, reason)
 	}
 }
 
@@ -169,6 +178,19 @@ func TestReplayOfALimit(t *testing.T) {
 	}
 	if got := r.Outcomes; len(got) != 1 || got[0].Median.Rejected != 0 || got[0].Median.Served != 4000 || got[0].Median.P99 < r.Happened.P99 {
 		t.Errorf("\n%s", text)
+	}
+}
+
+// Auto is replayed as the code that it is. Without it, all would have been as it is without it.
+func TestReplayOfAuto(t *testing.T) {
+	none := Policy{Limit: Limit{Name: "none"}}
+	r, text := replayed(t, behind(t, inflight.Config{}), Options{Policies: []Policy{none}})
+	if !r.Holds || r.Station.String() != "10 workers" || !within(r.Replayed.Median.Served, r.Happened.Served, 0.02) || !within(r.Replayed.Median.P95, r.Happened.P95, 0.1) {
+		t.Fatalf("\n%s", text)
+	}
+	really := newModel(behind(t, inflight.Config{Algorithm: limit.Fixed(100_000)}), Options{}).happened.figures()
+	if got := r.Outcomes[0].Median; got.Served != really.Served || !within(got.P95, really.P95, 0.15) {
+		t.Errorf("really: %+v\n%s", really, text)
 	}
 }
 

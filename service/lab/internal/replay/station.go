@@ -178,16 +178,32 @@ func (b bend) score() float64 { return b.quantiles + math.Abs(b.mean) }
 // full reports whether the load was more than the workers could do: it shows in the response times.
 func (b bend) full() bool { return b.response > max(0.1, 3*b.error) }
 
-// bent compares the pieces of work of a station. ok is false if too few requests were alone, or not.
+// bent compares the pieces of work of a station, each as a multiple of the mean of its class, since a queue may prefer some
+// of them. ok is false if too few requests were alone, or not.
 func bent(rs []recording.Record, all []piece) (b bend, ok bool) {
+	type class struct{ work, response, n float64 }
+	classes := map[uint16]*class{}
+	for i, p := range all {
+		if p.work > 0 && p.alone {
+			c := classes[rs[i].Class]
+			if c == nil {
+				c = &class{}
+				classes[rs[i].Class] = c
+			}
+			c.work, c.response, c.n = c.work+float64(p.work), c.response+float64(rs[i].Response()), c.n+1
+		}
+	}
 	var alone, other, aloneResponse, otherResponse []float64
 	for i, p := range all {
-		switch response := float64(rs[i].Response()); {
-		case p.work == 0:
-		case p.alone:
-			alone, aloneResponse = append(alone, float64(p.work)), append(aloneResponse, response)
-		default:
-			other, otherResponse = append(other, float64(p.work)), append(otherResponse, response)
+		c := classes[rs[i].Class]
+		if p.work == 0 || c == nil || c.n < fewest/2 {
+			continue
+		}
+		work, response := float64(p.work)*c.n/c.work, float64(rs[i].Response())*c.n/c.response
+		if p.alone {
+			alone, aloneResponse = append(alone, work), append(aloneResponse, response)
+		} else {
+			other, otherResponse = append(other, work), append(otherResponse, response)
 		}
 	}
 	if len(alone) < fewest || len(other) < fewest {
