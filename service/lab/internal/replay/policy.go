@@ -139,7 +139,7 @@ func before(rs []recording.Record) (l Limit, reason string) {
 		return Limit{Name: "none"}, ""
 	}
 	if waited == 0 && !slices.ContainsFunc(rs, func(r recording.Record) bool { return r.Wait > 0 }) && len(queues) < turned {
-		return Limit{}, "A limit turned requests away, and is not in the recording: it is one of the callers. Record at the limit, or say what it was by --recorded-limit."
+		return Limit{}, "A limit turned requests away, and the callers have recorded that, not the limit. Record at the limit, or say what it was by --recorded-limit."
 	}
 	l = Limit{Name: "auto"}
 	if n, share := common(levels); share > 0.8 && n > 0 {

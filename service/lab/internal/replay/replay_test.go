@@ -181,7 +181,7 @@ func TestReplayOfALimit(t *testing.T) {
 	}
 }
 
-// Auto is replayed as the code that it is. Without it, all would have been as it is without it.
+// A recording of Auto is replayed. What would have been without it agrees with a run without it.
 func TestReplayOfAuto(t *testing.T) {
 	none := Policy{Limit: Limit{Name: "none"}}
 	r, text := replayed(t, behind(t, inflight.Config{}), Options{Policies: []Policy{none}})
@@ -222,7 +222,7 @@ func TestRefusals(t *testing.T) {
 		{whole(service(), "10@3s,0"), Options{}, "Too few observations: the service worked on "},
 		{whole(service(), "10..40@60s"), Options{}, "The load never came near the knee of the service"},
 		{pair, Options{}, "2 origins did the work"},
-		{callers, Options{}, "it is one of the callers"},
+		{callers, Options{}, "the callers have recorded that"},
 		{whole(service(), upAndDown), Options{Workers: 30}, "30 workers do not explain the response times"},
 		{whole(service(), upAndDown), Options{Workers: 1000}, "1000 workers do not explain the response times"},
 	} {
