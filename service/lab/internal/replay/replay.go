@@ -184,38 +184,52 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 	return was, a, ""
 }
 
-// find takes the service for a station, or returns the reason why it cannot.
+// find takes the service for a station, or returns the reason why it cannot: for one of which the work depends on load
+// little, and with which a replay comes near what happened.
 func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason string, err error) {
-	n := m.options.Workers
-	var best *match
+	n, parts := m.options.Workers, m.parts(a)
+	all := slices.Concat(fitting(m.records, m.order, parts, n, false), fitting(m.records, m.order, parts, n, true))
+	switch {
+	case len(all) == 0 && n > 0:
+		m.take(Station{Workers: n})
+		return "", nil
+	case len(all) == 0 && a.Knee.Value == nil:
+		return unknown(a), nil
+	case len(all) == 0:
+		m.take(fitted(a))
+		return "", nil
+	}
+	var best match
+	var off float64
 	least := math.Inf(1)
-	for _, found := range slices.Concat(fitting(m.records, m.order, m.parts(a), n, false), fitting(m.records, m.order, m.parts(a), n, true)) {
-		off, err := m.off(ctx, found.Station, was)
+	for _, found := range all {
+		o, err := m.off(ctx, found.Station, was)
 		if err != nil {
 			return "", err
 		}
-		if off += found.score(); off < least {
-			best, least = &found, off
+		if o+found.score() < least {
+			best, off, least = found, o, o+found.score()
 		}
 	}
-	if best != nil {
-		m.part = best.part
+	if n == 0 && a.Knee.Value != nil && a.Contention.Value != nil && *a.Contention.Value > 0 {
+		law := fitted(a)
+		o, err := m.off(ctx, law, was)
+		if err != nil {
+			return "", err
+		}
+		if o+m.crowding(law) < off+m.crowding(best.Station) {
+			best = match{Station: law}
+		}
 	}
-	switch {
-	case best != nil && (best.score() < mostScore || a.Knee.Value == nil || n > 0):
-		m.take(best.Station)
-		return "", nil
-	case n > 0:
-		m.take(Station{Workers: n})
-		return "", nil
-	case a.Knee.Value == nil:
-		return unknown(a), nil
-	}
-	law, err := m.off(ctx, fitted(a), was) // takes it
-	if err == nil && best != nil && least-best.score() < law {
-		m.take(best.Station)
-	}
-	return "", err
+	m.part = best.part
+	m.take(best.Station)
+	return "", nil
+}
+
+// crowding returns how much the work of a station depends on what is in flight.
+func (m *model) crowding(st Station) float64 {
+	b, _ := bent(m.records, crowded(m.records, m.order, st.pieces(m.records, m.order)))
+	return b.score()
 }
 
 // off takes a station, and returns how far a replay with it is from what happened.
@@ -262,10 +276,10 @@ func (m *model) parts(a *advise.Advice) (all []part) {
 func fitted(a *advise.Advice) Station {
 	st := Station{Workers: max(int(math.Round(*a.Knee.Value)), 1)}
 	if c := a.Contention.Value; c != nil {
-		st.Contention.Sigma = *c
+		st.Sigma = *c
 	}
 	if c := a.Coherence.Value; c != nil && *c > 0 {
-		st.Contention.Kappa, st.Workers = *c, 0
+		st.Kappa, st.Workers = *c, 0
 		if a.Workers != nil {
 			st.Workers = max(int(math.Round(*a.Workers)), 1)
 		}
@@ -353,7 +367,7 @@ func (m *model) scenario(p Policy, seed uint64) sim.Scenario {
 		Name: p.String(), Seed: seed, Duration: 2*(m.length+all) + time.Minute, // by then, all requests have ended
 		Layers: []sim.Layer{{
 			Name: "service", Guard: p.guard(), Workers: m.station.Workers, Sharing: m.station.Sharing, Queue: m.station.Queue,
-			Contention: m.station.Contention, ServiceTime: dist.ServiceTime{Mean: m.usual}, Changes: changes,
+			Contention: m.station.contention(), ServiceTime: dist.ServiceTime{Mean: m.usual}, Changes: changes,
 		}},
 		Clients: []sim.Client{{Name: "recording", Recorded: m.draw(rand.New(rand.NewPCG(seed, 47))), Retry: p.retry()}},
 	}

@@ -3,13 +3,13 @@
 package replay
 
 import (
+	"bytes"
+	"cmp"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"bytes"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
@@ -65,7 +65,8 @@ func within(got, want, most float64) bool { return got >= want*(1-most) && got <
 
 // The replay finds the service out, shows what happened, and knows what happens with a limit.
 func TestWhatIf(t *testing.T) {
-	sharing, queue := service(), service()
+	sharing, queue, contended := service(), service(), service()
+	contended.Workers, contended.ServiceTime.Mean, contended.Contention = 40, 40*time.Millisecond, sim.Contention{Sigma: 0.02, Kappa: 0.0008}
 	sharing.Sharing = true
 	bound := 15
 	queue.Queue = &bound
@@ -76,17 +77,18 @@ func TestWhatIf(t *testing.T) {
 		station string
 	}{
 		{"workers", service(), sim.Client{}, "10 workers"},
+		{"contention and crosstalk", contended, sim.Client{Rate: "20..380@40s,200@10s"}, ""},
 		{"processors", sharing, sim.Client{}, "10 processors, which requests share"},
 		{"a queue of its own", queue, sim.Client{}, "10 workers, queue 15"},
 		{"callers that leave", service(), sim.Client{Timeout: 400 * time.Millisecond}, "10 workers"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.client.Rate = upAndDown
+			tt.client.Rate = cmp.Or(tt.client.Rate, upAndDown)
 			f, _ := play(t, tt.layer, tt.client)
 			twelve := Limit{Name: "fixed", N: 12}
 			r, text := replayed(t, f, Options{Policies: []Policy{{Limit: twelve}}})
-			if !r.Holds || r.Station.String() != tt.station || r.Before.Name != "none" {
+			if contended := strings.Contains(r.Station.String(), "contention"); !r.Holds || contended != (tt.station == "") || !contended && r.Station.String() != tt.station || r.Before.Name != "none" {
 				t.Fatalf("\n%s", text)
 			}
 			if got, want := r.Replayed.Median, r.Happened; !within(got.Served, want.Served, 0.02) || !within(got.P95, want.P95, 0.1) || !within(got.Wasted+10, want.Wasted+10, 0.25) {

@@ -14,10 +14,15 @@ import (
 
 // A Station models the service, behind the limit.
 type Station struct {
-	Workers    int            `json:"workers"` // 0: as many as come
-	Sharing    bool           `json:"sharing"` // all requests work at once, and share the workers as processors
-	Contention sim.Contention `json:"contention"`
-	Queue      *int           `json:"queue"` // requests that may wait for a worker; nil is no bound
+	Workers int     `json:"workers"`    // 0: as many as come
+	Sharing bool    `json:"sharing"`    // all requests work at once, and share the workers as processors
+	Sigma   float64 `json:"contention"` // of the Universal Scalability Law
+	Kappa   float64 `json:"coherence"`
+	Queue   *int    `json:"queue"` // requests that may wait for a worker; nil is no bound
+}
+
+func (st *Station) contention() sim.Contention {
+	return sim.Contention{Sigma: st.Sigma, Kappa: st.Kappa}
 }
 
 // A piece is the work of a request at a station.
@@ -76,7 +81,7 @@ func (st *Station) turns(rs []recording.Record, order []int, usual works) []piec
 		if st.Workers > 0 && busy.Len() >= st.Workers {
 			begin, waited = busy.Pop(), true
 		}
-		factor := st.Contention.Factor(busy.Len() + 1)
+		factor := st.contention().Factor(busy.Len() + 1)
 		end, p := r.End, &all[i]
 		if work := time.Duration(float64(max(end-begin, 1)) / factor); recorded.Unseen(r) {
 			*p = piece{least: work, begin: begin}
