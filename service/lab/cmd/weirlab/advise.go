@@ -77,6 +77,7 @@ func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
 	if err != nil {
 		return fmt.Errorf("%s: %s", f.Name, strings.TrimPrefix(err.Error(), "advise: "))
 	}
+	a.Cut = f.Note()
 	if c.JSON {
 		return cli.PrintJSON(std.Out, a)
 	}

@@ -58,6 +58,9 @@ func TestAdvise(t *testing.T) {
 	if code, stdout, stderr = weirlab(t, "advise", cut); code != 0 || !strings.Contains(stderr, cut+": the file is cut off within a block: the 7680 requests before that are read") || !strings.Contains(stdout, "7680 requests in") {
 		t.Errorf("%d, %q, %s", code, stderr, stdout)
 	}
+	if _, stdout, _ = weirlab(t, "advise", cut, "--json"); !strings.Contains(stdout, `"cut": "`+cut+`: the file is cut off within a block`) {
+		t.Errorf("%s", stdout)
+	}
 	if code, _, stderr = weirlab(t, "advise", in("damaged", damaged)); code != 0 || !strings.Contains(stderr, "the checksum of a block is wrong: the ") {
 		t.Errorf("%d, %q", code, stderr)
 	}

@@ -27,7 +27,8 @@ type Options struct {
 // Advice describes the service of a recording. Times are in seconds.
 type Advice struct {
 	Requests int     `json:"requests"`
-	Lost     uint64  `json:"lost"` // requests without a record
+	Lost     uint64  `json:"lost"`          // requests without a record
+	Cut      string  `json:"cut,omitempty"` // why the rest of the file is not read
 	Length   float64 `json:"length"`
 
 	// Knee is in requests in flight. Without a Value, it is not known, and Low is a lower bound.

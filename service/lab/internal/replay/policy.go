@@ -105,9 +105,10 @@ func refused(r *recording.Record) bool {
 func limited(r *recording.Record) bool { return r.Outcome.Rejected() && r.Outcome.Reason() != 0 }
 
 // before infers the limit that was in force, from what was in flight when requests had waited in its queue or were turned
-// away. seen is false if a limit was in force that the recording cannot tell.
-func before(rs []recording.Record) (l Limit, seen bool) {
+// away. If the recording cannot tell, it returns the reason.
+func before(rs []recording.Record) (l Limit, reason string) {
 	var levels, queues []int
+	byClass := map[uint16][]int{} // levels
 	var overdue []time.Duration
 	turned, waited := 0, 0
 	waiting := heap.New(func(a, b time.Duration) bool { return a < b })
@@ -123,11 +124,11 @@ func before(rs []recording.Record) (l Limit, seen bool) {
 				overdue = append(overdue, r.Wait)
 			}
 			if reason == weir.QueueFull || reason == weir.OverLimit {
-				levels = append(levels, r.Inflight)
+				levels, byClass[r.Class] = append(levels, r.Inflight), append(byClass[r.Class], r.Inflight)
 				queues = append(queues, waiting.Len())
 			}
 		case r.Outcome.Worked() && r.Wait > long(r):
-			levels = append(levels, r.Inflight)
+			levels, byClass[r.Class] = append(levels, r.Inflight), append(byClass[r.Class], r.Inflight)
 			waited++
 		}
 		if r.Wait > 0 {
@@ -135,14 +136,16 @@ func before(rs []recording.Record) (l Limit, seen bool) {
 		}
 	}
 	if turned == 0 && waited < fewest {
-		return Limit{Name: "none"}, true
+		return Limit{Name: "none"}, ""
 	}
 	if waited == 0 && !slices.ContainsFunc(rs, func(r recording.Record) bool { return r.Wait > 0 }) && len(queues) < turned {
-		return Limit{}, false // it is not the limit that has recorded this: the waits are in the response times
+		return Limit{}, "A limit turned requests away, and the callers have recorded that, not the limit. Record at the limit, or say what it was by --recorded-limit."
 	}
 	l = Limit{Name: "auto"}
 	if n, share := common(levels); share > 0.8 && n > 0 {
 		l = Limit{Name: "fixed", N: n}
+	} else if several(byClass) {
+		return Limit{}, "Each class has a limit of its own: a replay has one for all."
 	}
 	if q, share := common(queues); len(queues) >= 5 && share > 0.5 {
 		l.Queue = &q
@@ -154,7 +157,23 @@ func before(rs []recording.Record) (l Limit, seen bool) {
 			l.MaxWait = &wait
 		}
 	}
-	return l, true
+	return l, ""
+}
+
+// several reports whether classes have different limits, each of them fixed.
+func several(levels map[uint16][]int) bool {
+	limits := map[int]bool{}
+	for _, all := range levels {
+		if len(all) < fewest/3 {
+			continue
+		}
+		n, share := common(all)
+		if share < 0.8 {
+			return false
+		}
+		limits[n] = true
+	}
+	return len(limits) > 1
 }
 
 // long returns a wait that is more than the time that an admission takes.

@@ -44,6 +44,7 @@ type Options struct {
 // A Report has what happened, and what would have.
 type Report struct {
 	File     string  `json:"file"`
+	Cut      string  `json:"cut,omitempty"` // why the rest of the file is not read
 	Requests int     `json:"requests"`
 	Length   float64 `json:"length"` // in seconds
 
@@ -99,7 +100,7 @@ type model struct {
 func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
 	m := newModel(f, o)
 	r := &Report{
-		File: f.Name, Requests: len(m.records), Length: m.length.Seconds(), Happened: m.happened.figures(), happened: m.happened,
+		File: f.Name, Cut: f.Note(), Requests: len(m.records), Length: m.length.Seconds(), Happened: m.happened.figures(), happened: m.happened,
 		Seeds: o.Seeds, Reasons: []string{},
 	}
 	was, advice, reason := m.know()
@@ -167,9 +168,9 @@ func usual(st Station, was Limit) (all []Policy) {
 func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 	was = m.options.Before
 	if was == nil {
-		l, seen := before(m.records)
-		if !seen {
-			return nil, nil, "A limit turned requests away, and is not in the recording: it is one of the callers. Record at the limit, or say what it was by --recorded-limit."
+		l, reason := before(m.records)
+		if reason != "" {
+			return nil, nil, reason
 		}
 		was = &l
 	}
@@ -183,38 +184,52 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 	return was, a, ""
 }
 
-// find takes the service for a station, or returns the reason why it cannot.
+// find takes the service for a station, or returns the reason why it cannot: for one of which the work depends on load
+// little, and with which a replay comes near what happened.
 func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason string, err error) {
-	n := m.options.Workers
-	var best *match
+	n, parts := m.options.Workers, m.parts(a)
+	all := slices.Concat(fitting(m.records, m.order, parts, n, false), fitting(m.records, m.order, parts, n, true))
+	switch {
+	case len(all) == 0 && n > 0:
+		m.take(Station{Workers: n})
+		return "", nil
+	case len(all) == 0 && a.Knee.Value == nil:
+		return unknown(a), nil
+	case len(all) == 0:
+		m.take(fitted(a))
+		return "", nil
+	}
+	var best match
+	var off float64
 	least := math.Inf(1)
-	for _, found := range slices.Concat(fitting(m.records, m.order, m.parts(a), n, false), fitting(m.records, m.order, m.parts(a), n, true)) {
-		off, err := m.off(ctx, found.Station, was)
+	for _, found := range all {
+		o, err := m.off(ctx, found.Station, was)
 		if err != nil {
 			return "", err
 		}
-		if off += found.score(); off < least {
-			best, least = &found, off
+		if o+found.score() < least {
+			best, off, least = found, o, o+found.score()
 		}
 	}
-	if best != nil {
-		m.part = best.part
+	if n == 0 && a.Knee.Value != nil && a.Contention.Value != nil && *a.Contention.Value > 0 {
+		law := fitted(a)
+		o, err := m.off(ctx, law, was)
+		if err != nil {
+			return "", err
+		}
+		if o+m.crowding(law) < off+m.crowding(best.Station) {
+			best = match{Station: law}
+		}
 	}
-	switch {
-	case best != nil && (best.score() < mostScore || a.Knee.Value == nil || n > 0):
-		m.take(best.Station)
-		return "", nil
-	case n > 0:
-		m.take(Station{Workers: n})
-		return "", nil
-	case a.Knee.Value == nil:
-		return unknown(a), nil
-	}
-	law, err := m.off(ctx, fitted(a), was) // takes it
-	if err == nil && best != nil && least-best.score() < law {
-		m.take(best.Station)
-	}
-	return "", err
+	m.part = best.part
+	m.take(best.Station)
+	return "", nil
+}
+
+// crowding returns how much the work of a station depends on what is in flight.
+func (m *model) crowding(st Station) float64 {
+	b, _ := bent(m.records, crowded(m.records, m.order, st.pieces(m.records, m.order)))
+	return b.score()
 }
 
 // off takes a station, and returns how far a replay with it is from what happened.
@@ -259,14 +274,14 @@ func (m *model) parts(a *advise.Advice) (all []part) {
 
 // fitted returns the station of the law that fits best. With a knee that is not known, it is of no use.
 func fitted(a *advise.Advice) Station {
-	st := Station{Workers: int(math.Round(*a.Knee.Value))}
+	st := Station{Workers: max(int(math.Round(*a.Knee.Value)), 1)}
 	if c := a.Contention.Value; c != nil {
-		st.Contention.Sigma = *c
+		st.Sigma = *c
 	}
 	if c := a.Coherence.Value; c != nil && *c > 0 {
-		st.Contention.Kappa, st.Workers = *c, 0
+		st.Kappa, st.Workers = *c, 0
 		if a.Workers != nil {
-			st.Workers = int(math.Round(*a.Workers))
+			st.Workers = max(int(math.Round(*a.Workers)), 1)
 		}
 	}
 	return st
@@ -281,23 +296,23 @@ func (m *model) take(st Station) {
 	known := 0
 	for i := range m.pieces {
 		p := &m.pieces[i]
-		if p.work == 0 {
-			continue
-		}
 		if m.slow != nil {
-			p.work = max(time.Duration(float64(p.work)/m.slow[epoch(p.begin-first, m.length)]), 1)
+			p.divide(m.slow[epoch(p.begin-first, m.length)])
 		}
-		known++
-		m.usual += (p.work - m.usual) / time.Duration(known)
+		if p.work > 0 {
+			known++
+			m.usual += (p.work - m.usual) / time.Duration(known)
+		}
 	}
 }
 
 // off returns how far figures are from others, as a sum of logarithms.
 func (f *Figures) off(other Figures) (sum float64) {
-	for _, pair := range [][2]float64{{f.P50, other.P50}, {f.P95, other.P95}, {f.P99, other.P99}, {f.Served, other.Served}, {f.Served, other.Served}, {f.Served, other.Served}} {
+	const goodput = 3 // its weight, for which less is allowed
+	for _, pair := range [][2]float64{{f.P50, other.P50}, {f.P95, other.P95}, {f.P99, other.P99}} {
 		sum += math.Abs(ratio(pair[0], pair[1]))
 	}
-	return sum
+	return sum + goodput*math.Abs(ratio(f.Served, other.Served))
 }
 
 // ratio returns the logarithm of a / b; far from zero if only one of them is 0.
@@ -347,11 +362,12 @@ func (m *model) scenario(p Policy, seed uint64) sim.Scenario {
 	for i, factor := range m.slow {
 		changes = append(changes, sim.Change{At: m.length / epochs * time.Duration(i), Slowdown: new(factor)})
 	}
+	all := time.Duration(len(m.calls)) * m.usual / time.Duration(max(m.station.Workers, 1)) // one after the other
 	return sim.Scenario{
-		Name: p.String(), Seed: seed, Duration: 3*m.length + time.Minute, // all requests end
+		Name: p.String(), Seed: seed, Duration: 2*(m.length+all) + time.Minute, // by then, all requests have ended
 		Layers: []sim.Layer{{
 			Name: "service", Guard: p.guard(), Workers: m.station.Workers, Sharing: m.station.Sharing, Queue: m.station.Queue,
-			Contention: m.station.Contention, ServiceTime: dist.ServiceTime{Mean: m.usual}, Changes: changes,
+			Contention: m.station.contention(), ServiceTime: dist.ServiceTime{Mean: m.usual}, Changes: changes,
 		}},
 		Clients: []sim.Client{{Name: "recording", Recorded: m.draw(rand.New(rand.NewPCG(seed, 47))), Retry: p.retry()}},
 	}
@@ -437,9 +453,13 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 		say("P95 of the replay is %+.0f %% off.", 100*off)
 	}
 	pieces := m.station.pieces(m.records, m.order)
-	if b, ok := bent(m.records[m.part.from:m.part.to], pieces[m.part.from:m.part.to]); ok && math.Abs(b.mean) > mostBent+2*b.error {
+	b, ok := bent(m.records[m.part.from:m.part.to], pieces[m.part.from:m.part.to])
+	if !ok && m.options.Workers > 0 {
+		b, ok = bent(m.records, crowded(m.records, m.order, pieces))
+	}
+	if ok && math.Abs(b.mean) > mostBent+2*b.error {
 		r.Holds = false
-		say("%d workers do not explain the response times: requests that found them all busy would have worked %.2g times as long as others.", m.station.Workers, math.Exp(b.mean))
+		say("%d workers do not explain the response times: requests that came while much was in flight would have worked %.2g times as long as others.", m.station.Workers, math.Exp(b.mean))
 	}
 	m.explain(a, r.Holds, say)
 }

@@ -3,13 +3,13 @@
 package replay
 
 import (
+	"bytes"
+	"cmp"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"bytes"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
@@ -65,7 +65,8 @@ func within(got, want, most float64) bool { return got >= want*(1-most) && got <
 
 // The replay finds the service out, shows what happened, and knows what happens with a limit.
 func TestWhatIf(t *testing.T) {
-	sharing, queue := service(), service()
+	sharing, queue, contended := service(), service(), service()
+	contended.Workers, contended.ServiceTime.Mean, contended.Contention = 40, 40*time.Millisecond, sim.Contention{Sigma: 0.02, Kappa: 0.0008}
 	sharing.Sharing = true
 	bound := 15
 	queue.Queue = &bound
@@ -76,17 +77,18 @@ func TestWhatIf(t *testing.T) {
 		station string
 	}{
 		{"workers", service(), sim.Client{}, "10 workers"},
+		{"contention and crosstalk", contended, sim.Client{Rate: "20..380@40s,200@10s"}, ""},
 		{"processors", sharing, sim.Client{}, "10 processors, which requests share"},
 		{"a queue of its own", queue, sim.Client{}, "10 workers, queue 15"},
 		{"callers that leave", service(), sim.Client{Timeout: 400 * time.Millisecond}, "10 workers"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.client.Rate = upAndDown
+			tt.client.Rate = cmp.Or(tt.client.Rate, upAndDown)
 			f, _ := play(t, tt.layer, tt.client)
 			twelve := Limit{Name: "fixed", N: 12}
 			r, text := replayed(t, f, Options{Policies: []Policy{{Limit: twelve}}})
-			if !r.Holds || r.Station.String() != tt.station || r.Before.Name != "none" {
+			if contended := strings.Contains(r.Station.String(), "contention"); !r.Holds || contended != (tt.station == "") || !contended && r.Station.String() != tt.station || r.Before.Name != "none" {
 				t.Fatalf("\n%s", text)
 			}
 			if got, want := r.Replayed.Median, r.Happened; !within(got.Served, want.Served, 0.02) || !within(got.P95, want.P95, 0.1) || !within(got.Wasted+10, want.Wasted+10, 0.25) {
@@ -155,9 +157,18 @@ func TestTheLimitIsInferred(t *testing.T) {
 		{"none", inflight.Config{Algorithm: limit.Fixed(100_000)}},
 	} {
 		f := behind(t, tt.cfg)
-		if got, ok := before(f.Records); got.String() != tt.want || !ok {
-			t.Errorf("%v, %v: want %s", got, ok, tt.want)
+		if got, reason := before(f.Records); got.String() != tt.want || reason != "" {
+			t.Errorf("%v, %s: want %s", got, reason, tt.want)
 		}
+	}
+	two := behind(t, inflight.Config{Algorithm: limit.Fixed(12)}).Records
+	for i := range two {
+		if two[i].Class == 1 {
+			two[i].Inflight /= 2
+		}
+	}
+	if got, reason := before(two); reason != "Each class has a limit of its own: a replay has one for all." {
+		t.Errorf("%v, %s", got, reason)
 	}
 }
 
@@ -169,6 +180,19 @@ func TestReplayOfALimit(t *testing.T) {
 	}
 	if got := r.Outcomes; len(got) != 1 || got[0].Median.Rejected != 0 || got[0].Median.Served != 4000 || got[0].Median.P99 < r.Happened.P99 {
 		t.Errorf("\n%s", text)
+	}
+}
+
+// A recording of Auto is replayed. What would have been without it agrees with a run without it.
+func TestReplayOfAuto(t *testing.T) {
+	none := Policy{Limit: Limit{Name: "none"}}
+	r, text := replayed(t, behind(t, inflight.Config{}), Options{Policies: []Policy{none}})
+	if !r.Holds || r.Station.String() != "10 workers" || !within(r.Replayed.Median.Served, r.Happened.Served, 0.02) || !within(r.Replayed.Median.P95, r.Happened.P95, 0.1) {
+		t.Fatalf("\n%s", text)
+	}
+	really := newModel(behind(t, inflight.Config{Algorithm: limit.Fixed(100_000)}), Options{}).happened.figures()
+	if got := r.Outcomes[0].Median; got.Served != really.Served || !within(got.P95, really.P95, 0.15) {
+		t.Errorf("really: %+v\n%s", really, text)
 	}
 }
 
@@ -200,8 +224,9 @@ func TestRefusals(t *testing.T) {
 		{whole(service(), "10@3s,0"), Options{}, "Too few observations: the service worked on "},
 		{whole(service(), "10..40@60s"), Options{}, "The load never came near the knee of the service"},
 		{pair, Options{}, "2 origins did the work"},
-		{callers, Options{}, "it is one of the callers"},
+		{callers, Options{}, "the callers have recorded that"},
 		{whole(service(), upAndDown), Options{Workers: 30}, "30 workers do not explain the response times"},
+		{whole(service(), upAndDown), Options{Workers: 1000}, "1000 workers do not explain the response times"},
 	} {
 		r, text := replayed(t, tt.file, tt.o)
 		if r.Holds != (tt.file == pair) || !strings.Contains(text, tt.want) || r.Holds != (len(r.Outcomes) > 0) {

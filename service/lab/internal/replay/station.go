@@ -14,10 +14,15 @@ import (
 
 // A Station models the service, behind the limit.
 type Station struct {
-	Workers    int            `json:"workers"` // 0: as many as come
-	Sharing    bool           `json:"sharing"` // all requests work at once, and share the workers as processors
-	Contention sim.Contention `json:"contention"`
-	Queue      *int           `json:"queue"` // requests that may wait for a worker; nil is no bound
+	Workers int     `json:"workers"`    // 0: as many as come
+	Sharing bool    `json:"sharing"`    // all requests work at once, and share the workers as processors
+	Sigma   float64 `json:"contention"` // of the Universal Scalability Law
+	Kappa   float64 `json:"coherence"`
+	Queue   *int    `json:"queue"` // requests that may wait for a worker; nil is no bound
+}
+
+func (st *Station) contention() sim.Contention {
+	return sim.Contention{Sigma: st.Sigma, Kappa: st.Kappa}
 }
 
 // A piece is the work of a request at a station.
@@ -26,6 +31,14 @@ type piece struct {
 	least time.Duration // of a request of which the caller left: the work took longer
 	alone bool          // there were workers for all when it began
 	begin time.Duration
+}
+
+// divide makes the work shorter by a factor.
+func (p *piece) divide(factor float64) {
+	if p.work > 0 {
+		p.work = max(time.Duration(float64(p.work)/factor), 1)
+	}
+	p.least = time.Duration(float64(p.least) / factor)
 }
 
 // admitted returns the indices of the requests that a service worked on, in the order in which it got them.
@@ -68,10 +81,10 @@ func (st *Station) turns(rs []recording.Record, order []int, usual works) []piec
 		if st.Workers > 0 && busy.Len() >= st.Workers {
 			begin, waited = busy.Pop(), true
 		}
-		factor := st.Contention.Factor(busy.Len() + 1)
+		factor := st.contention().Factor(busy.Len() + 1)
 		end, p := r.End, &all[i]
 		if work := time.Duration(float64(max(end-begin, 1)) / factor); recorded.Unseen(r) {
-			p.least = work
+			*p = piece{least: work, begin: begin}
 			end = max(end, begin+time.Duration(factor*float64(usual.longer(work))))
 		} else {
 			*p = piece{work: work, alone: !waited, begin: begin}
@@ -146,7 +159,7 @@ func (st *Station) shares(rs []recording.Record, order []int) []piece {
 		n--
 		p, work := &all[e.i], time.Duration(max(clock-began[e.i], 1))
 		if p.work, p.begin = work, rs[e.i].Start; recorded.Unseen(&rs[e.i]) {
-			*p = piece{least: work}
+			*p = piece{least: work, begin: p.begin}
 		}
 	}
 	return all
@@ -170,16 +183,32 @@ func (b bend) score() float64 { return b.quantiles + math.Abs(b.mean) }
 // full reports whether the load was more than the workers could do: it shows in the response times.
 func (b bend) full() bool { return b.response > max(0.1, 3*b.error) }
 
-// bent compares the pieces of work of a station. ok is false if too few requests were alone, or not.
+// bent compares the pieces of work of a station, each as a multiple of the mean of its class, since a queue may prefer some
+// of them. ok is false if too few requests were alone, or not.
 func bent(rs []recording.Record, all []piece) (b bend, ok bool) {
+	type class struct{ work, response, n float64 }
+	classes := map[uint16]*class{}
+	for i, p := range all {
+		if p.work > 0 && p.alone {
+			c := classes[rs[i].Class]
+			if c == nil {
+				c = &class{}
+				classes[rs[i].Class] = c
+			}
+			c.work, c.response, c.n = c.work+float64(p.work), c.response+float64(rs[i].Response()), c.n+1
+		}
+	}
 	var alone, other, aloneResponse, otherResponse []float64
 	for i, p := range all {
-		switch response := float64(rs[i].Response()); {
-		case p.work == 0:
-		case p.alone:
-			alone, aloneResponse = append(alone, float64(p.work)), append(aloneResponse, response)
-		default:
-			other, otherResponse = append(other, float64(p.work)), append(otherResponse, response)
+		c := classes[rs[i].Class]
+		if p.work == 0 || c == nil || c.n < fewest/2 {
+			continue
+		}
+		work, response := float64(p.work)*c.n/c.work, float64(rs[i].Response())*c.n/c.response
+		if p.alone {
+			alone, aloneResponse = append(alone, work), append(aloneResponse, response)
+		} else {
+			other, otherResponse = append(other, work), append(otherResponse, response)
 		}
 	}
 	if len(alone) < fewest || len(other) < fewest {
@@ -200,6 +229,21 @@ func bent(rs []recording.Record, all []piece) (b bend, ok bool) {
 	meanOther, _ = moments(otherResponse)
 	b.response = math.Log(meanOther / mean)
 	return b, true
+}
+
+// crowded returns pieces of which the requests count as alone that came while little was in flight: those below the median.
+// Of the others, a quarter remains, with the most in flight.
+func crowded(rs []recording.Record, order []int, all []piece) []piece {
+	levels, _ := atWork(rs, order)
+	sorted := slices.Sorted(slices.Values(levels))
+	all = slices.Clone(all)
+	for k, i := range order {
+		all[i].alone = levels[k] <= sorted[len(sorted)/2]
+		if !all[i].alone && levels[k] < sorted[len(sorted)*3/4] {
+			all[i].work = 0
+		}
+	}
+	return all
 }
 
 // moments returns the mean and the coefficient of variation.

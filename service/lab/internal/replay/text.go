@@ -19,8 +19,8 @@ func (st Station) String() string {
 	case st.Sharing:
 		text = fmt.Sprintf("%d processors, which requests share", st.Workers)
 	}
-	if c := st.Contention; c.Sigma > 0 || c.Kappa > 0 {
-		text += fmt.Sprintf(", contention σ %.2g, κ %.2g", c.Sigma, c.Kappa)
+	if st.Sigma > 0 || st.Kappa > 0 {
+		text += fmt.Sprintf(", contention σ %.2g, κ %.2g", st.Sigma, st.Kappa)
 	}
 	if st.Queue != nil {
 		text += fmt.Sprintf(", queue %d", *st.Queue)

@@ -149,7 +149,7 @@ type Client struct {
 	Name string `yaml:"name" default:"its number" example:"users" help:"Names the clients in tables, plots and variants."`
 
 	Rate string `yaml:"rate" default:"none" example:"'5..50@30s,50'" help:"Requests a second of an open loop, which arrive regardless of earlier ones. 5..50@30s is a ramp, 5@10s,20@30s are steps. A client has a rate, a recording, or users."`
-	// Recorded are the calls of an open loop whose instants are known, in their order. It has them instead of a Rate.
+	// Recorded, if not empty, are the calls of an open loop, in the order of their instants.
 	Recorded  []Arrival `yaml:"-"`
 	Recording string    `yaml:"recording" default:"none" example:"run.rec" help:"A recording (docs/recording.md): calls at the instants of its requests, of their classes and with their deadlines, instead of a rate. The path counts from the directory of the scenario file."`
 
