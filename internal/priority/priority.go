@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// names are those of the priorities from weir.Sheddable on.
+// names has the names of the priorities from weir.Sheddable on.
 var names = [...]string{"sheddable", "sheddable_plus", "critical", "critical_plus"}
 
 // Name returns the name of a priority, or of the nearest one that has a name.

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// built builds the site without its simulator.
+func built(t *testing.T) *site {
+	t.Helper()
+	s := &site{root: "..", out: t.TempDir(), version: "v1.2.3"}
+	if err := s.build(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A document is an HTML file of the site.
+type document struct {
+	ids   map[string]bool
+	links []string // of all elements
+}
+
+// parse reads all HTML files of the site, by their paths.
+func parse(t *testing.T, dir string) map[string]document {
+	t.Helper()
+	all := map[string]document{}
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || filepath.Ext(name) != ".html" {
+			return err
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		root, err := html.Parse(f)
+		if err != nil {
+			return err
+		}
+		d := document{ids: map[string]bool{}}
+		for n := range root.Descendants() {
+			for _, a := range n.Attr {
+				switch a.Key {
+				case "id":
+					if d.ids[a.Val] {
+						t.Errorf("%s: the id %q is there twice", name, a.Val)
+					}
+					d.ids[a.Val] = true
+				case "href", "src":
+					d.links = append(d.links, a.Val)
+					if u, err := url.Parse(a.Val); (err != nil || u.Scheme != "") && (a.Key == "src" || n.Data != "a") {
+						t.Errorf("%s: <%s> loads %s", name, n.Data, a.Val)
+					}
+				}
+			}
+		}
+		short, err := filepath.Rel(dir, name)
+		all[filepath.ToSlash(short)] = d
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Links lead to a file of the site, and to a place that it has; scripts name files that are there. What is in the
+// repository alone is there too: build fails otherwise.
+func TestLinks(t *testing.T) {
+	s := built(t)
+	pages := parse(t, s.dir())
+	links := 0
+	for at, d := range pages {
+		for _, link := range d.links {
+			u, err := url.Parse(link)
+			if err != nil {
+				t.Errorf("%s: %v", at, err)
+				continue
+			}
+			if u.Scheme != "" {
+				continue
+			}
+			links++
+			to := at
+			if u.Path != "" {
+				to = path.Join(path.Dir(at), u.Path)
+			}
+			target, isPage := pages[to]
+			if _, err := os.Stat(filepath.Join(s.dir(), to)); err != nil {
+				t.Errorf("%s: %s: %v", at, link, err)
+			} else if isPage && u.Fragment != "" && !target.ids[u.Fragment] && to != "playground.html" {
+				t.Errorf("%s: %s: there is no such heading", at, link)
+			}
+		}
+	}
+	if links < 3000 {
+		t.Errorf("%d links", links)
+	}
+	for document, name := range live {
+		if s.bySource[document] == nil {
+			t.Errorf("there is no %s, which plays %s", document, name)
+		}
+		if _, err := os.Stat(filepath.Join(s.dir(), "scenarios", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Scripts and styles load nothing from elsewhere. A policy in each page has the browser refuse it.
+func TestNothingFromElsewhere(t *testing.T) {
+	s := built(t)
+	err := filepath.WalkDir(s.dir(), func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		switch filepath.Ext(name) {
+		case ".html":
+			if !strings.Contains(string(text), `<meta http-equiv="Content-Security-Policy" content="default-src 'self';`) {
+				t.Errorf("%s has no policy", name)
+			}
+		case ".js", ".css":
+			if own := filepath.Dir(name) == s.dir(); own && strings.Contains(strings.ReplaceAll(string(text), "http://127.0.0.1", ""), "://") {
+				t.Errorf("%s has an address", name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each document of docs is in the navigation, and has the headings that the search knows.
+func TestNavigation(t *testing.T) {
+	s := built(t)
+	shown := map[*page]bool{}
+	for _, g := range s.groups {
+		for _, p := range g.Pages {
+			shown[p] = true
+		}
+	}
+	pages := parse(t, s.dir())
+	for source, p := range s.bySource {
+		if strings.HasPrefix(source, "docs/") && source != "docs/README.md" && !shown[p] {
+			t.Errorf("%s is not in the navigation", source)
+		}
+		for _, section := range p.sections {
+			if _, anchor, ok := strings.Cut(section.Path, "#"); ok && !pages[p.path].ids[anchor] {
+				t.Errorf("the search knows %s, which is not there", section.Path)
+			}
+		}
+	}
+}
+
+func TestNewestFirst(t *testing.T) {
+	for _, v := range [][2]string{{"v0.10.0", "v0.9.0"}, {"v1.0.0", "v0.10.0"}, {"v0.1.0", "next"}, {"next", "other"}} {
+		if newestFirst(v[0], v[1]) >= 0 || newestFirst(v[1], v[0]) <= 0 {
+			t.Errorf("%s does not come before %s", v[0], v[1])
+		}
+	}
+}
