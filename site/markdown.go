@@ -79,7 +79,12 @@ func (s *site) convert(p *page, source []byte) error {
 	// What is too wide for a telephone scrolls, also by the keyboard. An empty cell is no header.
 	body = strings.NewReplacer("<table>", `<div class="wide" tabindex="0"><table>`, "</table>", "</table></div>",
 		"<pre>", `<pre tabindex="0">`, "<pre class", `<pre tabindex="0" class`, "<th></th>", "<td></td>").Replace(body)
-	p.Body = template.HTML(anchored.ReplaceAllString(body, `<h$1 id="$2">$3 <a class="anchor" href="#$2" aria-label="Link to this section">#</a></h$1>`))
+	body = anchored.ReplaceAllString(body, `<h$1 id="$2">$3 <a class="anchor" href="#$2" aria-label="Link to this section">#</a></h$1>`)
+	intro := len(body)
+	if at := strings.Index(body, "<h2 "); at >= 0 {
+		intro = at
+	}
+	p.Intro, p.Body = template.HTML(body[:intro]), template.HTML(body[intro:])
 	return nil
 }
 

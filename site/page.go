@@ -21,7 +21,8 @@ type page struct {
 	source   string // from the root of the repository
 	path     string // from the directory of the version
 	Title    string
-	Body     template.HTML
+	Intro    template.HTML // up to the first heading of the second level
+	Body     template.HTML // the rest
 	Headings []heading
 	Live     string // a scenario that the page can play
 	sections []section

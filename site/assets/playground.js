@@ -120,10 +120,13 @@ function answer() {
       <div><dt>A limit</dt><dd><b>${l.limit}</b>, with a queue of ${l.queue}: half a response time of waiting at most. Or let the limit find itself, as these numbers change.</dd></div>
     </dl>
     <p>${state}</p>
-    <pre tabindex="0"><code>httplimit.Handler(mux)                                              // Go: the limit finds itself
-inflight.New(inflight.Config{Algorithm: limit.Fixed(${l.limit}), Queue: ${l.queue}})   // Go: this limit
-weir proxy --origin http://127.0.0.1:8000                           # any service: the limit finds itself
-weir proxy --origin http://127.0.0.1:8000 --limit ${l.limit} --queue ${l.queue}      # any service: this limit</code></pre>`;
+    <pre tabindex="0"><code>// Go: the limit finds itself, or it is this one
+httplimit.Handler(mux)
+inflight.New(inflight.Config{Algorithm: limit.Fixed(${l.limit}), Queue: ${l.queue}})
+
+# any service: the same
+weir proxy --origin http://127.0.0.1:8000
+weir proxy --origin http://127.0.0.1:8000 --limit ${l.limit} --queue ${l.queue}</code></pre>`;
 }
 at("numbers").addEventListener("submit", (e) => {
   e.preventDefault();

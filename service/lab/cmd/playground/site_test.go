@@ -49,7 +49,7 @@ func TestSite(t *testing.T) {
 	}
 	shown := func() {
 		tab.Until("the simulator has drawn", func() bool {
-			return browser.Evaluate[bool](tab, `Boolean(document.documentElement.dataset.shown) && document.querySelectorAll("canvas").length >= 2`)
+			return browser.Evaluate[bool](tab, `Boolean(document.documentElement.dataset.shown) && document.querySelectorAll("canvas").length > 0`)
 		})
 	}
 	tab.Until("the entry leads on", func() bool { return browser.Evaluate[bool](tab, `location.pathname.startsWith("/v/v9.8.7/")`) })
@@ -83,6 +83,14 @@ func TestSite(t *testing.T) {
 			t.Errorf("%s loads %s", path, other)
 		}
 	}
+
+	// A document plays its scenario.
+	visit("docs/capacity.html")
+	browser.Evaluate[bool](tab, `document.querySelector(".live button").click(), true`)
+	tab.Until("a document has drawn", func() bool {
+		return browser.Evaluate[int](tab, `document.querySelectorAll(".live canvas").length`) == 4
+	})
+	tab.Screenshot("site-live")
 
 	for query, want := range map[string]string{"burst": "", "429": "", "envoy": "docs/envoy.html", "waiting": "", "retry storm": "", "overload": "", "xyzzyx": "Nothing found"} {
 		browser.Evaluate[bool](tab, fmt.Sprintf(`document.getElementById("found").textContent = "", document.getElementById("query").value = %q, document.getElementById("query").dispatchEvent(new Event("input")), true`, query))
