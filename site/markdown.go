@@ -80,11 +80,10 @@ func (s *site) convert(p *page, source []byte) error {
 	body = strings.NewReplacer("<table>", `<div class="wide" tabindex="0"><table>`, "</table>", "</table></div>",
 		"<pre>", `<pre tabindex="0">`, "<pre class", `<pre tabindex="0" class`, "<th></th>", "<td></td>").Replace(body)
 	body = anchored.ReplaceAllString(body, `<h$1 id="$2">$3 <a class="anchor" href="#$2" aria-label="Link to this section">#</a></h$1>`)
-	intro := len(body)
-	if at := strings.Index(body, "<h2 "); at >= 0 {
-		intro = at
+	if intro, rest, found := strings.Cut(body, "</p>\n"); found {
+		p.Intro, body = template.HTML(intro+"</p>\n"), rest
 	}
-	p.Intro, p.Body = template.HTML(body[:intro]), template.HTML(body[intro:])
+	p.Body = template.HTML(body)
 	return nil
 }
 

@@ -21,7 +21,7 @@ type page struct {
 	source   string // from the root of the repository
 	path     string // from the directory of the version
 	Title    string
-	Intro    template.HTML // up to the first heading of the second level
+	Intro    template.HTML // up to the end of the first paragraph
 	Body     template.HTML // the rest
 	Headings []heading
 	Live     string // a scenario that the page can play

@@ -63,7 +63,7 @@ function plot(box, lines, data) {
   const axis = (more) => ({ stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font: `12px ${font}`, ...more });
   box.replaceChildren();
   return new uPlot({
-    width: box.clientWidth, height: 200, padding: [8, 8, 0, 0],
+    width: box.clientWidth, height: 200, padding: [8, 16, 0, 0],
     cursor: { sync: { key: "runs" }, points: { size: 6 }, drag: { setScale: false } },
     legend: { live: true },
     scales: { x: { time: false }, y: { range: (_, __, max) => [0, (max || 1) * 1.08] } },
@@ -79,6 +79,13 @@ function plot(box, lines, data) {
 
 const seconds = (ns) => (ns >= 1e9 ? (ns / 1e9).toFixed(2) + " s" : ns >= 1e6 ? (ns / 1e6).toFixed(ns >= 1e8 ? 0 : 1) + " ms" : (ns / 1e6).toFixed(2) + " ms");
 
+// law compares N with X · R. R is about the requests that have left: it lags behind while more come than leave.
+function law({ inside, throughput_rps: x, sojourn }) {
+  const product = (x * sojourn) / 1e9;
+  const factors = `<var>X</var> <b>${short(x)}</b>/s · <var>R</var> <b>${seconds(sojourn)}</b>`;
+  return Math.abs(product - inside) <= inside / 20 ? ` = ${factors}` : `, and ${factors} = ${short(product)}: the queue still grows or drains`;
+}
+
 // laws shows for each run its goodput, its latency, and N = X · R, with all three measured independently.
 export function laws(element, runs) {
   element.replaceChildren(...runs.map((r, i) => {
@@ -86,9 +93,9 @@ export function laws(element, runs) {
     const card = document.createElement("section");
     card.style.setProperty("--run", `var(${colour(i, runs.length)})`);
     card.innerHTML = `<p class="name"></p>
-      <p class="big"><b>${short(r.goodput_rps)}</b> of ${short(r.offered_rps)} a second served in time${r.oracle_rps ? `; ${short(r.oracle_rps)} are possible` : ""}</p>
-      <p>99 % of these take at most ${seconds(r.latency.p99)}</p>
-      <p class="law"><var>N</var> <b>${short(layer.inside)}</b> = <var>X</var> <b>${short(layer.throughput_rps)}</b>/s · <var>R</var> <b>${seconds(layer.sojourn)}</b></p>`;
+      <p class="big"><b>${short(r.goodput_rps)}</b> of ${short(r.offered_rps)} a second served in time${r.oracle_rps ? `; ${short(r.oracle_rps)} possible` : ""}</p>
+      <p>${r.latency.count ? `99 % of these take at most ${seconds(r.latency.p99)}` : "none of them was of use to its client"}</p>
+      <p class="law"><var>N</var> <b>${short(layer.inside)}</b>${law(layer)}</p>`;
     card.querySelector(".name").textContent = r.name || "the scenario";
     return card;
   }));
