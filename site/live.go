@@ -24,7 +24,7 @@ var scenarios = []string{
 	"sla-slow.yaml", "slowdown.yaml", "slow-start.yaml", "tenants.yaml",
 }
 
-// words are what the search knows of the site's own pages.
+// words is the text that the search has for the site's own pages.
 var words = map[string]string{
 	"index.html":      "Capacity management for services: rate limits, concurrency limits that find themselves, bounded queues, caches. My Go service, my gateway, I am on call.",
 	"playground.html": "Simulate overload in the browser: workers, service time, clients, patience, time-out, retries, retry storm, instances, limit, queue, goodput, latency, Little's law, N = X R, knee, burst. Your numbers: a limit and a recipe.",

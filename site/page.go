@@ -31,7 +31,7 @@ type page struct {
 // A heading is a heading of the second level.
 type heading struct{ ID, Text string }
 
-// A section is what the search finds: the text below a heading.
+// A section is the text below a heading: a result of the search.
 type section struct {
 	Path    string `json:"p"` // with the anchor
 	Page    string `json:"t"`
@@ -169,7 +169,7 @@ func (s *site) navigation(text []byte) error {
 //go:embed templates
 var templateFiles embed.FS
 
-// view is what a template shows.
+// A view is the data of a template.
 type view struct {
 	*page
 	Base, Version string

@@ -94,7 +94,7 @@ export function laws(element, runs) {
     card.style.setProperty("--run", `var(${colour(i, runs.length)})`);
     card.innerHTML = `<p class="name"></p>
       <p class="big"><b>${short(r.goodput_rps)}</b> of ${short(r.offered_rps)} a second served in time${r.oracle_rps ? `; ${short(r.oracle_rps)} possible` : ""}</p>
-      <p>${r.latency.count ? `99 % of these take at most ${seconds(r.latency.p99)}` : "none of them was of use to its client"}</p>
+      <p>${r.latency.count ? `99 % of these take at most ${seconds(r.latency.p99)}` : "no request is served in time"}</p>
       <p class="law"><var>N</var> <b>${short(layer.inside)}</b>${law(layer)}</p>`;
     card.querySelector(".name").textContent = r.name || "the scenario";
     return card;

@@ -101,7 +101,7 @@ func TestSite(t *testing.T) {
 		})
 	}
 
-	// A change in the playground is simulated anew; the file is what weirlab sim reads; the address carries it.
+	// A change in the playground is simulated; the file of weirlab sim and the address have it.
 	visit("playground.html")
 	shown()
 	browser.Evaluate[bool](tab, `(() => { const w = document.getElementById("workers"); w.value = 20; w.dispatchEvent(new Event("input")); return true })()`)
