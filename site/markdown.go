@@ -44,6 +44,7 @@ var linked = regexp.MustCompile(`\]\(([^)\s]+\.md)\)`)
 
 // convert makes the page of a document.
 func (s *site) convert(p *page, source []byte) error {
+	source = diagram.ReplaceAll(source, []byte("[The diagram]("+repository+"blob/"+s.ref()+"/"+p.source+")"))
 	doc := markdown.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(ids{}))))
 	err := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
@@ -88,6 +89,7 @@ func (s *site) convert(p *page, source []byte) error {
 }
 
 var (
+	diagram  = regexp.MustCompile("(?ms)^```mermaid$.*?^```$") // GitHub draws it
 	comment  = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
 	anchored = regexp.MustCompile(`<h([2-4]) id="([^"]+)">(.*?)</h[2-4]>`)
 )

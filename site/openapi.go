@@ -27,19 +27,30 @@ func (s *site) openAPI() ([]byte, error) {
 	fmt.Fprintf(&out, "# HTTP API of weir serve\n\n%s\n\nThe description for programs: [openapi.yaml](../%s).\n", str(get(doc, "info"), "description"), openapi)
 	for _, at := range get(doc, "paths") {
 		item := at.Value.(object)
+		var order []string
+		texts := map[string][]string{} // the methods with a text
 		for _, op := range item {
 			method := fmt.Sprint(op.Key)
 			if method == "parameters" || method == "head" {
 				continue
 			}
-			writeOperation(&out, doc, strings.ToUpper(method)+" "+fmt.Sprint(at.Key), item, op.Value.(object))
+			text := operation(doc, item, op.Value.(object))
+			if texts[text] == nil {
+				order = append(order, text)
+			}
+			texts[text] = append(texts[text], strings.ToUpper(method))
+		}
+		for _, text := range order {
+			fmt.Fprintf(&out, "\n## %s %s\n\n%s", strings.Join(texts[text], ", "), at.Key, text)
 		}
 	}
 	return []byte(out.String()), nil
 }
 
-func writeOperation(out *strings.Builder, doc object, title string, item, op object) {
-	fmt.Fprintf(out, "\n## %s\n\n%s.\n\n%s\n", title, str(op, "summary"), str(op, "description"))
+// operation is the description of an operation, without its heading.
+func operation(doc, item, op object) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s.\n\n%s\n", str(op, "summary"), str(op, "description"))
 	parameters := append(list(item, "parameters"), list(op, "parameters")...)
 	if len(parameters) > 0 {
 		out.WriteString("\n| parameter | in | type | default | is |\n|---|---|---|---|---|\n")
@@ -47,12 +58,13 @@ func writeOperation(out *strings.Builder, doc object, title string, item, op obj
 	for _, p := range parameters {
 		p := resolve(doc, p)
 		schema := get(p, "schema")
-		fmt.Fprintf(out, "| `%s` | %s | %s | %s | %s |\n", str(p, "name"), str(p, "in"), str(schema, "type"), str(schema, "default"), cell(str(p, "description")))
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", str(p, "name"), str(p, "in"), str(schema, "type"), str(schema, "default"), cell(str(p, "description")))
 	}
 	out.WriteString("\n| answer | means |\n|---|---|\n")
 	for _, r := range get(op, "responses") {
-		fmt.Fprintf(out, "| %v | %s |\n", r.Key, cell(str(resolve(doc, r.Value), "description")))
+		fmt.Fprintf(&out, "| %v | %s |\n", r.Key, cell(str(resolve(doc, r.Value), "description")))
 	}
+	return out.String()
 }
 
 // resolve returns an object, or what it refers to.

@@ -161,10 +161,20 @@ func TestNavigation(t *testing.T) {
 	}
 }
 
-func TestNewestFirst(t *testing.T) {
-	for _, v := range [][2]string{{"v0.10.0", "v0.9.0"}, {"v1.0.0", "v0.10.0"}, {"v0.1.0", "next"}, {"next", "other"}} {
-		if newestFirst(v[0], v[1]) >= 0 || newestFirst(v[1], v[0]) <= 0 {
-			t.Errorf("%s does not come before %s", v[0], v[1])
+// The entry leads to the newest version, and lists all of them.
+func TestEntry(t *testing.T) {
+	s := &site{out: t.TempDir()}
+	for _, v := range []string{"next", "v0.10.0", "v0.9.0", "v0.10.1"} {
+		if err := os.MkdirAll(filepath.Join(s.out, "v", v), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.entry(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"versions.json": `["v0.10.1","v0.10.0","v0.9.0","next"]`, "index.html": `url=v/v0.10.1/index.html"`} {
+		if text, err := os.ReadFile(filepath.Join(s.out, name)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v: %s: want %s", name, err, text, want)
 		}
 	}
 }

@@ -55,7 +55,8 @@ async function simulate(text) {
     (await drawn)(runs);
     laws(at("laws"), runs);
     at("mistake").textContent = "";
-    at("status").textContent = `${runs.length === 1 ? "one run" : runs.length + " runs"} of ${runs[0].duration / 1e9} s each, simulated in ${result.took.toFixed(0)} ms`;
+    at("status").textContent = `${runs.length === 1 ? "one run" : runs.length + " runs"} of ${runs[0].duration / 1e9} s each, simulated in ${result.took.toFixed(0)} ms` +
+      (result.figures.length > 1 ? `; this is the first of ${result.figures.length} figures` : "");
     document.documentElement.dataset.shown = performance.now().toFixed(0);
     document.documentElement.dataset.took = result.took.toFixed(0);
   } catch (e) {
@@ -83,8 +84,8 @@ at("examples").addEventListener("input", async () => {
 
 at("reset").addEventListener("click", () => change(initial()));
 at("copy").addEventListener("click", async () => {
-  await navigator.clipboard.writeText(location.href);
-  at("status").textContent = "the link is in the clipboard";
+  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+  at("status").textContent = copied ? "the link is in the clipboard" : "the address of this page is the link";
 });
 
 // What the law says about the reader's own numbers.

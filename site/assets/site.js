@@ -8,8 +8,11 @@ const load = () => (sections ??= fetch(base + "search.json").then((r) => r.json(
   ...s, page: s.t.toLowerCase(), heading: (s.h ?? "").toLowerCase(), text: s.x.toLowerCase(),
 }))));
 
-// find returns the sections that have all words, the best first. A word is better in a title than in a text, and better
-// in a short text than in a long one.
+// What few readers look for comes later.
+const aside = /^(changelog|contributing|architecture|docs\/(sim-reference|sla-table|arena|internals|performance))/;
+
+// find returns the sections that have all words, the best first, and three of a page at most. A word is better in a
+// title than in a text, and better in a short text than in a long one.
 function find(all, words) {
   const scored = [];
   for (const s of all) {
@@ -20,10 +23,11 @@ function find(all, words) {
       if (!count && !inPage && !inHeading) { score = 0; break; }
       score += (inHeading ? 12 : 0) + (inPage ? (s.h ? 4 : 14) : 0) + Math.min(count, 8) * (1000 / (1000 + s.text.length));
     }
-    if (s.p.startsWith("changelog")) score /= 4;
-    if (score) scored.push({ s, score });
+    if (score) scored.push({ s, score: score * (s.p.match(aside) ? 0.3 : 1) });
   }
-  return scored.sort((a, b) => b.score - a.score).slice(0, 12).map(({ s }) => s);
+  const shown = {}; // of each page
+  return scored.sort((a, b) => b.score - a.score).map(({ s }) => s)
+    .filter((s) => (shown[s.t] = (shown[s.t] ?? 0) + 1) <= 3).slice(0, 12);
 }
 
 // around returns the words of a text around the first one that is looked for.

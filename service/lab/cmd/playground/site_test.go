@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/internal/testrig"
 
@@ -114,5 +115,11 @@ func TestSite(t *testing.T) {
 	}
 	var figures struct{ Shown, Took string }
 	testrig.Must(t, json.Unmarshal([]byte(browser.Evaluate[string](tab, `JSON.stringify(document.documentElement.dataset)`)), &figures))
+	browser.Evaluate[bool](tab, `new PerformanceObserver((list) => {
+		window.busy = Math.max(window.busy ?? 0, ...list.getEntries().map((e) => e.duration));
+	}).observe({ type: "longtask", buffered: true }), true`)
+	time.Sleep(200 * time.Millisecond) // it tells later
+	longest := browser.Evaluate[float64](tab, `window.busy ?? 0`)
+	t.Logf("the page was busy for %v ms at most", longest)
 	t.Logf("first frame after %s ms, a minute of scenario twice in %s ms, %d bytes", figures.Shown, figures.Took, info.Size())
 }
