@@ -23,7 +23,7 @@ function find(all, words) {
       if (!count && !inPage && !inHeading) { score = 0; break; }
       score += (inHeading ? 12 : 0) + (inPage ? (s.h ? 4 : 14) : 0) + Math.min(count, 8) * (1000 / (1000 + s.text.length));
     }
-    if (score) scored.push({ s, score: score * (s.p.match(aside) ? 0.3 : 1) });
+    if (score) scored.push({ s, score: score * (s.p.match(aside) ? 0.15 : 1) });
   }
   const shown = {}; // of each page
   return scored.sort((a, b) => b.score - a.score).map(({ s }) => s)
