@@ -54,8 +54,13 @@ func (s *site) convert(p *page, source []byte) error {
 		switch n := n.(type) {
 		case *ast.Link:
 			var to string
+			other := s.named(p, n, source)
 			to, err = s.target(p, string(n.Destination))
 			n.Destination = []byte(to)
+			if other != nil {
+				n.RemoveChildren(n)
+				n.AppendChild(n, ast.NewString([]byte(other.Title)))
+			}
 		case *ast.Image:
 			var to string
 			to, err = s.target(p, string(n.Destination))
@@ -69,8 +74,7 @@ func (s *site) convert(p *page, source []byte) error {
 	}
 	p.split(doc, source)
 	var out bytes.Buffer
-	if p.Title == "" { // a table that a program has written
-		p.Title = strings.TrimSuffix(path.Base(p.source), ".md")
+	if !title.Match(source) { // a table that a program has written
 		fmt.Fprintf(&out, "<h1>%s</h1>\n", p.Title)
 	}
 	if err := markdown.Renderer().Render(&out, source, doc); err != nil {
@@ -88,13 +92,22 @@ func (s *site) convert(p *page, source []byte) error {
 	return nil
 }
 
+// named returns the document that a link names by its file, as docs/README.md does. The site shows its title.
+func (s *site) named(p *page, link *ast.Link, source []byte) *page {
+	if name := plain(link, source); !strings.HasSuffix(name, ".md") {
+		return nil
+	}
+	return s.bySource[path.Join(path.Dir(p.source), string(link.Destination))]
+}
+
 var (
+	title    = regexp.MustCompile(`(?m)^# (.*)$`)
 	diagram  = regexp.MustCompile("(?ms)^```mermaid$.*?^```$") // GitHub draws it
 	comment  = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
 	anchored = regexp.MustCompile(`<h([2-4]) id="([^"]+)">(.*?)</h[2-4]>`)
 )
 
-// split finds the title, the headings, and the sections for the search.
+// split finds the headings, and the sections for the search.
 func (p *page) split(doc ast.Node, source []byte) {
 	var current *section
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
@@ -105,18 +118,17 @@ func (p *page) split(doc ast.Node, source []byte) {
 			}
 			continue
 		}
-		title := strings.TrimSpace(plain(h, source))
+		text := strings.TrimSpace(plain(h, source))
 		id, _ := h.AttributeString("id")
-		s := section{Path: p.path, Page: p.Title, Heading: title}
+		s := section{Path: p.path, Page: p.Title, Heading: text}
 		switch {
 		case h.Level == 1:
-			p.Title = title
-			s.Page, s.Heading = title, ""
+			s.Heading = ""
 		default:
 			anchor := string(id.([]byte))
 			s.Path += "#" + anchor
 			if h.Level == 2 {
-				p.Headings = append(p.Headings, heading{anchor, title})
+				p.Headings = append(p.Headings, heading{anchor, text})
 			}
 		}
 		p.sections = append(p.sections, s)
@@ -135,6 +147,10 @@ func plain(n ast.Node, source []byte) string {
 				if n.SoftLineBreak() {
 					out.WriteByte(' ')
 				}
+			}
+		case *ast.String:
+			if entering {
+				out.Write(n.Value)
 			}
 		case *ast.FencedCodeBlock, *ast.CodeBlock:
 			if entering {

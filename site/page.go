@@ -70,7 +70,10 @@ func (s *site) load() error {
 	texts := map[string][]byte{}
 	s.bySource, s.images = map[string]*page{}, map[string]bool{}
 	add := func(source string, text []byte) {
-		p := &page{source: source, path: pathOf(source), Live: live[source]}
+		p := &page{source: source, path: pathOf(source), Live: live[source], Title: strings.TrimSuffix(path.Base(source), ".md")}
+		if m := title.FindSubmatch(text); m != nil {
+			p.Title = strings.NewReplacer("`", "").Replace(string(m[1]))
+		}
 		texts[source], s.bySource[source] = text, p
 		s.pages = append(s.pages, p)
 	}

@@ -21,7 +21,7 @@ const panels = {
   inside: (runs) => runs.map((r, i) => ({ label: r.name, of: r.inside, color: colour(i, runs.length) })),
   limit: (runs) => runs.flatMap((r, i) => (r.limit === null ? [] : [
     { label: r.name + ": limit", of: r.limit, color: colour(i, runs.length), dash: [6, 4] },
-    { label: r.name + ": in flight", of: r.inflight, color: colour(i, runs.length), width: 1.2 },
+    { label: r.name + ": in flight", of: r.inflight, color: colour(i, runs.length), width: 1.2, alpha: "90" },
   ])),
 };
 
@@ -71,7 +71,7 @@ function plot(box, lines, data) {
     series: [
       { label: "at", value: (_, v) => (v == null ? "" : v.toFixed(1) + " s") },
       ...lines.map((l) => ({
-        label: l.label, stroke: css(l.color), width: l.width ?? 2, dash: l.dash, points: { show: false }, value: (_, v) => (v == null ? "" : short(v)),
+        label: l.label, stroke: css(l.color) + (l.alpha ?? ""), width: l.width ?? 2, dash: l.dash, points: { show: false }, value: (_, v) => (v == null ? "" : short(v)),
       })),
     ],
   }, data, box);

@@ -42,6 +42,7 @@ function controls() {
   const off = { fixed: settings.limit !== "fixed", rate: settings.users > 0, spike: settings.users > 0 };
   for (const name of ["queue", "wait", "instances"]) off[name] = settings.limit === "none";
   for (const name of Object.keys(off)) for (const input of [at(name), at(name + "-slider")]) input.disabled = off[name];
+  document.querySelector('[data-number="fixed"]').hidden = off.fixed;
   at("controls").classList.toggle("other", own);
   if (!own) at("examples").value = "";
 }
