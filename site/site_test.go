@@ -12,14 +12,15 @@ import (
 	"golang.org/x/net/html"
 )
 
-// built builds the site without its simulator.
-func built(t *testing.T) *site {
-	t.Helper()
+func TestSite(t *testing.T) {
 	s := &site{root: "..", out: t.TempDir(), version: "v1.2.3"}
 	if err := s.build(); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	pages := parse(t, s.dir())
+	t.Run("links", func(t *testing.T) { testLinks(t, s, pages) })
+	t.Run("nothing from elsewhere", func(t *testing.T) { testNothingFromElsewhere(t, s) })
+	t.Run("navigation", func(t *testing.T) { testNavigation(t, s, pages) })
 }
 
 // A document is an HTML file of the site.
@@ -74,9 +75,7 @@ func parse(t *testing.T, dir string) map[string]document {
 
 // Links lead to a file of the site, and to a place that it has; scripts name files that are there. What is in the
 // repository alone is there too: build fails otherwise.
-func TestLinks(t *testing.T) {
-	s := built(t)
-	pages := parse(t, s.dir())
+func testLinks(t *testing.T, s *site, pages map[string]document) {
 	links := 0
 	for at, d := range pages {
 		for _, link := range d.links {
@@ -115,8 +114,7 @@ func TestLinks(t *testing.T) {
 }
 
 // Scripts and styles load nothing from elsewhere. A policy in each page has the browser refuse it.
-func TestNothingFromElsewhere(t *testing.T) {
-	s := built(t)
+func testNothingFromElsewhere(t *testing.T, s *site) {
 	err := filepath.WalkDir(s.dir(), func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -140,15 +138,13 @@ func TestNothingFromElsewhere(t *testing.T) {
 }
 
 // Each document of docs is in the navigation, and has the headings that the search knows.
-func TestNavigation(t *testing.T) {
-	s := built(t)
+func testNavigation(t *testing.T, s *site, pages map[string]document) {
 	shown := map[*page]bool{}
 	for _, g := range s.groups {
 		for _, p := range g.Pages {
 			shown[p] = true
 		}
 	}
-	pages := parse(t, s.dir())
 	for source, p := range s.bySource {
 		if strings.HasPrefix(source, "docs/") && source != "docs/README.md" && !shown[p] {
 			t.Errorf("%s is not in the navigation", source)

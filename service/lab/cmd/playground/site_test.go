@@ -55,24 +55,26 @@ func TestSite(t *testing.T) {
 	}
 	tab.Until("the entry leads on", func() bool { return browser.Evaluate[bool](tab, `location.pathname.startsWith("/v/v9.8.7/")`) })
 
+	// Each page once by day on a desk, and once by night on a telephone.
 	for name, path := range map[string]string{"home": "index.html", "play": "playground.html#limit=auto&rate=300&slow=3&retries=2", "serve": "docs/serve.html"} {
-		for _, dark := range []bool{false, true} {
-			for _, width := range []int64{1280, 390} {
-				tab.View(width, 900, dark)
-				visit(path)
-				if strings.HasPrefix(name, "home") || name == "play" {
-					shown()
-				}
-				tab.Screenshot(fmt.Sprintf("site-%s-%d-%v", name, width, dark))
-				if over := browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-					t.Errorf("%s at %d pixels: %d too wide", name, width, over)
-				}
-				browser.Evaluate[bool](tab, string(axe)+`; axe.run().then((r) => { window.found = JSON.stringify(r.violations.map((v) => ({ id: v.id, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)) }))) }), true`)
-				tab.Until("axe has ended", func() bool { return browser.Evaluate[bool](tab, `Boolean(window.found)`) })
-				if found := browser.Evaluate[string](tab, `window.found`); found != "[]" {
-					t.Errorf("%s at %d pixels, dark %v: %s", name, width, dark, found)
-				}
+		for _, width := range []int64{1280, 390} {
+			night := width == 390
+			tab.View(width, 900, night)
+			visit(path)
+			if name != "serve" {
+				shown()
 			}
+			tab.Screenshot(fmt.Sprintf("site-%s-%d-%v", name, width, night))
+			if over := browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+				t.Errorf("%s at %d pixels: %d too wide", name, width, over)
+			}
+			browser.Evaluate[bool](tab, string(axe)+`; axe.run().then((r) => { window.found = JSON.stringify(r.violations.map((v) => ({ id: v.id, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)) }))) }), true`)
+			tab.Until("axe has ended", func() bool { return browser.Evaluate[bool](tab, `Boolean(window.found)`) })
+			if found := browser.Evaluate[string](tab, `window.found`); found != "[]" {
+				t.Errorf("%s at %d pixels, by night %v: %s", name, width, night, found)
+			}
+			tab.View(width, 900, !night)
+			tab.Screenshot(fmt.Sprintf("site-%s-%d-%v", name, width, !night))
 		}
 	}
 	tab.View(1280, 900, false)
