@@ -28,8 +28,8 @@ release: need-release ## build a release of the tag that is checked out into dis
 	@cd internal/tools && for arch in amd64 arm64; do go run ./image -root ../.. -arch $$arch -o ../../bin/release/weir_linux_$$arch.oci.tar || exit 1; done
 	@goreleaser release --clean $(if $(PUBLISH),,--skip=publish) $(ARGS)
 
-site: ## build the site, with the playground, into site/public; VERSION=v1.2.3 is its version there (next)
-	cd site && GOWORK=off go run . -version $(or $(VERSION),next)
+site: ## build the site, with the playground, into site/public; VERSION=v1.2.3 is its version there (next); ARGS='-listen 127.0.0.1:8000' serves it
+	@cd site && GOWORK=off go run . -version $(or $(VERSION),next) $(ARGS)
 
 demo: ## watch a service collapse under load, and a proxy save it
 	@echo "building bin/weirlab: a minute or two the first time"

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,12 +23,17 @@ func main() {
 	root := flag.String("root", "..", "the repository")
 	out := flag.String("out", "public", "where to write the site; other versions that are there stay")
 	version := flag.String("version", "next", "the version of the documentation, a part of each path")
+	listen := flag.String("listen", "", "an address to serve the site at, once it is built, such as 127.0.0.1:8000")
 	flag.Parse()
 	s := &site{root: *root, out: *out, version: *version}
 	if err := cmp.Or(s.build(), s.simulator(), s.entry()); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("%d pages: %s\n", len(s.pages), filepath.Join(s.dir(), "index.html"))
+	if *listen != "" {
+		fmt.Printf("http://%s\n", *listen)
+		log.Fatal(http.ListenAndServe(*listen, http.FileServer(http.Dir(s.out))))
+	}
 }
 
 // A site is one version of the documentation.

@@ -25,7 +25,7 @@ func TestMetrics(t *testing.T) {
 	pagetest.Keep(t, page, "reasons", reasons(t), *update)
 	rows := map[string]string{}
 	size := map[string]int{} // of groups
-	for m := range metrics(t) {
+	for _, m := range metrics(t) {
 		rows[m.name] = m.row()
 		size[groupOf(m.name)]++
 	}
@@ -69,6 +69,7 @@ func reasons(t *testing.T) string {
 	return table.String()
 }
 
+// A metricOf is a metric that the code defines.
 type metricOf struct {
 	name, kind, help string
 	labels           []string
@@ -88,39 +89,38 @@ func groupOf(name string) string { return strings.Join(strings.Split(name, "_")[
 var metricName = regexp.MustCompile(`^weir_[a-z0-9_]+$`)
 
 // metrics are the definitions in the code: a call or a literal with the name, the help, and the labels.
-func metrics(t *testing.T) func(yield func(metricOf) bool) {
-	return func(yield func(metricOf) bool) {
-		err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if e.IsDir() && (slices.Contains([]string{"lab", "bench", "examples", "deploy", "tools", "site", "testdata"}, e.Name()) || e.Name()[0] == '.' && name != root) {
-				return fs.SkipDir
-			}
-			if filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-				return nil
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-			if err != nil {
-				return err
-			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.CallExpr:
-					if m, ok := defined(last(n.Fun), n.Args); ok {
-						yield(m)
-					}
-				case *ast.CompositeLit:
-					if m, ok := defined(last(n.Type), n.Elts); ok {
-						yield(m)
-					}
-				}
-				return true
-			})
+func metrics(t *testing.T) (all []metricOf) {
+	others := []string{"lab", "bench", "examples", "deploy", "tools", "site", "testdata"}
+	testrig.Must(t, filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && (slices.Contains(others, e.Name()) || e.Name()[0] == '.' && name != root) {
+			return fs.SkipDir
+		}
+		if filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
 			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			function, args := ast.Expr(nil), []ast.Expr(nil)
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				function, args = n.Fun, n.Args
+			case *ast.CompositeLit:
+				function, args = n.Type, n.Elts
+			}
+			if m, ok := defined(last(function), args); ok {
+				all = append(all, m)
+			}
+			return true
 		})
-		testrig.Must(t, err)
-	}
+		return nil
+	}))
+	return all
 }
 
 // last returns the last identifier of an expression such as metric.Counter.

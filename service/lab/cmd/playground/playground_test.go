@@ -21,7 +21,7 @@ import (
 // what the playground makes of its controls.
 func TestSameBytes(t *testing.T) {
 	wasm := filepath.Join(t.TempDir(), "weir.wasm")
-	build := exec.Command("go", "build", "-o", wasm, ".")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", wasm, ".") // as the site does
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
