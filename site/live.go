@@ -18,7 +18,7 @@ var live = map[string]string{
 	"README.md":          "retry-storm.yaml",
 }
 
-// scenarios are the files of these, and what else the playground offers, below service/lab/scenarios.
+// scenarios are the files that the playground offers, below service/lab/scenarios; those of live are among them.
 var scenarios = []string{
 	"arena/overload.yaml", "capacity.yaml", "codel.yaml", "layers.yaml", "outage.yaml", "priorities.yaml", "retry-storm.yaml",
 	"sla-slow.yaml", "slowdown.yaml", "slow-start.yaml", "tenants.yaml",

@@ -72,7 +72,7 @@ func (s *site) load() error {
 	add := func(source string, text []byte) {
 		p := &page{source: source, path: pathOf(source), Live: live[source], Title: strings.TrimSuffix(path.Base(source), ".md")}
 		if m := title.FindSubmatch(text); m != nil {
-			p.Title = strings.NewReplacer("`", "").Replace(string(m[1]))
+			p.Title = strings.ReplaceAll(string(m[1]), "`", "")
 		}
 		texts[source], s.bySource[source] = text, p
 		s.pages = append(s.pages, p)
@@ -178,6 +178,7 @@ type view struct {
 	Base, Version string
 	Groups        []group
 	Home, Play    bool
+	Scenarios     []string
 }
 
 // render writes all pages.
@@ -201,7 +202,7 @@ func (s *site) render() error {
 			name = "playground.html"
 		}
 		var out bytes.Buffer
-		v := view{page: p, Base: p.base(), Version: s.version, Groups: s.groups, Home: p == home, Play: p == play}
+		v := view{page: p, Base: p.base(), Version: s.version, Groups: s.groups, Home: p == home, Play: p == play, Scenarios: scenarios}
 		if err := templates.ExecuteTemplate(&out, name, v); err != nil {
 			return err
 		}

@@ -106,6 +106,15 @@ func TestSite(t *testing.T) {
 		})
 	}
 
+	// A scenario of the docs has five runs, also by the link that carries it.
+	visit("playground.html")
+	browser.Evaluate[bool](tab, `(() => { const e = document.getElementById("examples"); e.value = "capacity.yaml"; e.dispatchEvent(new Event("input")); return true })()`)
+	runs := func() bool { return browser.Evaluate[int](tab, `document.querySelectorAll("#laws > *").length`) == 5 }
+	tab.Until("the scenario is simulated", runs)
+	_, link, _ := strings.Cut(browser.Evaluate[string](tab, `location.href`), "#")
+	visit("playground.html#" + link)
+	tab.Until("the link is simulated", runs)
+
 	// A change in the playground is simulated; the file of weirlab sim and the address have it.
 	visit("playground.html")
 	shown()
