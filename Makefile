@@ -3,15 +3,15 @@
 # the modules of make test; the library is the root
 MODULES = grpclimit metric redislimit weirotel $(wildcard router/*) service service/lab
 
-# the modules that make system tests as a whole: benchmarks, examples, deployment, tools
-OTHERS = service/bench bench examples deploy internal/tools
+# the modules that make system tests as a whole: benchmarks, examples, deployment, tools, the site
+OTHERS = service/bench bench examples deploy internal/tools site
 
 BUF = buf github.com/bufbuild/buf/cmd/buf@v1.75.0
 
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
-.PHONY: build image release demo test system bench profile faults lint proto fuzz vulnerabilities release-check need need-release help
+.PHONY: build image release site demo test system bench profile faults lint proto fuzz vulnerabilities release-check need need-release help
 
 # Without the traces of gRPC, which weir does not show, the linker leaves out the methods that nothing calls.
 WEIR_TAGS = grpcnotrace
@@ -31,6 +31,9 @@ release: need-release ## build a release of the tag that is checked out into dis
 	@cd internal/tools && go run ./chart -root ../.. -version "$$(git describe --tags --exact-match --match 'v[0-9]*')" -o ../../bin/release
 	@cd internal/tools && for arch in amd64 arm64; do go run ./image -root ../.. -arch $$arch -o ../../bin/release/weir_linux_$$arch.oci.tar || exit 1; done
 	@goreleaser release --clean $(if $(PUBLISH),,--skip=publish) $(ARGS)
+
+site: ## build the site, with the playground, into site/public; VERSION=v1.2.3 is its version there (next); ARGS='-listen 127.0.0.1:8000' serves it
+	@cd site && GOWORK=off go run . -version $(or $(VERSION),next) $(ARGS)
 
 demo: ## watch a service collapse under load, and a proxy save it
 	@echo "building bin/weirlab: a minute or two the first time"
@@ -90,7 +93,7 @@ faults: build need ## play faults in network namespaces, compare what follows wi
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, zsh, fish, mandoc, groff, h2load, h2spec, wrk, hey, k6, ghz, buf, gpg, GoReleaser, Helm, Node, Python, Java, Rust, httpx, redis-cli, redis-py, ioredis, connect-node
+need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, zsh, fish, mandoc, groff, h2load, h2spec, wrk, hey, k6, ghz, buf, gpg, GoReleaser, Helm, Node, Python, Java, Rust, httpx, redis-cli, redis-py, ioredis, connect-node, axe
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need zsh zsh
@@ -127,6 +130,8 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/need java default-jdk-headless
 	@internal/tools/need cargo cargo
 	@internal/tools/cargoneed rust examples/clients/rust
+	@internal/tools/npmneed ioredis 6.0.0
+	@internal/tools/npmneed axe-core 4.14.1
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
 	@internal/tools/pyneed httpx httpx==0.28.1

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/outgoing"
+	"github.com/weir-go/weir/internal/priority"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -182,7 +182,7 @@ func (c *Client) mark(ctx context.Context) context.Context {
 	if md, ok := metadata.FromOutgoingContext(ctx); ok && len(md[name]) > 0 {
 		return ctx
 	}
-	return metadata.AppendToOutgoingContext(ctx, name, caller.LevelName(weir.ClassOf(ctx).Priority))
+	return metadata.AppendToOutgoingContext(ctx, name, priority.Name(weir.ClassOf(ctx).Priority))
 }
 
 // queue returns the queue of a method, nil if its calls need not wait.

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/priority"
 )
 
 // MaxKey is the length in bytes up to which a text is used as a key. Of a longer
@@ -72,7 +73,7 @@ func Method() func(Request) (string, bool) {
 func (i *Interceptor) heed(r Request) context.Context {
 	values := metadata.ValueFromIncomingContext(r.Context, i.cfg.Criticality)
 	if len(values) > 0 {
-		if p, ok := caller.Priority(values[0], i.door.Trusts(peerOf(r))); ok {
+		if p, ok := priority.Parse(values[0], i.door.Trusts(peerOf(r))); ok {
 			class := weir.ClassOf(r.Context)
 			class.Priority = p
 			return weir.WithClass(r.Context, class)

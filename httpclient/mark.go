@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/priority"
 )
 
 // mark returns the request with the headers that tell the server its deadline and
@@ -29,7 +29,7 @@ func (t *Transport) mark(r *http.Request) *http.Request {
 		}
 	}
 	if name := t.cfg.Criticality; name != "" && r.Header[name] == nil {
-		set(name, caller.LevelName(weir.ClassOf(ctx).Priority))
+		set(name, priority.Name(weir.ClassOf(ctx).Priority))
 	}
 	return marked
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/priority"
 )
 
 // heed returns the request with the priority and the deadline of its headers.
 func (m *Middleware) heed(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if name := m.cfg.Criticality; name != "" {
-		if p, ok := caller.Priority(r.Header.Get(name), m.door.Trusts(peer(r))); ok {
+		if p, ok := priority.Parse(r.Header.Get(name), m.door.Trusts(peer(r))); ok {
 			class := weir.ClassOf(ctx)
 			class.Priority = p
 			ctx = weir.WithClass(ctx, class)

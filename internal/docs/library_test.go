@@ -135,7 +135,7 @@ func modules() (dirs []string, err error) {
 		}
 		if d.IsDir() {
 			first, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
-			others := []string{"bench", "deploy", "examples", "internal", "service", "testdata"}
+			others := []string{"bench", "deploy", "examples", "internal", "service", "site", "testdata"}
 			if rel != "." && (strings.HasPrefix(first, ".") || slices.Contains(others, first)) {
 				return fs.SkipDir
 			}

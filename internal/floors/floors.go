@@ -50,6 +50,7 @@ var packages = map[string]floor{
 	"internal/gate":                   pure,
 	"internal/adaptive":               pure,
 	"internal/pacing":                 pure,
+	"internal/priority":               pure,
 	"internal/shedder":                pure,
 	"internal/ratelimitfield":         pure,
 	"internal/redisscript":            pure,
@@ -229,6 +230,7 @@ var packages = map[string]floor{
 	"service/lab/internal/replay":                   lab,
 	"service/lab/internal/convert":                  lab,
 	"service/lab/internal/figure":                   lab,
+	"service/lab/internal/picture":                  lab,
 	"service/lab/internal/plot":                     lab,
 	"service/lab/internal/scenario":                 lab,
 	"service/lab/internal/fleet":                    lab,
@@ -254,6 +256,7 @@ var packages = map[string]floor{
 	"internal/testrig":                              lab,
 	"service/cmd/weir":                              binary,
 	"service/lab/cmd/weirlab":                       binary,
+	"service/lab/cmd/playground":                    binary,
 }
 
 // sideways are the imports within a floor, or from the lab to the edges, that are
@@ -412,10 +415,10 @@ var sideways = map[string][]string{
 	"service/lab/internal/replay":   {"service/lab/internal/advise", "service/lab/internal/plot", "service/lab/internal/recorded", "service/lab/internal/sim"},
 	"service/lab/internal/scenario": {"service/lab/internal/fleet", "service/lab/internal/recorded", "service/lab/internal/sim", "service/internal/strictyaml"},
 	// The upstream of a simulated fleet is the server itself.
-	"service/lab/internal/fleet":  {"service/internal/config", "service/internal/server", "service/internal/server/clock", "service/internal/server/decider"},
-	"service/lab/internal/sim":    {"internal/caller"},
-	"service/lab/internal/figure": {"service/lab/internal/fleet", "service/lab/internal/plot", "service/lab/internal/scenario", "service/lab/internal/sim"},
-	"service/lab/internal/arena":  {"service/lab/internal/sim", "service/lab/internal/plot", "service/lab/internal/scenario", "service/lab/scenarios"},
+	"service/lab/internal/fleet":   {"service/internal/config", "service/internal/server", "service/internal/server/clock", "service/internal/server/decider"},
+	"service/lab/internal/figure":  {"service/lab/internal/fleet", "service/lab/internal/scenario", "service/lab/internal/sim"},
+	"service/lab/internal/picture": {"service/lab/internal/figure", "service/lab/internal/fleet", "service/lab/internal/plot", "service/lab/internal/sim"},
+	"service/lab/internal/arena":   {"service/lab/internal/sim", "service/lab/internal/plot", "service/lab/internal/scenario", "service/lab/scenarios"},
 	// The experiment has the middleware among its rows, as people use it.
 	"service/lab/internal/sla": {"httplimit", "internal/admission", "service/lab/internal/load", "service/lab/internal/sim", "service/lab/internal/plot"},
 	// The demonstration shows the proxy itself, on the page.

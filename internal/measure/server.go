@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
-	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/priority"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/pressure"
 )
@@ -123,7 +123,7 @@ func (to sink) pressure(st pressure.Stats) {
 	to.Value(pressureShare, st.Pressure)
 	to.Value(pressureShed, st.Shed)
 	for p, n := range st.Rejected {
-		to.count(pressureRejected, n, caller.LevelName(p))
+		to.count(pressureRejected, n, priority.Name(p))
 	}
 	failed := 0
 	if st.Err != nil {

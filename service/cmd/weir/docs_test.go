@@ -17,7 +17,7 @@ const root = "../../../"
 
 var update = flag.Bool("update", false, "write the flags into docs/defaults.md")
 
-// docs/defaults.md has the default of each flag, in the groups of the help texts, and the bounds of servers that no flag sets.
+// docs/defaults.md has each flag with its default, in the groups of the help texts, and the bounds of servers that no flag sets.
 func TestDefaults(t *testing.T) {
 	const page = root + "docs/defaults.md"
 	pagetest.Keep(t, page, "commands", clitest.Defaults(t, program), *update)

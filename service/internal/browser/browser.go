@@ -143,6 +143,12 @@ func run[T any](tab *Tab, a chromedp.Action[T]) T {
 
 func testid(id string) chromedp.CSS { return chromedp.CSS(fmt.Sprintf(`[data-testid=%q]`, id)) }
 
+// Visit opens another page, and waits until it has loaded.
+func (tab *Tab) Visit(url string) {
+	tab.t.Helper()
+	tab.do(chromedp.Navigate(url))
+}
+
 // Click clicks the element with this data-testid.
 func (tab *Tab) Click(id string) {
 	tab.t.Helper()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/priority"
 )
 
 // A Level is a priority.
@@ -16,14 +17,14 @@ type Level weir.Priority
 var LevelNames = []string{"sheddable", "sheddable_plus", "critical", "critical_plus"}
 
 // String returns the name of the level.
-func (l Level) String() string { return caller.LevelName(weir.Priority(l)) }
+func (l Level) String() string { return priority.Name(weir.Priority(l)) }
 
 // MarshalText returns String.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads the name of a level, in any case.
 func (l *Level) UnmarshalText(text []byte) error {
-	p, ok := caller.Priority(string(text), true)
+	p, ok := priority.Parse(string(text), true)
 	if !ok {
 		return fmt.Errorf("%q: want %s", text, strings.Join(LevelNames, ", "))
 	}

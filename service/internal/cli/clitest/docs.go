@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/cli"
 )
 
-// Defaults returns a table of the default of each flag, in the groups of the help texts.
+// Defaults returns a table of all flags with their defaults, in the groups of the help texts.
 func Defaults(t *testing.T, p *cli.Program) string {
 	t.Helper()
 	var page strings.Builder
@@ -21,7 +22,7 @@ func Defaults(t *testing.T, p *cli.Program) string {
 		tables := map[string]string{}
 		for _, f := range p.Flags(command) {
 			is, byDefault := about(f)
-			if f.Hidden || byDefault == "" {
+			if f.Hidden {
 				continue
 			}
 			group := f.Group.Title
@@ -29,7 +30,7 @@ func Defaults(t *testing.T, p *cli.Program) string {
 				groups = append(groups, group)
 				tables[group] = "| flag | default | is |\n|---|---|---|\n"
 			}
-			tables[group] += fmt.Sprintf("| `--%s` | %s | %s |\n", f.Name, byDefault, strings.ReplaceAll(is, "|", `\|`))
+			tables[group] += fmt.Sprintf("| `--%s` | %s | %s |\n", f.Name, cmp.Or(byDefault, "–"), strings.ReplaceAll(is, "|", `\|`))
 			rows++
 		}
 		if len(groups) > 0 {

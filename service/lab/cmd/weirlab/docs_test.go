@@ -12,7 +12,7 @@ const root = "../../../../"
 
 var update = flag.Bool("update", false, "write the flags into docs/defaults.md")
 
-// docs/defaults.md has the default of each flag.
+// docs/defaults.md has each flag with its default.
 func TestDefaults(t *testing.T) {
 	pagetest.Keep(t, root+"docs/defaults.md", "commands of the laboratory", clitest.Defaults(t, program), *update)
 }

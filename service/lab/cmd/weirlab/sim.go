@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/terminal"
 	"github.com/weir-go/weir/service/lab/internal/figure"
+	"github.com/weir-go/weir/service/lab/internal/picture"
 	"github.com/weir-go/weir/service/lab/internal/scenario"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
@@ -62,7 +63,7 @@ func (c *simCmd) Run(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	for _, f := range figures {
-		draw := func(w io.Writer) error { return f.Draw(w, c.Format) }
+		draw := func(w io.Writer) error { return picture.Draw(w, f, c.Format) }
 		if c.Out == "" {
 			break
 		}
@@ -71,7 +72,7 @@ func (c *simCmd) Run(ctx context.Context, std cli.Streams) error {
 		}
 	}
 	if c.JSON {
-		return cli.PrintJSON(std.Out, figures)
+		return figure.PrintJSON(std.Out, figures)
 	}
 	for i, f := range figures {
 		if i > 0 {

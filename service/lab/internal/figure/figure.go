@@ -1,10 +1,11 @@
 // Package figure simulates scenario files. A Figure is a set of runs to compare: one
-// table and one plot.
+// table and, by package picture, one plot.
 package figure
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weir-go/weir/service/lab/internal/fleet"
-	"github.com/weir-go/weir/service/lab/internal/plot"
 	"github.com/weir-go/weir/service/lab/internal/scenario"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 	"github.com/weir-go/weir/service/lab/internal/trace"
@@ -51,23 +51,29 @@ func Load(paths []string, variant string, seed *uint64) (figures []*Figure, err 
 		if err != nil {
 			return nil, err
 		}
-		base := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		for i, title := range file.Titles {
-			f := &Figure{File: path, Title: title, Name: base}
-			if len(file.Titles) > 1 {
-				f.Name = fmt.Sprintf("%s-%d", base, i+1)
-			}
-			if file.Fleets != nil {
-				f.selectFleets(file.Fleets[i], variant, seed)
-			} else {
-				f.selectScenarios(file.Figures[i], variant, seed)
-			}
-			if f.Len() > 0 {
-				figures = append(figures, f)
-			}
-		}
+		figures = append(figures, Of(path, file, variant, seed)...)
 	}
 	return figures, nil
+}
+
+// Of is Load for the content of one file, which is at path.
+func Of(path string, file *scenario.File, variant string, seed *uint64) (figures []*Figure) {
+	base := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	for i, title := range file.Titles {
+		f := &Figure{File: path, Title: title, Name: base}
+		if len(file.Titles) > 1 {
+			f.Name = fmt.Sprintf("%s-%d", base, i+1)
+		}
+		if file.Fleets != nil {
+			f.selectFleets(file.Fleets[i], variant, seed)
+		} else {
+			f.selectScenarios(file.Figures[i], variant, seed)
+		}
+		if f.Len() > 0 {
+			figures = append(figures, f)
+		}
+	}
+	return figures
 }
 
 func (f *Figure) selectScenarios(all []sim.Scenario, variant string, seed *uint64) {
@@ -140,7 +146,7 @@ func Simulate(ctx context.Context, figures []*Figure, record func(trace.Record),
 
 // Table writes the title and the results as text.
 func (f *Figure) Table(w io.Writer) error {
-	seed, duration := f.run()
+	seed, duration := f.First()
 	_, err := fmt.Fprintf(w, "%s (%s, seed %d, %v)\n\n", f.Title, f.File, seed, duration)
 	if f.Fleets != nil {
 		return cmp.Or(err, fleet.Table(w, f.FleetRuns))
@@ -148,37 +154,18 @@ func (f *Figure) Table(w io.Writer) error {
 	return cmp.Or(err, sim.Table(w, f.Runs))
 }
 
-// run returns the seed and the duration of the first run.
-func (f *Figure) run() (seed uint64, duration time.Duration) {
+// PrintJSON writes figures with their results as JSON.
+func PrintJSON(w io.Writer, figures []*Figure) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(figures)
+}
+
+// First returns the seed and the duration of the first run.
+func (f *Figure) First() (seed uint64, duration time.Duration) {
 	if f.Fleets != nil {
 		return f.Fleets[0].Seed, f.Fleets[0].Duration
 	}
 	return f.Scenarios[0].Seed, f.Scenarios[0].Duration
-}
-
-// Draw writes a plot in one of plot.Formats.
-func (f *Figure) Draw(w io.Writer, format string) error {
-	seed, _ := f.run()
-	sheet := plot.Sheet{
-		Title: f.Title, Notes: []string{fmt.Sprintf("weirlab sim %s · seed %d", f.File, seed)},
-		Across: "simulated time", Time: true, Wide: true,
-	}
-	if f.Fleets != nil {
-		f.fleetSheet(&sheet)
-		return plot.DrawSheet(w, sheet, format)
-	}
-	var runs []run
-	for i, sc := range f.Scenarios {
-		runs = append(runs, run{sc, f.Runs[i]})
-		sheet.Keys = append(sheet.Keys, plot.Key{Label: sc.Name, Style: plot.Stroke(plot.Colour(i), 3, nil)})
-	}
-	if len(runs) > 1 {
-		sheet.Panels = comparison(runs)
-		return plot.DrawSheet(w, sheet, format)
-	}
-	sheet.Keys, sheet.Panels = nil, runs[0].panels()
-	if name := runs[0].Name; name != "" {
-		sheet.Title += ": " + name
-	}
-	return plot.DrawSheet(w, sheet, format)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/priority"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/lab/internal/windowed"
 )
@@ -73,10 +73,10 @@ type Priority weir.Priority
 
 // UnmarshalText reads sheddable, sheddable_plus, critical or critical_plus.
 func (p *Priority) UnmarshalText(text []byte) error {
-	priority, ok := caller.Priority(string(text), true)
+	level, ok := priority.Parse(string(text), true)
 	if !ok {
 		return fmt.Errorf("%q: must be sheddable, sheddable_plus, critical or critical_plus", text)
 	}
-	*p = Priority(priority)
+	*p = Priority(level)
 	return nil
 }

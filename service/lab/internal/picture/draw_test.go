@@ -1,4 +1,4 @@
-package figure_test
+package picture_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/figure"
+	"github.com/weir-go/weir/service/lab/internal/picture"
 	"github.com/weir-go/weir/service/lab/internal/plot"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
@@ -37,7 +38,7 @@ func drawn(t *testing.T, format string, runs ...figure.Figure) []byte {
 		all.Scenarios, all.Runs = append(all.Scenarios, f.Scenarios...), append(all.Runs, f.Runs...)
 	}
 	var buf bytes.Buffer
-	testrig.Must(t, all.Draw(&buf, format))
+	testrig.Must(t, picture.Draw(&buf, &all, format))
 	return buf.Bytes()
 }
 
@@ -75,7 +76,7 @@ func TestPNG(t *testing.T) {
 
 func TestFormat(t *testing.T) {
 	f := run(t, "free", 0)
-	if err := f.Draw(&bytes.Buffer{}, "gif"); err == nil {
+	if err := picture.Draw(&bytes.Buffer{}, &f, "gif"); err == nil {
 		t.Error("a format that is not known is an error")
 	}
 }

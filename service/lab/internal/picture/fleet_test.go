@@ -1,8 +1,7 @@
-package figure_test
+package picture_test
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/testrig"
 
 	"github.com/weir-go/weir/service/lab/internal/figure"
+	"github.com/weir-go/weir/service/lab/internal/picture"
 )
 
 const fleetFile = `name: A fleet
@@ -45,7 +45,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%q: %d runs, %v of %v", variant, runs, time.Duration(done.Load()), figure.Duration(figures))
 		}
 		var svg, table bytes.Buffer
-		testrig.Must(t, f.Draw(&svg, "svg"))
+		testrig.Must(t, picture.Draw(&svg, f, "svg"))
 		for _, text := range want {
 			if !strings.Contains(svg.String(), text) {
 				t.Errorf("%q: the picture lacks %q", variant, text)
@@ -57,20 +57,5 @@ func TestFleet(t *testing.T) {
 				t.Errorf("%q: the table lacks %q:\n%s", variant, text, table.String())
 			}
 		}
-	}
-}
-
-func TestFleetInterrupted(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	testrig.Must(t, os.WriteFile(file, []byte(fleetFile), 0o600))
-	seed := uint64(9)
-	figures, err := figure.Load([]string{file}, "static", &seed)
-	if err != nil || figures[0].Fleets[0].Seed != 9 {
-		t.Fatal(figures, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := figure.Simulate(ctx, figures, nil, new(atomic.Int64), nil); err != figure.ErrInterrupted {
-		t.Errorf("%v: want ErrInterrupted", err)
 	}
 }

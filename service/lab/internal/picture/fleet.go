@@ -1,4 +1,4 @@
-package figure
+package picture
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 )
 
 // fleetSheet adds the panels of runs of fleets.
-func (f *Figure) fleetSheet(sheet *plot.Sheet) {
+func (f drawing) fleetSheet(sheet *plot.Sheet) {
 	first := f.FleetRuns[0]
 	note := fmt.Sprintf("%s, %s, a limit of %s a second in all", several(first.Leaves, "leaf", "leaves"), several(first.Keys, "key", "keys"), thousands(int(first.Limit)))
 	if slices.ContainsFunc(f.FleetRuns, func(r fleet.Result) bool { return r.Leaves != first.Leaves || r.Limit != first.Limit }) {
@@ -68,7 +68,7 @@ func thousands(n int) string {
 }
 
 // bands returns the times of the faults of all runs, each once.
-func (f *Figure) bands() (bands []plot.Band) {
+func (f drawing) bands() (bands []plot.Band) {
 	for _, sc := range f.Fleets {
 		for _, fault := range sc.Faults {
 			b := plot.Band{Label: cmp.Or(fault.Name, fault.Kind), From: fault.At.Seconds(), To: min(fault.At+fault.Over+fault.For, sc.Duration).Seconds()}
@@ -91,7 +91,7 @@ func fleetPoints(r fleet.Result, y func(fleet.Step) float64) (points plotter.XYs
 }
 
 // allowedPanel shows what was offered and allowed of the limit of the first keys.
-func (f *Figure) allowedPanel() plot.Panel {
+func (f drawing) allowedPanel() plot.Panel {
 	p := plot.Panel{Title: "Allowed, of the limit", Unit: plot.Parts, Marks: []plot.Mark{{Label: "limit", At: 1}}}
 	if keys := f.Fleets[0].Keys; len(keys) > 1 {
 		p.Title = fmt.Sprintf("Allowed, of the limit of %s", keys[0].Name)
@@ -104,7 +104,7 @@ func (f *Figure) allowedPanel() plot.Panel {
 }
 
 // each adds a line of each run, in its colour.
-func (f *Figure) each(p *plot.Panel, label string, width float64, y func(fleet.Result, fleet.Step) float64) {
+func (f drawing) each(p *plot.Panel, label string, width float64, y func(fleet.Result, fleet.Step) float64) {
 	for i, r := range f.FleetRuns {
 		style := plot.Stroke(plot.Colour(i), plot.Points(width), nil)
 		if len(f.FleetRuns) > 1 {
@@ -115,7 +115,7 @@ func (f *Figure) each(p *plot.Panel, label string, width float64, y func(fleet.R
 }
 
 // overPanel shows the overshoot.
-func (f *Figure) overPanel() plot.Panel {
+func (f drawing) overPanel() plot.Panel {
 	p := plot.Panel{Title: "Overshoot: worst window of 10 s above burst + refill", Unit: plot.Parts}
 	f.each(&p, "10 s", 1.6, func(_ fleet.Result, st fleet.Step) float64 { return st.Long })
 	if len(f.FleetRuns) == 1 {
@@ -126,7 +126,7 @@ func (f *Figure) overPanel() plot.Panel {
 }
 
 // watchPanel shows the watched leaves of one run.
-func (f *Figure) watchPanel() plot.Panel {
+func (f drawing) watchPanel() plot.Panel {
 	p := plot.Panel{Title: "Leaves: allowed, tokens per second", Unit: plot.Rates}
 	p.Keys = []plot.Key{{Label: "fair share", Style: plot.Plain(1.2, plot.Dashed)}}
 	for i, leaf := range f.Fleets[0].Fleet.Watch {
@@ -138,7 +138,7 @@ func (f *Figure) watchPanel() plot.Panel {
 }
 
 // jumpPanel shows the first watched leaf of each run.
-func (f *Figure) jumpPanel() plot.Panel {
+func (f drawing) jumpPanel() plot.Panel {
 	p := plot.Panel{Title: fmt.Sprintf("Leaf %d: allowed, tokens per second", f.Fleets[0].Fleet.Watch[0]), Unit: plot.Rates}
 	watched := func(y func(fleet.Watched) float64) func(fleet.Step) float64 {
 		return func(st fleet.Step) float64 {
@@ -156,7 +156,7 @@ func (f *Figure) jumpPanel() plot.Panel {
 }
 
 // stepsPanel shows the steps of the decisions of one run.
-func (f *Figure) stepsPanel() plot.Panel {
+func (f drawing) stepsPanel() plot.Panel {
 	p := plot.Panel{Title: "Decisions by step", Unit: plot.Shares}
 	r := f.FleetRuns[0]
 	for i, name := range fleet.Steps {
@@ -178,7 +178,7 @@ func (f *Figure) stepsPanel() plot.Panel {
 }
 
 // exchangesPanel shows the load of the upstream.
-func (f *Figure) exchangesPanel() plot.Panel {
+func (f drawing) exchangesPanel() plot.Panel {
 	p := plot.Panel{Title: "At the upstream, per second", Unit: plot.Rates}
 	f.each(&p, "exchanges", 1.6, func(_ fleet.Result, st fleet.Step) float64 { return st.Exchanges })
 	if len(f.FleetRuns) == 1 {

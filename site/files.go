@@ -1,0 +1,92 @@
+package main
+
+import (
+	"compress/gzip"
+	"embed"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// copied are files of the repository that the site has, by their paths there.
+var copied = map[string]string{
+	"uplot/uPlot.iife.min.js": "service/internal/web/assets/uplot/uPlot.iife.min.js",
+	"uplot/uPlot.min.css":     "service/internal/web/assets/uplot/uPlot.min.css",
+	"uplot/LICENSE":           "service/internal/web/assets/uplot/LICENSE",
+	"icon.svg":                "service/internal/web/assets/icon.svg",
+	"openapi.yaml":            openapi,
+}
+
+// copyAssets writes the files that are not pages.
+func (s *site) copyAssets() error {
+	files := maps.Clone(copied)
+	for name := range s.images {
+		files[name] = name
+	}
+	for to, from := range files {
+		content, err := s.read(from)
+		if err != nil {
+			return err
+		}
+		if err := s.write(to, content); err != nil {
+			return err
+		}
+	}
+	for _, name := range scenarios {
+		content, err := s.read("service/lab/scenarios/" + name)
+		if err != nil {
+			return err
+		}
+		if err := s.write("scenarios/"+name, content); err != nil {
+			return err
+		}
+	}
+	code, err := highlightCSS()
+	if err != nil {
+		return err
+	}
+	if err := s.write("code.css", code); err != nil {
+		return err
+	}
+	return fs.WalkDir(assets, "assets", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		content, err := assets.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return s.write(path.Base(name), content)
+	})
+}
+
+// compress replaces a file by a compressed one.
+func compress(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := z.Write(content); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Remove(from)
+}
