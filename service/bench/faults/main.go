@@ -91,7 +91,7 @@ type measure struct {
 func (m measure) holds() bool { return m.Value <= m.Bound }
 
 func rows() []row {
-	return slices.Concat(memoryRows, memoryClockRows, storeRows, storeClockRows, peerRows, peerClockRows, tierRows, leafRows, rlqsRows, proxyRows)
+	return slices.Concat(memoryRows, memoryClockRows, storeRows, storeClockRows, peerRows, peerClockRows, tierRows, leafRows, grpcRows, rlqsRows, proxyRows)
 }
 
 // all plays the rows that match an expression, and writes or prints the table.

@@ -24,7 +24,7 @@ func claimsOf(node string) (*Claims, *time.Duration) {
 	return NewClaims(node, time.Minute, func() time.Duration { return *now }), now
 }
 
-// Of two claims of a slot the later one counts, whoever hears of the other one first.
+// Of two claims of a slot, the later one counts.
 func TestLaterClaim(t *testing.T) {
 	a, now := claimsOf("b")
 	b, _ := claimsOf("a")
@@ -102,7 +102,7 @@ func TestAwaitClaims(t *testing.T) {
 	})
 }
 
-// The form without an epoch is that of versions before epochs.
+// Versions before epochs read and write claims without one.
 func TestClaimOnTheWire(t *testing.T) {
 	if old := AppendClaim(nil, set(1, 700), 0); !bytes.Equal(old, AppendSet(nil, set(1, 700))) {
 		t.Error("without an epoch, want the set alone")
