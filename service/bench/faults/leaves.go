@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/client"
@@ -70,9 +71,9 @@ func (w *world) tree(goClients bool) *tree {
 	return t
 }
 
-// allow writes the file of tokens of the upstream.
-func (w *world) allow(secret string) {
-	w.file("tokens.yaml", "tokens: [{name: leaves, token: "+secret+"}]\n")
+// allow writes a file of tokens with one that allows some things: all requests of callers without any.
+func (w *world) allow(secret string, what ...string) (path string) {
+	return w.file("tokens.yaml", fmt.Sprintf("tokens: [{name: callers, token: %s, allow: [%s]}]\n", secret, strings.Join(append(what, "decide", "lease"), ", ")))
 }
 
 // A leafFault happens to a tree.

@@ -34,6 +34,7 @@ type setup struct {
 	weir     string // the binary
 	released string // the binary of the release before
 	clock    string // a library that sets the clock of a server
+	stepped  string // the binary with a clock that can be set: see buildStepped
 }
 
 func main() {
@@ -46,6 +47,7 @@ func main() {
 	atOnce := flag.Int("at-once", 3, "the number of plays at the same time")
 	page := flag.String("page", "../../docs/faults.md", "the page that gets the table, if all faults are played")
 	flag.StringVar(&s.clock, "clock", "", "for a play: the library of the clock")
+	flag.StringVar(&s.stepped, "stepped", "", "the binary with a clock that can be set; it is built if this is empty")
 	play := flag.String("play", "", "for a play: the fault")
 	seed := flag.Uint64("seed", 1, "for a play: the seed")
 	listen := flag.String("listen", "", "be a server at this address: a leaf, or an origin")
@@ -89,7 +91,7 @@ type measure struct {
 func (m measure) holds() bool { return m.Value <= m.Bound }
 
 func rows() []row {
-	return slices.Concat(memoryRows, storeRows, peerRows, tierRows, leafRows, rlqsRows, proxyRows)
+	return slices.Concat(memoryRows, memoryClockRows, storeRows, storeClockRows, peerRows, peerClockRows, tierRows, leafRows, grpcRows, rlqsRows, proxyRows)
 }
 
 // all plays the rows that match an expression, and writes or prints the table.
@@ -118,6 +120,12 @@ func (s *setup) all(expression string, seeds, atOnce int, page string) error {
 	if s.released == "" {
 		log.Print("building the release before")
 		if err := s.build(dir); err != nil {
+			return err
+		}
+	}
+	if s.stepped == "" && slices.ContainsFunc(selected, func(r row) bool { return strings.Contains(r.fault, "the clock") }) {
+		log.Print("building weir with a clock that can be set")
+		if err := s.buildStepped(dir); err != nil {
 			return err
 		}
 	}
@@ -214,7 +222,7 @@ func (s *setup) isolate(ctx context.Context, name string, seed int) ([]measure, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, self, "-weir", s.weir, "-released", s.released, "-clock", s.clock, "-play", name, "-seed", fmt.Sprint(seed))
+	cmd := exec.CommandContext(ctx, self, "-weir", s.weir, "-released", s.released, "-clock", s.clock, "-stepped", s.stepped, "-play", name, "-seed", fmt.Sprint(seed))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	if id := os.Getuid(); id != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -73,6 +74,7 @@ func proxyPlays() (all []row) {
 		row{"proxy", "SIGTERM, and a start", func(w *world) {
 			playProxy(w, func(f *front) { f.proxy.end(); f.proxy.again() }, 2*burst, "*b* + *b*: a start has full buckets")
 		}},
+		row{"proxy", "rotated token of operators", playOperators},
 		row{"proxy", "SIGSTOP for 1 s", func(w *world) {
 			playProxy(w, func(f *front) { f.proxy.stop(); time.Sleep(time.Second); f.proxy.cont() }, burst, "*b*: a stall gives nothing")
 		}})
@@ -107,4 +109,35 @@ func playProxy(w *world, fault func(f *front), bound float64, stated string) {
 	all := l.stop()
 	w.excess(all, bound, stated, ofProxy)
 	w.none("requests that are not served, from its end on", all.between(from, l.now()).failures(), "it serves", ofProxy)
+}
+
+// playOperators replaces the token of operators while the proxy serves.
+func playOperators(w *world) {
+	before, after := "a-token-of-operators-1", "another-token-of-operators"
+	f := w.front("--admin-tokens", w.allow(before, "admin"))
+	l := w.startLoad(1, 4, w.through(f))
+	w.pause(time.Second)
+	allows := func(secret string) bool {
+		r, err := http.NewRequest("GET", "http://"+f.proxy.h.ip+":8081/metrics", nil)
+		check(err)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		resp, err := w.client.Do(r)
+		check(err)
+		check(resp.Body.Close())
+		return resp.StatusCode == http.StatusOK
+	}
+	if !allows(before) || allows(after) {
+		check(errors.New("the first token is not the one that counts"))
+	}
+	w.allow(after, "admin")
+	replaced, from := time.Now(), l.now()
+	for allows(before) || !allows(after) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	took := time.Since(replaced)
+	control := w.control.sofar().between(from-time.Second, l.now()).quantile(1)
+	all := l.stop()
+	w.none("requests that are not served", all.failures(), "it serves", ofProxy)
+	w.measures = append(w.measures, measure{What: "until the new token counts, and the old one does not", Value: took.Seconds()*1000 - control, Bound: 410,
+		Stated: "400 ms until the file is read, and 10 ms until the next try, beyond the control's longest", Link: "proxy-operate.md#access-of-operators", Unit: "ms"})
 }

@@ -37,6 +37,7 @@ func envoyBinary() string {
 
 // An edge is Envoys with quotas of a weir serve.
 type edge struct {
+	w      *world
 	limits *proc
 	envoys []*proc
 }
@@ -47,7 +48,8 @@ func (w *world) edge() *edge {
 	origin := w.host()
 	origin.start(8000, self, "-listen", origin.ip+":8000")
 	h := w.host()
-	e := &edge{limits: h.start(8082, w.weir, "serve", "--listen", h.ip+":8080", "--admin", h.ip+":8081", "--grpc-listen", h.ip+":8082",
+	w.allow("a-token-of-proxies-1")
+	e := &edge{w: w, limits: h.start(8082, w.weir, "serve", "--tokens", w.dir+"/tokens.yaml", "--watch-interval", "100ms", "--listen", h.ip+":8080", "--admin", h.ip+":8081", "--grpc-listen", h.ip+":8082",
 		"--assignment-ttl", quotaTTL.String(), "--state", filepath.Join(w.dir, "state"), "--drain-delay", "500ms",
 		"--rules", w.file("rules.yaml", fmt.Sprintf("rules: [{name: users, glob: \"edge|user=*\", rate: %d/s, burst: %d}]\n", rate, burst)))}
 	for range proxies {
@@ -80,6 +82,10 @@ var quotaFaults = []quotaFault{
 	{"SIGTERM, and a start", 1, func(e *edge) { e.limits.end() }, func(e *edge) { e.limits.again() }},
 	{"SIGSTOP", 0, func(e *edge) { e.limits.stop() }, func(e *edge) { e.limits.cont() }},
 	{"silent partition of all proxies", 0, func(e *edge) { e.limits.h.unplug() }, func(e *edge) { e.limits.h.plug() }},
+	{"rotated token, that proxies do not have", 1, func(e *edge) {
+		e.w.allow("another-token-of-proxies")
+		until("no proxy has a stream", func() bool { return e.limits.metric("weir_rlqs_streams") == 0 })
+	}, func(e *edge) { e.w.allow("a-token-of-proxies-1") }},
 }
 
 func quotaPlays() (all []row) {

@@ -52,7 +52,7 @@ func newWorld(s *setup, seed uint64) (*world, error) {
 		return nil, err
 	}
 	w.run("ip link set lo up")
-	w.run("ip link add switch type bridge")
+	w.run("ip link add switch address 02:00:00:00:02:fe type bridge") // else it is the least of its hosts, and changes when that is unplugged
 	w.run("ip address add " + here + "/24 dev switch")
 	w.run("ip link set switch up")
 	w.client = w.newClient()
@@ -132,6 +132,7 @@ func (w *world) host() *host {
 	n := len(w.hosts) + 1
 	h := &host{w: w, name: fmt.Sprint("h", n), ip: fmt.Sprint(subnet, n), mac: fmt.Sprintf("02:00:00:00:01:%02x", n)}
 	w.hosts = append(w.hosts, h)
+	h.set(0)
 	w.run("ip netns add " + h.name)
 	w.run("ip link add " + h.name + " type veth peer name eth netns " + h.name)
 	w.run("ip link set " + h.name + " master switch up")
@@ -223,7 +224,7 @@ func (p *proc) untilReady() *proc {
 // launch starts the process.
 func (p *proc) launch() {
 	p.cmd = exec.Command("ip", append([]string{"netns", "exec", p.h.name}, p.args...)...)
-	p.cmd.Env = append(os.Environ(), p.env...)
+	p.cmd.Env = append(append(os.Environ(), "FAULTS_CLOCK="+p.h.clock()), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	check(p.cmd.Start())

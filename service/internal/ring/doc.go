@@ -63,7 +63,7 @@
 // owners do not change, requests get their turns in order of arrival at the owner.
 //
 // Owners can change again while a claim is under way. So claims have epochs (handover.Claims). A member refuses a claim if it
-// knows a later one of these slots; the claimant makes it once more, with a later epoch, if it still owns the slots. A member
+// knows a later one of these slots by another; the claimant makes it once more, with a later epoch, if it still owns them. A member
 // that claims slots itself has their state before it answers a later claim, so state that is on its way to one owner goes on to
 // the next one. A claim waits for earlier ones alone, for as long as these take: 3 s with a member that cannot be asked. Members
 // of a version that knows no epochs are told none, and their claims are not refused.

@@ -96,9 +96,9 @@ func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
 	r.claiming.Add(1)
 	cl := r.claims.Begin(&gained)
 	r.work.Go(func() {
-		defer r.claiming.Add(-1)
-		defer r.claims.End(cl)
 		r.claim(cl, &gained, unknown, from)
+		r.claims.End(cl)
+		r.claiming.Add(-1)
 	})
 }
 
@@ -121,11 +121,11 @@ func (r *Ring) claim(cl *handover.Claim, slots, unknown *slot.Set, from []*place
 		})
 	}
 	asking.Wait()
-	known := *slots
+	known, _ := r.claims.Get(cl)
 	known.Remove(&missing)
-	r.cfg.Local.Received(&known)
+	r.cfg.Local.Received(known)
 	r.mu.Lock()
-	r.kept.Forget(&known)
+	r.kept.Forget(known)
 	r.mu.Unlock()
 	if missing.Remove(unknown); missing.Len() > 0 {
 		r.miss(cl, missing)
@@ -165,10 +165,11 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, cl *handover.Claim) (*sl
 				}
 				continue
 			}
-			if rest, ok := handover.ReadSet(answer); ok {
-				return rest, nil
+			rest, ok := handover.ReadSet(answer)
+			if !ok {
+				err = errClaim
 			}
-			return nil, errClaim
+			return rest, err
 		}
 		if r.view.Load().Status[p.Name] == census.Dead {
 			if process != "" {
@@ -204,23 +205,26 @@ func (r *Ring) onClaim(ctx context.Context, from wire.Info, body []byte) ([]byte
 	if !ok {
 		return nil, errClaim
 	}
-	name := r.nameOf(from.Node)
 	r.mu.Lock()
+	name := r.census.Name(from.Node)
 	p := r.places[name]
 	if p == nil || p.link == nil || !r.census.Reached(name) {
 		r.mu.Unlock()
 		return nil, errStranger
 	}
-	if r.claims.Note(slots, epoch) {
+	if r.claims.Note(from.Node, slots, epoch) {
 		r.cfg.Local.Depart(slots)
 	}
 	r.mu.Unlock()
-	later, err := r.claims.Await(ctx, slots, epoch)
-	switch {
-	case err != nil:
-		return nil, err
-	case later > 0:
-		return handover.AppendRefusal(nil, later), nil
+	later, err := r.claims.Await(ctx, from.Node, slots, epoch)
+	if err != nil || later > 0 {
+		return handover.AppendRefusal(nil, later), err
+	}
+	select {
+	case p.giving <- struct{}{}:
+		defer func() { <-p.giving }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	r.mu.Lock()
 	unknown := r.unknown.Of(slots)

@@ -49,11 +49,9 @@ type Config struct {
 	// Dial returns the link to a member. The link calls onState after each change of its state.
 	Dial func(m census.Member, onState func(peer.State)) (Link, error)
 
-	// Timeout bounds a decision at another member. After it, this node decides by its share. If
-	// zero, DefaultTimeout.
+	// Timeout bounds a decision at another member. After it, this node decides by its share. If zero, DefaultTimeout.
 	Timeout time.Duration
-	// Interval is the time between two exchanges of notes with each member. If zero,
-	// DefaultInterval.
+	// Interval is the time between two exchanges of notes with each member. If zero, DefaultInterval.
 	Interval time.Duration
 	// Settle is for how long requests that wait, and requests for leases, are held when the
 	// owner of their key has just been lost, or has given the key up. If zero, DefaultSettle.
@@ -62,16 +60,14 @@ type Config struct {
 	// state of these keys arrives. If zero, DefaultHold.
 	Hold time.Duration
 
-	// OnChange, if not nil, is called after changes of what this node knows about the fleet, one
-	// call at a time.
+	// OnChange, if not nil, is called after changes of what this node knows about the fleet, one call at a time.
 	OnChange func(Change)
 	// OnDegraded, if not nil, is called with a verdict that the owner has not made: at most once
 	// a second. It must not keep the verdict.
 	OnDegraded func(key string, v *decider.Verdict)
 }
 
-// A Ring is a decider.Decider for a member of a fleet. It is safe for concurrent use. It must be
-// ended with End.
+// A Ring is a decider.Decider for a member of a fleet. It is safe for concurrent use. It must be ended with End.
 type Ring struct {
 	cfg       Config
 	start     time.Time
@@ -110,7 +106,8 @@ type place struct {
 	stop   context.CancelFunc
 	closed bool // guarded by Ring.mu
 	// claimed is the process at the member that was asked for the state of all keys of this node.
-	claimed string // guarded by Ring.mu
+	claimed string        // guarded by Ring.mu
+	giving  chan struct{} // has room while no state goes to the member: it has that of one claim before the next one is answered
 
 	forwarded, failed atomic.Uint64
 }
@@ -195,7 +192,7 @@ func (r *Ring) dropLocked(names []string) {
 // addLocked adds a member and its link.
 func (r *Ring) addLocked(m census.Member) error {
 	ctx, stop := context.WithCancel(r.ctx)
-	p := &place{Member: m, soon: make(chan struct{}, 1), stop: stop}
+	p := &place{Member: m, soon: make(chan struct{}, 1), giving: make(chan struct{}, 1), stop: stop}
 	r.places[m.Name] = p
 	if m.Name == r.census.Self() || m.URL == "" {
 		return nil

@@ -30,10 +30,10 @@ func NewClaims(node string, keep time.Duration, now func() time.Duration) *Claim
 
 // A Claim is a claim of slots.
 type Claim struct {
+	node  string
 	slots slot.Set
 	epoch uint64
 	until time.Duration // it is forgotten then
-	own   bool          // of this node
 	over  chan struct{} // of a claim under way: closed when that has ended, or has another epoch; else nil
 }
 
@@ -44,7 +44,7 @@ const maxClaims = 64
 func (c *Claims) Begin(slots *slot.Set) *Claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cl := &Claim{slots: *slots, epoch: c.nextLocked(), own: true, over: make(chan struct{})}
+	cl := &Claim{node: c.node, slots: *slots, epoch: c.nextLocked(), over: make(chan struct{})}
 	c.addLocked(cl)
 	return cl
 }
@@ -65,16 +65,19 @@ func (c *Claims) Get(cl *Claim) (slots *slot.Set, epoch uint64) {
 	return &copied, cl.epoch
 }
 
-// Note adds a claim of another node, with an epoch or 0. It returns false if a later claim of some of the slots is known: then
-// the claim does not count.
-func (c *Claims) Note(slots *slot.Set, epoch uint64) bool {
+// Note adds a claim of another node, if it has an epoch. It returns false if a later claim of some of the slots by a third one is
+// known: then the claim does not count.
+func (c *Claims) Note(node string, slots *slot.Set, epoch uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.laterLocked(slots, epoch) > 0 {
+	if epoch == 0 {
+		return true
+	}
+	if c.laterLocked(node, slots, epoch) > 0 {
 		return false
 	}
 	c.epoch = max(c.epoch, epoch)
-	c.addLocked(&Claim{slots: *slots, epoch: epoch})
+	c.addLocked(&Claim{node: node, slots: *slots, epoch: epoch})
 	return true
 }
 
@@ -97,10 +100,11 @@ func (c *Claims) nextLocked() uint64 {
 	return c.epoch
 }
 
-// laterLocked returns the last epoch of claims of some slots, if that is after an epoch; else 0, and for an epoch of 0.
-func (c *Claims) laterLocked(slots *slot.Set, than uint64) (last uint64) {
+// laterLocked returns the last epoch of claims of some slots by other nodes than one, if that is after an epoch; else 0, and for an
+// epoch of 0.
+func (c *Claims) laterLocked(node string, slots *slot.Set, than uint64) (last uint64) {
 	for _, cl := range c.all {
-		if than > 0 && cl.epoch > max(than, last) && Common(&cl.slots, slots).Len() > 0 {
+		if than > 0 && cl.epoch > max(than, last) && cl.node != node && Common(&cl.slots, slots).Len() > 0 {
 			last = cl.epoch
 		}
 	}
@@ -111,14 +115,9 @@ func (c *Claims) laterLocked(slots *slot.Set, than uint64) (last uint64) {
 func (c *Claims) Lost(cl *Claim) *slot.Set {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.sinceLocked(cl, false)
-}
-
-// sinceLocked returns the slots of a claim that this node, or another one, has claimed since.
-func (c *Claims) sinceLocked(cl *Claim, own bool) *slot.Set {
 	all := new(slot.Set)
 	for _, o := range c.all {
-		if o.own == own && o.epoch > cl.epoch {
+		if o.node != c.node && o.epoch > cl.epoch {
 			all.Union(&o.slots)
 		}
 	}
@@ -126,7 +125,7 @@ func (c *Claims) sinceLocked(cl *Claim, own bool) *slot.Set {
 }
 
 // Again makes a claim once more that a member has refused, because it knows a later epoch: of the slots that this node
-// decides, and has not claimed again.
+// decides.
 func (c *Claims) Again(cl *Claim, decides *slot.Set, later uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,18 +133,16 @@ func (c *Claims) Again(cl *Claim, decides *slot.Set, later uint64) {
 		return
 	}
 	c.epoch = max(c.epoch, later)
-	cl.slots = *Common(&cl.slots, decides)
-	cl.slots.Remove(c.sinceLocked(cl, true))
-	cl.epoch = c.nextLocked()
+	cl.slots, cl.epoch = *Common(&cl.slots, decides), c.nextLocked()
 	close(cl.over)
 	cl.over = make(chan struct{})
 }
 
 // Await waits until claims of this node have ended that are of some of these slots, and before an epoch or, if that is 0, at any
-// epoch. It returns the epoch of a later claim, without a wait; 0 if there is none.
-func (c *Claims) Await(ctx context.Context, slots *slot.Set, epoch uint64) (later uint64, err error) {
+// epoch. It returns the epoch of a later claim by another node than the one that asks, without a wait; 0 if there is none.
+func (c *Claims) Await(ctx context.Context, node string, slots *slot.Set, epoch uint64) (later uint64, err error) {
 	for {
-		later, under := c.under(slots, epoch)
+		later, under := c.under(node, slots, epoch)
 		if later > 0 || under == nil {
 			return later, nil
 		}
@@ -158,7 +155,7 @@ func (c *Claims) Await(ctx context.Context, slots *slot.Set, epoch uint64) (late
 }
 
 // under returns a channel that is closed when a claim under way has changed; nil if there is none to wait for.
-func (c *Claims) under(slots *slot.Set, epoch uint64) (later uint64, _ chan struct{}) {
+func (c *Claims) under(node string, slots *slot.Set, epoch uint64) (later uint64, _ chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := epoch
@@ -167,10 +164,10 @@ func (c *Claims) under(slots *slot.Set, epoch uint64) (later uint64, _ chan stru
 	}
 	for _, cl := range c.all {
 		if cl.over != nil && cl.epoch < before && Common(&cl.slots, slots).Len() > 0 {
-			return c.laterLocked(slots, epoch), cl.over
+			return c.laterLocked(node, slots, epoch), cl.over
 		}
 	}
-	return c.laterLocked(slots, epoch), nil
+	return c.laterLocked(node, slots, epoch), nil
 }
 
 // AppendClaim appends a claim of slots. Without an epoch, it is 0.

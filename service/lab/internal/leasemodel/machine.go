@@ -18,13 +18,13 @@ const (
 type member struct {
 	up      bool
 	stopped bool
-	owns    bool      // it decides about the slot: its ring.view says so, and Keeper.Depart was not called
-	awaits  int8      // lease.Registry.expected: ticks until leases of earlier owners must have ended
-	unknown int8      // ring.Ring.unknown: ticks in which it does not know the leases of a lost owner
-	held    [ids]int8 // lease.Registry.held: ticks that a lease has left
-	kept    [ids]int8 // ring.keptState: leases that were handed over
-	claims  [2]claim  // ring.Ring.claim, under way: the older one first
-	epoch   int8      // of the last claim of the slot that it has made or answered
+	owns    bool          // it decides about the slot: its ring.view says so, and Keeper.Depart was not called
+	awaits  int8          // lease.Registry.expected: ticks until leases of earlier owners must have ended
+	unknown int8          // ring.Ring.unknown: ticks in which it does not know the leases of a lost owner
+	held    [ids]int8     // lease.Registry.held: ticks that a lease has left
+	kept    [ids]int8     // ring.keptState: leases that were handed over
+	claims  [2]claim      // ring.Ring.claim, under way: the older one first
+	epochs  [members]int8 // of the last claim of the slot by each member that it knows
 }
 
 // A claim asks other members for their state.
@@ -217,9 +217,9 @@ func (c Config) gain(s *state, i int8) {
 	}
 	m.awaits = maxTTL // Keeper.Expect
 	if c.Overlap {
-		m.epoch = m.later(i)
+		m.epochs[i] = m.later(i)
 	}
-	next := claim{open: true, epoch: m.epoch, missing: m.unknown > 0, unknown: m.unknown > 0}
+	next := claim{open: true, epoch: m.epochs[i], missing: m.unknown > 0, unknown: m.unknown > 0}
 	asks := false
 	for j := range members {
 		if int8(j) != i && s.reachable(int8(j)) {
@@ -242,11 +242,15 @@ func (c Config) gain(s *state, i int8) {
 
 // renumber makes epochs as small as their order allows, so that fewer states differ.
 func (s *state) renumber() {
-	var all [1 + 3*members]*int8
+	var all [(members + 2) * members]*int8
 	n := 0
 	for i := range s.members {
 		m := &s.members[i]
-		all[n], n = &m.epoch, n+1
+		for k := range m.epochs {
+			if m.epochs[k] > 0 {
+				all[n], n = &m.epochs[k], n+1
+			}
+		}
 		for at := range m.claims {
 			if m.claims[at].open {
 				all[n], n = &m.claims[at].epoch, n+1
@@ -255,7 +259,7 @@ func (s *state) renumber() {
 	}
 	epochs := all[:n]
 	slices.SortFunc(epochs, func(a, b *int8) int { return int(*a - *b) })
-	was, is := int8(-1), int8(-1)
+	was, is := int8(-1), int8(members-1)
 	for _, e := range epochs {
 		if *e != was {
 			was, is = *e, is+1
@@ -267,8 +271,18 @@ func (s *state) renumber() {
 	}
 }
 
-// later returns an epoch after the last one of the slot. No two members have the same.
-func (m *member) later(i int8) int8 { return (m.epoch/members+1)*members + i }
+// later returns an epoch after all that a member knows. No two members have the same.
+func (m *member) later(i int8) int8 { return (slices.Max(m.epochs[:])/members+1)*members + i }
+
+// refuses reports whether a member knows a later claim than one of another member, by a third one or its own.
+func (m *member) refuses(cl *claim, of int8) bool {
+	for k, epoch := range m.epochs {
+		if int8(k) != of && epoch > cl.epoch {
+			return true
+		}
+	}
+	return false
+}
 
 // claimsBefore reports whether a claim before an epoch is under way.
 func (m *member) claimsBefore(epoch int8) bool {
@@ -316,21 +330,20 @@ func (c Config) handOver(all []step, s *state, i int8) []step {
 			}
 			switch {
 			case c.NoEpochs, !c.Overlap: // there is no other claim
-			// It does not own the slot any more, or has a later claim of its own.
-			case s.members[j].epoch > cl.epoch && (i != s.owner && !(c.Disagree && m.owns && !cl.again) || m.epoch != cl.epoch && m.epoch%members == i):
+			case s.members[j].refuses(&cl, i) && i != s.owner && !(c.Disagree && m.owns && !cl.again):
 				add(answered(func(*state) {}), "ring.claimFrom: %s drops its claim, because %s knows a later one", name(i), name(j))
 				continue
-			case s.members[j].epoch > cl.epoch:
+			case s.members[j].refuses(&cl, i):
 				add(func(s *state) {
 					m := &s.members[i]
-					m.epoch = s.members[j].later(i)
-					m.claims[at].epoch, m.claims[at].asked, m.claims[at].again = m.epoch, [members]bool{}, i != s.owner
+					m.epochs[i] = max(s.members[j].later(i), m.later(i))
+					m.claims[at].epoch, m.claims[at].asked, m.claims[at].again = m.epochs[i], [members]bool{}, i != s.owner
 				}, "ring.claimFrom: %s claims once more, because %s knows a later claim", name(i), name(j))
 				continue
 			case !cl.asked[j]:
 				add(func(s *state) {
 					s.depart(j)
-					s.members[j].epoch, s.members[i].claims[at].asked[j] = cl.epoch, true
+					s.members[j].epochs[i], s.members[i].claims[at].asked[j] = max(s.members[j].epochs[i], cl.epoch), true
 				}, "ring.onClaim, Keeper.Depart: %s gives up for %s", name(j), name(i))
 				continue
 			case s.members[j].claimsBefore(cl.epoch): // it answers when they have ended

@@ -4,7 +4,7 @@ package leasemodel
 
 import "testing"
 
-// The same as TestLimit within wider bounds: two million states.
+// The same as TestLimit within wider bounds: 4.8 million states.
 func TestLimitFurther(t *testing.T) {
 	for _, c := range []Config{
 		{Crashes: 1, Changes: 1, Losses: 1},
