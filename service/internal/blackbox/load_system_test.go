@@ -32,12 +32,16 @@ func TestLoad(t *testing.T) {
 		return m.HeapInuse
 	}
 	before := heap()
-	box, err := blackbox.New(blackbox.Config{Records: records, Dir: dir, Size: 4 << 30, Log: slog.New(slog.DiscardHandler)})
+	box, err := blackbox.New(blackbox.Config{Records: records, Dir: dir, Size: 1 << 30, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	end := box.Start(t.Context())
-	box.Note("load")
+	go func() {
+		for ; t.Context().Err() == nil; time.Sleep(10 * time.Second) {
+			box.Note("load") // so that the file goes on
+		}
+	}()
 	rec, begin := box.Recorder(), time.Now()
 	var added atomic.Uint64
 	var all sync.WaitGroup
