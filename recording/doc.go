@@ -12,6 +12,8 @@
 //		...
 //	}
 //
+// Drain takes each record once. A Tail reads what is in memory without taking it.
+//
 // "weirlab advise FILE" finds the capacity of the service in it.
 //
 // A record has no payload, no key, no address and no path. Classes and tenants are numbers. The file
@@ -36,7 +38,7 @@
 //
 //	'R'  records, 32 bytes each
 //	'N'  the name of a class: its number in 2 bytes, then the name in UTF-8
-//	'L'  8 bytes: how many records have been lost since the epoch; the last such block counts
+//	'L'  8 bytes: how many requests of the recording have no record; the last such block counts
 //
 // Records are in no particular order. A record is
 //

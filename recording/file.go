@@ -75,7 +75,7 @@ func (w *Writer) Name(class uint16, name string) error {
 	return w.err
 }
 
-// Lost says how many requests since the epoch have no record.
+// Lost says how many requests of the recording have no record.
 func (w *Writer) Lost(n uint64) error {
 	if n != w.lost {
 		w.lost = n

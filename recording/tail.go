@@ -60,10 +60,7 @@ func (t *Tail) Copy(w *Writer, since time.Duration) error {
 		t.begun, t.next, t.seen = true, r.oldest, r.gone
 	}
 	r.mu.Unlock()
-	// A class has its number before its first record, so the names of these records are known.
-	for name, number := range r.classes.all() {
-		_ = w.Name(number, name) // Flush returns the error
-	}
+	t.name(w) // first, so that they are also in a file that is cut off
 	written := uint64(0)
 	for t.take(end) {
 		for i := range t.buf.n {
@@ -73,6 +70,7 @@ func (t *Tail) Copy(w *Writer, since time.Duration) error {
 			}
 		}
 	}
+	t.name(w) // the latest block can have got records of new classes
 	_ = w.Lost(t.Lost())
 	err := w.Flush()
 	if err != nil {
@@ -81,6 +79,13 @@ func (t *Tail) Copy(w *Writer, since time.Duration) error {
 		t.lost += written
 	}
 	return err
+}
+
+// name writes the names of the classes that w does not have yet. Flush returns the error.
+func (t *Tail) name(w *Writer) {
+	for name, number := range t.recorder.classes.all() {
+		_ = w.Name(number, name)
+	}
 }
 
 // take copies the records of the next block before end, if there is one. The latest block may get more of them.

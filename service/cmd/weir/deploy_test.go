@@ -99,7 +99,7 @@ func scrapedLeaf(t *testing.T) string {
 func scrapedLimits(t *testing.T) (text string) {
 	t.Helper()
 	tokens := file(t, "tokens.yaml", operatorTokens)
-	s := proxying(t, "--origin", nowhere, "--origin", "http://127.0.0.1:2", "--rules", file(t, "proxy.yaml", "rules: [{name: a, rate: 1/h}]\nclasses: [{name: c, routes: /c, limit: auto, cache: {ttl: 1s}}]"), "--admin-tokens", tokens)
+	s := proxying(t, "--origin", nowhere, "--origin", "http://127.0.0.1:2", "--rules", file(t, "proxy.yaml", "rules: [{name: a, rate: 1/h}]\nclasses: [{name: c, routes: /c, limit: auto, cache: {ttl: 1s}}]"), "--admin-tokens", tokens, "--recordings", t.TempDir())
 	s.get()
 	text = ask(t, http.DefaultClient, "GET", s.admin+"/metrics", "Authorization", "Bearer secret-of-the-operator").body
 	s.end()

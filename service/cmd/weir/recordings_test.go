@@ -13,6 +13,9 @@ import (
 	"github.com/weir-go/weir/recording"
 )
 
+// succeeded is the outcome of a request that was answered.
+const succeeded = recording.Outcome(1)
+
 // outcomes reads a recording, and counts what became of the requests of a class.
 func outcomes(t *testing.T, file []byte, class string) map[recording.Outcome]int {
 	t.Helper()
@@ -84,14 +87,14 @@ func TestProxyRecording(t *testing.T) {
 			t.Errorf("%q: %d: want %d", authorization, a.status, want)
 		}
 		if want == 200 {
-			if n := outcomes(t, []byte(a.body), "POST /orders/*"); n[0] == 0 || len(n) != 2 {
+			if n := outcomes(t, []byte(a.body), "POST /orders/*"); n[succeeded] == 0 || len(n) != 2 {
 				t.Errorf("%v", n)
 			}
 		}
 	}
 	s.until("recording begins")
 	s.end()
-	if n := outcomes(t, saved(t, dir, "limit_used"), "POST /orders/*"); n[0] == 0 || len(n) != 2 {
+	if n := outcomes(t, saved(t, dir, "limit_used"), "POST /orders/*"); n[succeeded] == 0 || len(n) != 2 {
 		t.Errorf("%v", n)
 	}
 }

@@ -145,6 +145,29 @@ func TestARetriedRequestHasOneRecord(t *testing.T) {
 	})
 }
 
+// The work ends with the header of the answer, and its record is there while the body goes on.
+func TestTheRecordEndsWithTheHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		box := newBox(t)
+		body, more := io.Pipe()
+		p := newProxy(t, proxy.Config{Box: box, Transport: origin(func(*http.Request) (*http.Response, error) {
+			time.Sleep(100 * ms)
+			a := answer(200)
+			a.Body, a.ContentLength = body, -1
+			return a, nil
+		})})
+		go ask(t.Context(), p)
+		time.Sleep(10 * time.Second)
+		got, _ := recorded(t, box.Recorder())
+		wantRecords(t, got, []recording.Record{{End: 100 * ms, Inflight: 1, Class: 1, Origin: 1, Outcome: recording.Ended(weir.Success)}})
+		more.Close()
+		time.Sleep(time.Hour)
+		if got, _ := recorded(t, box.Recorder()); len(got) != 0 {
+			t.Errorf("a second record: %+v", got)
+		}
+	})
+}
+
 // What rules deny has a record as a rejection, with the pattern of its route as the class.
 func TestADeniedRequestHasARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

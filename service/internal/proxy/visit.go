@@ -35,7 +35,7 @@ func (p *Proxy) visit(r *http.Request, from *clients.Client) *visit {
 }
 
 // end ends the visit. If the rules have not admitted the request, they have denied it, or
-// its client has left. The class of the context is that of its record.
+// its client has left. Its record gets the class of the context.
 func (v *visit) end(r *http.Request, class context.Context) {
 	if v.decided {
 		return

@@ -206,7 +206,7 @@ func (w *Watcher) logLocked(now time.Time, rejected uint64) {
 	w.log.Log(context.Background(), level, w.now.Message, args...)
 }
 
-// OriginOut is what Run calls an origin that goes out.
+// OriginOut names an origin that goes out, for Run.
 const OriginOut = "origin_out"
 
 // worseThan returns the bad condition, or OriginOut, that is not in an earlier status; or "".

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/recording"
 )
 
-// An arrival is what the record of a request begins with.
+// An arrival is the beginning of the record of a request.
 type arrival struct {
 	at       time.Duration
 	record   recording.Record // with what does not change when the request goes to another origin

@@ -15,20 +15,21 @@ func (n *Node) Wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 		return err
 	}
 	rule := v.Rule
+	if denied := v.Denied(); denied != nil {
+		rule = denied.Rule
+	}
 	if err != nil {
 		k := n.keys.Find(req.Key, n.rules.Load())
 		rule = k.First()
 	}
-	switch denied := v.Denied(); {
-	case rule == nil: // for keys without a rule, no request waits
+	switch {
+	case rule == nil: // no request waits then
 	case err != nil:
 		n.cfg.Recorder.Refusal(rule.Name, n.clock.Now()-began, 0, err)
 	case v.OK:
 		n.cfg.Recorder.Allowed(rule.Name, v.Waited)
-	case denied != nil:
-		n.cfg.Recorder.Refusal(denied.Rule.Name, v.Waited, 0, &weir.Rejection{Reason: v.Reason})
 	default:
-		n.cfg.Recorder.Refusal(rule.Name, v.Waited, 0, &weir.Rejection{Reason: v.Reason})
+		n.cfg.Recorder.Refusal(rule.Name, v.Waited, 0, weir.Reject(v.Reason, 0))
 	}
 	return err
 }
