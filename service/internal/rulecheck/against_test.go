@@ -221,8 +221,8 @@ func TestReplayWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, `rules: [{glob: "*", rate: 1000/s}]`, `rules: [{name: slow, glob: "a:*", rate: 10/s, burst: 1, queue: 5, max_wait: 300ms}]`)
 		type both struct{ was, is bool }
-		done := make(chan both)
 		const n = 400
+		done := make(chan both, n)
 		for range n {
 			time.Sleep(40 * time.Millisecond)
 			go func() {
@@ -235,11 +235,8 @@ func TestReplayWaits(t *testing.T) {
 				done <- b
 			}()
 		}
-		go func() {
-			time.Sleep(time.Minute)
-			close(done)
-		}()
-		for b := range done {
+		for range n {
+			b := <-done
 			p.note(b.was, b.is)
 		}
 		got := p.replay()
