@@ -458,3 +458,31 @@ func TestCheckSeparators(t *testing.T) {
 		}
 	}
 }
+
+// More keys than a Writer remembers are in the file as often as it forgets them.
+func TestManyKeys(t *testing.T) {
+	rec := New()
+	d := Record(&scripted{}, rec)
+	var file bytes.Buffer
+	salt := NewSalt()
+	w := NewWriter(&file, epoch, Info{Separators: seps}, salt)
+	const n = 2*maxKeys + 5000
+	key := func(i int) string { return fmt.Sprint(i * 7919 % (maxKeys + 100)) }
+	for i := range n {
+		testrig.Must(t, d.Decide(t.Context(), &decider.Request{Key: key(i), N: i}, new(decider.Verdict)))
+		if i%10_000 == 0 {
+			testrig.Must(t, rec.Drain(w))
+		}
+	}
+	testrig.Must(t, rec.Drain(w))
+	_, all, err := readAll(&file)
+	if err != io.EOF || len(all) != n {
+		t.Fatal(len(all), err)
+	}
+	p := NewPrinter(salt)
+	for _, d := range all {
+		if d.Key == nil || d.Key.Parts[0].Print != p.Print(key(d.N)) {
+			t.Fatalf("%+v is not for the key %s", d, key(d.N))
+		}
+	}
+}

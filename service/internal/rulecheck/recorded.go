@@ -114,7 +114,7 @@ func (r *reader) file(path string) error {
 	r.info.MaxLimit, r.info.MaxQueue = max(r.info.MaxLimit, info.MaxLimit), max(r.info.MaxQueue, info.MaxQueue)
 	r.info.OwnQuotas = r.info.OwnQuotas || info.OwnQuotas
 	epoch := in.Epoch().UnixNano()
-	keys, terms := map[*decisionlog.Key]int32{nil: -1}, map[*decisionlog.Terms]int32{nil: -1}
+	terms := map[*decisionlog.Terms]int32{nil: -1}
 	for {
 		d, err := in.Read()
 		switch {
@@ -127,10 +127,12 @@ func (r *reader) file(path string) error {
 		case err != nil:
 			return err
 		}
-		key, ok := keys[d.Key]
-		if !ok {
-			key = r.key(d.Key.Parts, partial, words)
-			keys[d.Key] = key
+		key := int32(-1)
+		if d.Key != nil {
+			if d.Key.Mark == 0 {
+				d.Key.Mark = 1 + int(r.key(d.Key.Parts, partial, words))
+			}
+			key = int32(d.Key.Mark - 1)
 		}
 		term, ok := terms[d.Terms]
 		if !ok {
