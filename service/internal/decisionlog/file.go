@@ -46,6 +46,9 @@ type Decision struct {
 	Flags   Flags
 }
 
+// LongestWait is the highest MaxWait of a request, and stands for more.
+const LongestWait = math.MaxUint32 << 7 * time.Nanosecond
+
 // MaxAge is the highest MaxWait of a settlement, in the unit of a file.
 const MaxAge = math.MaxUint32 << 10 * time.Nanosecond
 

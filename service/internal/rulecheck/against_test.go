@@ -276,6 +276,21 @@ func TestReplaySaysWhatIsNotKnown(t *testing.T) {
 	})
 }
 
+// Of a batch, the requests that are known count, unless it is decided as a whole.
+func TestReplayUnknownInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, `rules: [{glob: "*", rate: 1000/s}]`, `rules: [{name: four, glob: "user:4*", rate: 0/s}, {name: job, key: "job:a", rate: 0/s}]`)
+		keys := []string{"user:42", "job:a", "job:b"}
+		p.batch(keys, false, false)
+		p.batch(keys, true, false)
+		p.batch(keys[1:], true, false)
+		got := p.replay()
+		if got.Requests != 3 || got.Denied.Now != 2 || got.Unknown.Requests != 2 || got.More != 2 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // Fingerprints need the salt that they were made with.
 func TestReplayNeedsTheSalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -25,6 +25,7 @@ type recorded struct {
 	terms    []*decisionlog.Terms
 	info     decisionlog.Info
 	counters decisionlog.Counters
+	settles  map[int32]bool // keys with settlements
 	salts    int
 	cut      []string // files that are cut off or damaged
 }
@@ -66,6 +67,7 @@ type reader struct {
 // readAll reads files. The error is about a file or the salt.
 func readAll(files []string, r *reader) error {
 	r.partial, r.words = map[string]*match.Partial{}, map[string]map[uint64]string{}
+	r.settles = map[int32]bool{}
 	r.ids, r.ruleIDs, r.salt, r.runs = map[string]int32{}, map[string]int32{}, map[string]bool{}, map[int64]decisionlog.Counters{}
 	for _, path := range files {
 		all, err := decisionlog.Files(path)
@@ -133,6 +135,9 @@ func (r *reader) file(path string) error {
 				d.Key.Mark = 1 + int(r.key(d.Key.Parts, partial, words))
 			}
 			key = int32(d.Key.Mark - 1)
+		}
+		if d.Flags&decisionlog.Settled != 0 {
+			r.settles[key] = true
 		}
 		term, ok := terms[d.Terms]
 		if !ok {
