@@ -62,13 +62,7 @@ func Open(cfg Config, rec *Recorder) (*Directory, error) {
 		cfg.Info.Salt = cfg.Salt.secret
 	}
 	d := &Directory{cfg: cfg, rec: rec}
-	if err := os.MkdirAll(cfg.Path, 0o700); err != nil {
-		return nil, err
-	}
-	if err := d.next(); err != nil {
-		return nil, err
-	}
-	return d, nil
+	return d, d.next()
 }
 
 // Bytes returns the size of all files.
@@ -124,6 +118,9 @@ func (d *Directory) drain() {
 
 // next removes old files, and starts a file.
 func (d *Directory) next() error {
+	if err := os.MkdirAll(d.cfg.Path, 0o700); err != nil {
+		return err
+	}
 	if err := d.clean(); err != nil {
 		return err
 	}
@@ -176,18 +173,16 @@ func (d *Directory) clean() error {
 	if err != nil {
 		return err
 	}
-	var sizes []int64
-	total := int64(0)
-	for _, path := range files {
+	sizes, total := make([]int64, len(files)), int64(0)
+	for i, path := range files {
 		info, err := os.Stat(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case err == nil:
+			sizes[i] = info.Size()
+		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		size := int64(0)
-		if err == nil {
-			size = info.Size()
-		}
-		sizes, total = append(sizes, size), total+size
+		total += sizes[i]
 	}
 	for i := 0; i < len(files) && total > d.cfg.MaxBytes-d.cfg.MaxBytes/fileShare; i++ {
 		if err := os.Remove(files[i]); err != nil && !errors.Is(err, fs.ErrNotExist) {

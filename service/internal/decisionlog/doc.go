@@ -33,7 +33,7 @@
 //
 // A part of a key is the byte 0, the length of a text in one byte, and the text; or the byte 0x80 + match.Kinds, and the
 // fingerprint in 8 bytes. Decisions are in no particular order. A key, a rule and terms come before the first decision with
-// their number. A decision is
+// their number. A key that is not among the 131,072 before comes again, with another number. A decision is
 //
 //	0   8  At: nanoseconds since the epoch, signed
 //	8   4  number of the key; 0 if it is not recorded

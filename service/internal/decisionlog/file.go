@@ -46,11 +46,19 @@ type Decision struct {
 	Flags   Flags
 }
 
+// LongestWait is the highest MaxWait of a request, and stands for more.
+const LongestWait = math.MaxUint32 << 7 * time.Nanosecond
+
 // MaxAge is the highest MaxWait of a settlement, in the unit of a file.
 const MaxAge = math.MaxUint32 << 10 * time.Nanosecond
 
-// A Key is a key in parts.
-type Key struct{ Parts []Part }
+// A Key is a key in parts. The decisions of one file may have several for the same key.
+type Key struct {
+	Parts []Part
+	Mark  int // for the caller of Read; 0 at first
+
+	number uint32
+}
 
 // Terms belong to a request that brings a quota, a limit or a queue of its own.
 type Terms struct {
@@ -104,7 +112,8 @@ func sum(head, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
 }
 
-// maxKeys bounds the keys that a Writer remembers. Then it forgets them all, and writes them again.
+// maxKeys bounds the keys that a Writer remembers. Then it forgets them all, and writes them again with other numbers. A Reader
+// remembers twice as many: some decisions with the last numbers are written after that.
 const maxKeys = 1 << 16
 
 // A Writer writes a file. It is not safe for concurrent use.
@@ -301,7 +310,7 @@ type Reader struct {
 	epoch    time.Time
 	info     Info
 	counters Counters
-	keys     map[uint32]*Key
+	keys     []*Key // the last ones, by number modulo their number
 	rules    map[uint16]string
 	terms    map[uint16]*Terms
 	block    []byte // of which the decisions in rest are not read yet
@@ -311,7 +320,7 @@ type Reader struct {
 
 // NewReader reads the header and the Info of a file.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := &Reader{r: bufio.NewReaderSize(r, 64<<10), keys: map[uint32]*Key{}, rules: map[uint16]string{}, terms: map[uint16]*Terms{}}
+	in := &Reader{r: bufio.NewReaderSize(r, 64<<10), keys: make([]*Key, 2*maxKeys), rules: map[uint16]string{}, terms: map[uint16]*Terms{}}
 	var h [headerSize]byte
 	n, err := io.ReadFull(in.r, h[:])
 	switch {
@@ -361,9 +370,13 @@ func (r *Reader) Read() (Decision, error) {
 	b := r.rest[:recordSize]
 	r.rest = r.rest[recordSize:]
 	d := Decision{
-		At: time.Duration(binary.LittleEndian.Uint64(b)), Key: r.keys[binary.LittleEndian.Uint32(b[8:])], N: int(binary.LittleEndian.Uint32(b[12:])),
+		At: time.Duration(binary.LittleEndian.Uint64(b)), N: int(binary.LittleEndian.Uint32(b[12:])),
 		MaxWait: time.Duration(binary.LittleEndian.Uint32(b[16:])) << unit(Flags(b[29])), Group: binary.LittleEndian.Uint32(b[20:]),
 		Rule: r.rules[binary.LittleEndian.Uint16(b[24:])], Denied: b[28] > 0, Flags: Flags(b[29]),
+	}
+	number := binary.LittleEndian.Uint32(b[8:])
+	if key := r.keys[number%(2*maxKeys)]; key != nil && key.number == number {
+		d.Key = key
 	}
 	if number := binary.LittleEndian.Uint16(b[26:]); number > 0 {
 		d.Terms = r.terms[number]
@@ -420,7 +433,7 @@ func (r *Reader) take(kind byte, payload []byte) bool {
 			if !ok {
 				return false
 			}
-			r.keys[number] = &Key{parts}
+			r.keys[number%(2*maxKeys)] = &Key{Parts: parts, number: number}
 			payload = payload[6+n:]
 		}
 	case kindRule:

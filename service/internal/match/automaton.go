@@ -19,16 +19,19 @@ type automaton struct {
 	prefixes map[string]bool // of words
 	chars    [5][]rune       // of segments, by kind
 	ids      map[string]int
-	places   []place
-	next     map[placeStep]int
+	places   []*place
 	after    map[placeStep][]int // of an unknown segment; the step is its kinds
 	left     int                 // steps
+	at, to   []int               // of match
 }
 
 // A place is the state of an automaton, with a character that stands for the one before.
 type place struct {
 	state
 	before rune
+	ascii  [utf8.RuneSelf]int32 // 1 + the place after a character; 0 if it has not been found
+	wide   map[rune]int
+	end    answer // whether the key may end here; maybe if it has not been found
 }
 
 type placeStep struct {
@@ -39,7 +42,7 @@ type placeStep struct {
 func newAutomaton(l language, words []string, separators string) *automaton {
 	a := &automaton{
 		language: l, words: map[string]bool{}, prefixes: map[string]bool{"": true}, left: maxPartialSteps,
-		ids: map[string]int{}, next: map[placeStep]int{}, after: map[placeStep][]int{},
+		ids: map[string]int{}, after: map[placeStep][]int{},
 	}
 	for _, word := range words {
 		a.words[word] = true
@@ -65,28 +68,35 @@ func newAutomaton(l language, words []string, separators string) *automaton {
 }
 
 // id returns the number of a place.
-func (a *automaton) id(p place) int {
-	name := fmt.Sprint(p.state, p.before)
+func (a *automaton) id(s state, before rune) int {
+	name := fmt.Sprint(s, before)
 	id, ok := a.ids[name]
 	if !ok {
 		id = len(a.places)
 		a.ids[name] = id
-		a.places = append(a.places, p)
+		a.places = append(a.places, &place{state: s, before: before, wide: map[rune]int{}, end: maybe})
 	}
 	return id
 }
 
 // read returns the place after a character.
 func (a *automaton) read(from int, r rune) int {
-	step := placeStep{from, r}
-	to, ok := a.next[step]
-	if !ok {
-		steps := 0
-		p := a.places[from]
-		after, _ := a.language.next(p.state, p.before, r, &steps)
-		a.left -= steps
-		to = a.id(place{after, word(r)})
-		a.next[step] = to
+	p := a.places[from]
+	if r < utf8.RuneSelf {
+		if to := p.ascii[r]; to > 0 {
+			return int(to - 1)
+		}
+	} else if to, ok := p.wide[r]; ok {
+		return to
+	}
+	steps := 0
+	after, _ := a.language.next(p.state, p.before, r, &steps)
+	a.left -= steps
+	to := a.id(after, word(r))
+	if r < utf8.RuneSelf {
+		p.ascii[r] = int32(to + 1)
+	} else {
+		p.wide[r] = to
 	}
 	return to
 }
@@ -148,40 +158,51 @@ func (a *automaton) pass(from int, kinds Kinds) []int {
 
 // match tells whether the pattern matches.
 func (a *automaton) match(parts []Part) answer {
-	at := []int{a.id(place{a.begin(), -1})}
+	a.at = append(a.at[:0], a.id(a.begin(), -1))
 	for _, part := range parts {
-		next := map[int]bool{}
-		for _, from := range at {
+		a.to = a.to[:0]
+		for _, from := range a.at {
 			if part.Text == "" {
 				for _, to := range a.pass(from, part.Kinds) {
-					next[to] = true
+					a.add(to)
 				}
 				continue
 			}
 			for _, r := range part.Text {
 				from = a.read(from, r)
 			}
-			next[from] = true
+			a.add(from)
 		}
 		if a.left <= 0 {
 			return maybe
 		}
-		at = slices.Sorted(maps.Keys(next))
+		a.at, a.to = a.to, a.at
 	}
 	matches := 0
-	for _, from := range at {
-		steps := 0
+	for _, from := range a.at {
 		p := a.places[from]
-		if _, ends := a.language.next(p.state, p.before, -1, &steps); ends {
+		if p.end == maybe {
+			p.end = no
+			if _, ends := a.language.next(p.state, p.before, -1, new(int)); ends {
+				p.end = yes
+			}
+		}
+		if p.end == yes {
 			matches++
 		}
-		a.left -= steps
 	}
 	switch matches {
 	case 0:
 		return no
-	case len(at):
+	case len(a.at):
 		return yes
 	}
 	return maybe
+}
+
+// add adds a place to those of the next part.
+func (a *automaton) add(to int) {
+	if !slices.Contains(a.to, to) {
+		a.to = append(a.to, to)
+	}
 }

@@ -81,23 +81,9 @@ func compile(p Pattern) (matcher, error) {
 }
 
 func compileGlob(glob string) (matcher, error) {
-	texts := []string{""} // between the wildcards
-	stars := true         // each wildcard is a *
-	for rest := glob; rest != ""; {
-		switch rest[0] {
-		case '*', '?':
-			stars = stars && rest[0] == '*'
-			texts = append(texts, "")
-			rest = rest[1:]
-			continue
-		case '\\':
-			if rest = rest[1:]; rest == "" {
-				return matcher{}, errors.New("ends with a lone backslash")
-			}
-		}
-		n := width(rest)
-		texts[len(texts)-1] += rest[:n]
-		rest = rest[n:]
+	texts, stars, err := globTexts(glob)
+	if err != nil {
+		return matcher{}, err
 	}
 	head, tail := texts[0], texts[len(texts)-1]
 	m := matcher{test: byGlob, text: longest(texts), head: head, tail: tail, glob: glob}
@@ -106,6 +92,27 @@ func compileGlob(glob string) (matcher, error) {
 		m.test = comparison(len(texts) == 1 || head != "", len(texts) == 1 || tail != "")
 	}
 	return m, nil
+}
+
+// globTexts returns the texts between the wildcards of a glob, and reports whether these are all stars.
+func globTexts(glob string) (texts []string, stars bool, err error) {
+	texts, stars = []string{""}, true
+	for rest := glob; rest != ""; {
+		switch rest[0] {
+		case '*', '?':
+			stars = stars && rest[0] == '*'
+			texts, rest = append(texts, ""), rest[1:]
+			continue
+		case '\\':
+			if rest = rest[1:]; rest == "" {
+				return nil, false, errors.New("ends with a lone backslash")
+			}
+		}
+		n := width(rest)
+		texts[len(texts)-1] += rest[:n]
+		rest = rest[n:]
+	}
+	return texts, stars, nil
 }
 
 func compileRegex(expr string) (matcher, error) {

@@ -165,8 +165,11 @@ func (p *Partial) compile(pattern Pattern) (*partialPattern, error) {
 	switch pattern.Kind {
 	case Glob:
 		auto, err := p.automaton(pattern.Text)
-		if texts, stars := globTexts(pattern.Text); err != nil || stars && p.wholeSegments(texts) {
+		if err != nil {
 			return nil, err
+		}
+		if texts, stars, _ := globTexts(pattern.Text); stars && p.wholeSegments(texts) {
+			return nil, nil
 		}
 		return &partialPattern{whole: auto}, nil
 	case Regex:
@@ -193,7 +196,10 @@ func (p *Partial) compile(pattern Pattern) (*partialPattern, error) {
 // automaton returns the automaton of a glob.
 func (p *Partial) automaton(glob string) (*automaton, error) {
 	var words []string
-	texts, _ := globTexts(glob)
+	texts, _, err := globTexts(glob)
+	if err != nil {
+		return nil, err
+	}
 	for _, text := range texts {
 		words = append(words, p.learn(text)...)
 	}
@@ -220,25 +226,6 @@ func (p *Partial) compileEntries(text string) (*partialPattern, error) {
 		c.entries = append(c.entries, partialEntry{e.Key, value})
 	}
 	return c, nil
-}
-
-// globTexts returns the texts between the wildcards of a glob, and reports whether these are all stars.
-func globTexts(glob string) (texts []string, stars bool) {
-	texts, stars = []string{""}, true
-	for rest := glob; rest != ""; {
-		switch rest[0] {
-		case '*', '?':
-			stars = stars && rest[0] == '*'
-			texts, rest = append(texts, ""), rest[1:]
-			continue
-		case '\\':
-			rest = rest[1:]
-		}
-		n := width(rest)
-		texts[len(texts)-1] += rest[:n]
-		rest = rest[n:]
-	}
-	return texts, stars
 }
 
 // wholeSegments reports whether the texts between stars begin and end with separators where a star is beside them.

@@ -3,6 +3,7 @@ package rulecheck
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/weir-go/weir/service/internal/decisionlog"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/clock"
+	"github.com/weir-go/weir/service/internal/server/counts"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -130,6 +132,7 @@ type player struct {
 	untermed int
 	result   Against
 
+	rest     []item // of a batch
 	reqs     []decider.Request
 	quotas   []decider.Quota
 	verdicts []decider.Verdict
@@ -173,14 +176,15 @@ func (p *player) decide(all []item) {
 	case first.flags&decisionlog.Settled != 0:
 		p.settle(first)
 		return
-	case p.unknown(all):
+	}
+	whole := first.flags&(decisionlog.Together|decisionlog.Descriptors) != 0
+	if all = p.known(all, whole); len(all) == 0 {
 		return
 	}
 	p.reqs, p.quotas, p.verdicts = p.reqs[:0], slices.Grow(p.quotas[:0], len(all)), slices.Grow(p.verdicts, len(all))[:max(len(p.verdicts), len(all))]
 	for i := range all {
 		p.reqs = append(p.reqs, p.request(&all[i]))
 	}
-	whole := first.flags&(decisionlog.Together|decisionlog.Descriptors) != 0
 	ctx := context.Background()
 	var err error
 	switch together := first.flags&decisionlog.Together != 0; {
@@ -190,8 +194,14 @@ func (p *player) decide(all []item) {
 		_, err = p.server.Batch(ctx, p.reqs, together, p.verdicts)
 	default:
 		err = p.server.Decide(ctx, &p.reqs[0], &p.verdicts[0])
-		if err == nil && first.flags&decisionlog.Waits != 0 && p.mayWait(first, &p.verdicts[0], p.now+min(first.maxWait, 1<<61)) {
-			return
+		if err == nil && first.flags&decisionlog.Waits != 0 {
+			end := p.now + first.maxWait
+			if first.maxWait == decisionlog.LongestWait {
+				end = math.MaxInt64
+			}
+			if p.mayWait(first, &p.reqs[0], &p.verdicts[0], end) {
+				return
+			}
 		}
 	}
 	if err != nil {
@@ -237,8 +247,10 @@ func (p *player) settle(e *item) {
 	}
 }
 
-// unknown reports whether the recording has too little of a request, and counts it.
-func (p *player) unknown(all []item) bool {
+// known returns the requests of which the recording has enough, and counts the others. Requests that are decided as a whole are known
+// if all are.
+func (p *player) known(all []item, whole bool) []item {
+	p.rest = p.rest[:0]
 	for i := range all {
 		e := &all[i]
 		switch {
@@ -249,16 +261,14 @@ func (p *player) unknown(all []item) bool {
 		case p.recorded.keys[e.key].doubt >= 0:
 			p.doubts[p.recorded.keys[e.key].doubt]++
 		default:
+			p.rest = append(p.rest, *e)
 			continue
 		}
-		if e.flags&(decisionlog.Together|decisionlog.Descriptors) != 0 {
-			p.result.Unknown.Requests++
-		} else {
-			p.result.Unknown.Requests += len(all)
+		if p.result.Unknown.Requests++; whole {
+			return nil
 		}
-		return true
 	}
-	return false
+	return p.rest
 }
 
 // request returns a request as it was.
@@ -277,25 +287,25 @@ func (p *player) request(e *item) decider.Request {
 	return req
 }
 
-// mayWait has a request that was denied ask again when there will be tokens, if it may wait so long. It counts a request that
-// may not.
-func (p *player) mayWait(e *item, v *decider.Verdict, end time.Duration) bool {
+// mayWait has a request that was denied ask again when there will be tokens. It returns false if the request may not wait so long.
+func (p *player) mayWait(e *item, req *decider.Request, v *decider.Verdict, end time.Duration) bool {
 	if v.OK || v.Reason != weir.OverRate || e.n == 0 || v.RetryAfter >= 1<<61 {
 		return false
 	}
-	rule := p.server.Match(p.recorded.keys[e.key].text).Denying(v)
+	rule := p.server.Match(req.Key).Denying(v)
 	if rule == nil {
 		return false
 	}
 	if rule.MaxWait > 0 {
 		end = min(end, time.Duration(e.at-p.epoch)+rule.MaxWait)
 	}
-	if p.now+v.RetryAfter > end || p.waiting[e.key] >= config.QueueSize(rule.Queue) {
+	if p.now+v.RetryAfter > end || p.waiting[e.key] >= (counts.Bounds{MaxQueue: p.info.MaxQueue}).Queue(req, rule) {
 		return false
 	}
 	p.seq++
 	p.waiting[e.key]++
-	p.waiters.Push(&waiter{item: e, at: p.now + max(v.RetryAfter, 1), end: end, seq: p.seq})
+	kept := *e
+	p.waiters.Push(&waiter{item: &kept, at: p.now + max(v.RetryAfter, 1), end: end, seq: p.seq})
 	return true
 }
 
@@ -308,7 +318,7 @@ func (p *player) wake(until time.Duration) {
 		p.now = w.at
 		req := p.request(w.item)
 		err := p.server.Decide(context.Background(), &req, &v)
-		if err == nil && p.mayWait(w.item, &v, w.end) {
+		if err == nil && p.mayWait(w.item, &req, &v, w.end) {
 			continue
 		}
 		p.waited++
@@ -327,7 +337,7 @@ func (p *player) count(all []item, verdicts []decider.Verdict) {
 		if !v.OK && (now < 0 || verdicts[now].Reason == 0 && v.Reason != 0) {
 			now = i
 		}
-		if v.OK && all[i].flags&decisionlog.WantID != 0 {
+		if v.OK && p.settles[all[i].key] {
 			grants := p.grants[all[i].key]
 			p.grants[all[i].key] = append(grants[max(len(grants)-maxGrants+1, 0):], grant{all[i].at, v.Grant})
 		}

@@ -221,8 +221,8 @@ func TestReplayWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, `rules: [{glob: "*", rate: 1000/s}]`, `rules: [{name: slow, glob: "a:*", rate: 10/s, burst: 1, queue: 5, max_wait: 300ms}]`)
 		type both struct{ was, is bool }
-		done := make(chan both)
 		const n = 400
+		done := make(chan both, n)
 		for range n {
 			time.Sleep(40 * time.Millisecond)
 			go func() {
@@ -235,11 +235,8 @@ func TestReplayWaits(t *testing.T) {
 				done <- b
 			}()
 		}
-		go func() {
-			time.Sleep(time.Minute)
-			close(done)
-		}()
-		for b := range done {
+		for range n {
+			b := <-done
 			p.note(b.was, b.is)
 		}
 		got := p.replay()
@@ -274,6 +271,21 @@ func TestReplaySaysWhatIsNotKnown(t *testing.T) {
 		}
 		got := p.replay("user:42", "user:7")
 		if got.Requests != 4 || got.More != 2 || got.Top[0] != (KeyChange{Key: "user:42", Requests: 2, Denied: Denials{0, 2}, More: 2}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// Of a batch, the requests that are known count, unless it is decided as a whole.
+func TestReplayUnknownInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, `rules: [{glob: "*", rate: 1000/s}]`, `rules: [{name: four, glob: "user:4*", rate: 0/s}, {name: job, key: "job:a", rate: 0/s}]`)
+		keys := []string{"user:42", "job:a", "job:b"}
+		p.batch(keys, false, false)
+		p.batch(keys, true, false)
+		p.batch(keys[1:], true, false)
+		got := p.replay()
+		if got.Requests != 3 || got.Denied.Now != 2 || got.Unknown.Requests != 2 || got.More != 2 {
 			t.Errorf("%+v", got)
 		}
 	})

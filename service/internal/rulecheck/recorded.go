@@ -25,6 +25,7 @@ type recorded struct {
 	terms    []*decisionlog.Terms
 	info     decisionlog.Info
 	counters decisionlog.Counters
+	settles  map[int32]bool // keys with settlements
 	salts    int
 	cut      []string // files that are cut off or damaged
 }
@@ -66,6 +67,7 @@ type reader struct {
 // readAll reads files. The error is about a file or the salt.
 func readAll(files []string, r *reader) error {
 	r.partial, r.words = map[string]*match.Partial{}, map[string]map[uint64]string{}
+	r.settles = map[int32]bool{}
 	r.ids, r.ruleIDs, r.salt, r.runs = map[string]int32{}, map[string]int32{}, map[string]bool{}, map[int64]decisionlog.Counters{}
 	for _, path := range files {
 		all, err := decisionlog.Files(path)
@@ -114,7 +116,7 @@ func (r *reader) file(path string) error {
 	r.info.MaxLimit, r.info.MaxQueue = max(r.info.MaxLimit, info.MaxLimit), max(r.info.MaxQueue, info.MaxQueue)
 	r.info.OwnQuotas = r.info.OwnQuotas || info.OwnQuotas
 	epoch := in.Epoch().UnixNano()
-	keys, terms := map[*decisionlog.Key]int32{nil: -1}, map[*decisionlog.Terms]int32{nil: -1}
+	terms := map[*decisionlog.Terms]int32{nil: -1}
 	for {
 		d, err := in.Read()
 		switch {
@@ -127,10 +129,15 @@ func (r *reader) file(path string) error {
 		case err != nil:
 			return err
 		}
-		key, ok := keys[d.Key]
-		if !ok {
-			key = r.key(d.Key.Parts, partial, words)
-			keys[d.Key] = key
+		key := int32(-1)
+		if d.Key != nil {
+			if d.Key.Mark == 0 {
+				d.Key.Mark = 1 + int(r.key(d.Key.Parts, partial, words))
+			}
+			key = int32(d.Key.Mark - 1)
+		}
+		if d.Flags&decisionlog.Settled != 0 {
+			r.settles[key] = true
 		}
 		term, ok := terms[d.Terms]
 		if !ok {
