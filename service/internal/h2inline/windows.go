@@ -30,11 +30,12 @@ func (c *conn) send(b *blocked) {
 	}
 }
 
-// advance sends what the client takes of an answer, and reports whether that is all.
-func (c *conn) advance(b *blocked) bool {
+// advance sends DATA of an answer as far as the windows permit and then, if none is left, what follows it. It reports whether
+// the whole answer is sent.
+func (c *conn) advance(b *blocked) (whole bool) {
 	for len(b.data) > 0 {
 		n := int(min(int64(len(b.data)), b.window, c.window, int64(c.srv.settings.maxFrame)))
-		if n <= 0 {
+		if n <= 0 { // a window is empty, or was made smaller by SETTINGS
 			return false
 		}
 		var flags http2.Flags
@@ -52,9 +53,9 @@ func (c *conn) advance(b *blocked) bool {
 	}
 	switch {
 	case len(b.after) == 0:
-	case b.relayed:
+	case b.relayed: // whole frames
 		c.out = append(c.out, b.after...)
-	default:
+	default: // a trailer, without the header of its frame
 		from := c.beginBlock(b.id, http2.FlagHeadersEndStream)
 		c.out = append(c.out, b.after...)
 		c.endBlock(b.id, from)

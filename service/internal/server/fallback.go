@@ -140,7 +140,7 @@ func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, 
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.
-func (f *Fallback) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (f *Fallback) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	return f.server.Settle(ctx, key, id, n)
 }
 

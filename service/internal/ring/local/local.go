@@ -37,7 +37,7 @@ type Share interface {
 	Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error
 	Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error
 	Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error)
-	Settle(ctx context.Context, key, id string, n int) (decider.Settled, error)
+	Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error)
 	Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error)
 	Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error)
 	Return(ctx context.Context, key, id string, o weir.Outcome) error

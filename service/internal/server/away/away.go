@@ -125,7 +125,7 @@ func (s Share) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 	some := make([]*counts.Asked, 0, len(asks))
 	refused := false
 	for i := range asks {
-		if a := &asks[i]; a.Settled {
+		if a := &asks[i]; a.Decided {
 			refused = refused || a.Refused()
 		} else {
 			some = append(some, a)
