@@ -12,7 +12,7 @@ import (
 // maxLines bounds the lines of a package, without its tests, in the trees of sized.
 const maxLines = 2000
 
-// sized are the trees whose packages have a bound on their lines.
+// sized are the trees of packages that have a bound on their lines.
 var sized = []string{"service/internal"}
 
 // CheckSizes returns the packages that have too many lines, in order of their names.

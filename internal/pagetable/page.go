@@ -275,7 +275,7 @@ func join[L Law](l *Layout, p, from *Page, by L) (forgotten uint64) {
 	return forgotten
 }
 
-// A Level is the Law of pages whose values are token buckets: a bucket is full unless it is above the
+// A Level is the Law of pages of token buckets: a bucket is full unless it is above the
 // Level. See gcra.Quota.Level.
 type Level gcra.Bucket
 

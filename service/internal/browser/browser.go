@@ -38,7 +38,7 @@ func Open(t testing.TB, url string, width, height int64) *Tab {
 	return open(t, url, width, height)
 }
 
-// OpenUntrusted is like Open, for a server whose certificate no authority that Chromium knows has signed.
+// OpenUntrusted is like Open, for a server with a certificate that no authority known to Chromium has signed.
 func OpenUntrusted(t testing.TB, url string, width, height int64) *Tab {
 	t.Helper()
 	return open(t, url, width, height, chromedp.Flag("ignore-certificate-errors", true))

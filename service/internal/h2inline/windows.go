@@ -20,7 +20,7 @@ type blocked struct {
 	until   time.Time
 }
 
-// send sends an answer as far as the client takes it. The rest waits, in memory of its own.
+// send sends an answer as far as the client takes it. The rest waits, in its own memory.
 func (c *conn) send(b *blocked) {
 	if !c.advance(b) {
 		c.blocked = append(c.blocked, &blocked{
@@ -68,7 +68,7 @@ func (c *conn) unblock() {
 	c.blocked = slices.DeleteFunc(c.blocked, c.advance)
 }
 
-// expire ends the streams whose answers have waited for too long.
+// expire ends the streams with answers that have waited for too long.
 func (c *conn) expire(now time.Time) {
 	for len(c.blocked) > 0 && c.srv.settings.answer > 0 && !now.Before(c.blocked[0].until) {
 		c.cut(c.blocked[0].id, http2.ErrCodeInternal) // as net/http

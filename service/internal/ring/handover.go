@@ -43,7 +43,7 @@ func (r *Ring) loseLocked(was *view, s *census.Survey) *slot.Set {
 	return lost
 }
 
-// miss notes slots whose state was claimed and did not come, for the members that claim them from this one.
+// miss notes slots with a state that was claimed and did not come, for the members that claim them from this one.
 func (r *Ring) miss(slots *slot.Set) {
 	longest := r.longestLease()
 	if longest == 0 {
@@ -135,7 +135,7 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 }
 
 // claimFrom asks a member for the state of slots, again until it is linked and knows this one as a
-// member. It returns the slots whose state stays unknown: the ones that the member does not know; all if
+// member. It returns the slots that stay without their state: the ones that the member does not know; all if
 // its process has ended meanwhile; none if it is dead and was never linked.
 func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.Set, error) {
 	process := r.processOf(p.Name)

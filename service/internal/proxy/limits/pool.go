@@ -53,7 +53,7 @@ func (p *pool) acquireNow(ctx context.Context) (weir.Permit, error) {
 
 var errNoPlace = errors.New("there is no place at the origin")
 
-// isPerOrigin reports whether each origin has a pool of its own in the limiter: if its limit is adaptive, and there are
+// isPerOrigin reports whether each origin has its own pool in the limiter: if its limit is adaptive, and there are
 // several origins. Otherwise, the limiter has one pool for all.
 func (l *Limiter) isPerOrigin() bool { return l.at != nil && !l.fixed.Load() }
 

@@ -32,7 +32,7 @@ type Owner interface {
 	Export(ctx context.Context, slots *slot.Set, emit func(chunk []byte) error) error
 }
 
-// A Share decides about keys whose owner cannot be asked: a *server.Fallback, which describes its methods.
+// A Share decides about keys while their owner cannot be asked: a *server.Fallback, which describes its methods.
 type Share interface {
 	Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error
 	Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error

@@ -28,7 +28,7 @@ const Retry = time.Second
 // A Choice is how a request is decided by the node alone.
 type Choice struct {
 	step      decider.Step
-	local     rules.Found // the rules by whose shares the node decides
+	local     rules.Found // the node decides by its shares of these rules
 	deny      *rules.Rule // a rule that denies then; nil if there is none
 	otherwise config.Away // how a quota without a rule is decided
 	retry     time.Duration

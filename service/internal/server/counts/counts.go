@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// Counts keep what keys have used. A node asks them about each request that brings a quota or whose key has a rule, and makes a
+// Counts keep what keys have used. A node asks them about each request that brings a quota, or for a key that has a rule, and makes a
 // verdict of what they answer. They are safe for concurrent use.
 //
 // They have states of their own for the rules of the Set of an Ask, by rules.Rule.Index. If they do not know a Set any
@@ -189,7 +189,7 @@ const MaxShadows = 4
 // MaxSums bounds the Sums of a match.
 const MaxSums = 1 << MaxShadows
 
-// Give adds a rule, whose answer is the last one, to the grant if it allows; shadows counts the shadow rules of the request.
+// Give adds a rule to the grant if its answer, the last one, allows; shadows counts the shadow rules of the request.
 func (a *Ask) Give(r *rules.Rule, since time.Duration, shadows *int) {
 	if r.Mode == config.Shadow {
 		*shadows++
@@ -297,7 +297,7 @@ func CompileOwn(q *decider.Quota) (quota.Own, error) {
 	return quota.Own{Interval: interval, Limit: q.Limit()}, err
 }
 
-// OverrideRule returns the rule in whose windows the limit of a request counts; nil if it has windows of its own. A descriptor
+// OverrideRule returns the rule with the windows in which the limit of a request counts; nil if it has its own windows. A descriptor
 // has one counter for each unit, as in envoyproxy/ratelimit: its rule and the limits that come with it share it.
 func OverrideRule(m *rules.Match, req *decider.Request) *rules.Rule {
 	if len(m.Rated) > 0 && m.Rated[0].Rate.Period == req.Quota.Unit && m.Rated[0].Alone(req.Key) {
@@ -309,7 +309,7 @@ func OverrideRule(m *rules.Match, req *decider.Request) *rules.Rule {
 // Chargeable returns how many tokens a bucket of a rule can still be charged, of which some are used.
 func Chargeable(r *rules.Rule, used int) int { return max(MaxDebt(r)+r.Limit()-used, 0) }
 
-// OwnBucket returns by which quota the bucket counts that decides about a request with a quota, and the rule whose bucket it is;
+// OwnBucket returns by which quota the bucket counts that decides about a request with a quota, and the rule that has this bucket;
 // nil if the key has one for such quotas.
 func (a *Ask) OwnBucket() (shared *rules.Rule, q config.Quota, err error) {
 	if own := a.Req.Quota; a.Set.InWindow(own) {
