@@ -434,3 +434,11 @@ func bucket(n int, period time.Duration) *config.Rules {
 	}
 	return r
 }
+
+// owner returns the name of the owner of a slot; empty if there is none.
+func (v *view) owner(at uint16) string {
+	if v.owners == nil {
+		return ""
+	}
+	return v.names[v.owners[at]]
+}
