@@ -125,20 +125,20 @@ func (t *table[K, V]) place(e *entry[K, V]) (*bucket[K, V], int) {
 	return nil, 0
 }
 
-// replace puts an entry in the place of one with the same key.
-func (t *table[K, V]) replace(old, e *entry[K, V]) {
-	for ; t != nil; t = t.old.Load() {
-		if b, i := t.place(old); b != nil {
+// replace puts an entry in the place of another with the same key, in both tables.
+func (t *table[K, V]) replace(was, e *entry[K, V]) {
+	for table := t; table != nil; table = table.old.Load() {
+		if b, i := table.place(was); b != nil {
 			b.slots[i].Store(e)
 		}
 	}
 }
 
-// remove takes out an entry of the table.
+// remove takes an entry out of both tables.
 func (t *table[K, V]) remove(e *entry[K, V]) {
 	t.entries--
-	for ; t != nil; t = t.old.Load() {
-		t.delete(e)
+	for table := t; table != nil; table = table.old.Load() {
+		table.delete(e)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 )
 
-// A cluster is one whose objects the templates can look up.
+// A cluster has the objects that the templates can look up.
 type cluster struct{ client dynamic.Interface }
 
 func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {

@@ -138,9 +138,8 @@ func retryable(r *http.Request, last *result, now time.Time) (floor time.Duratio
 	return floor, undone || idempotent(r)
 }
 
-// turnedAway reports whether a status means that the request may succeed later: the
-// host refused it, or failed for the moment. Package loadsign has the table for the
-// limiter.
+// turnedAway reports whether the host answers with the status to a request that may
+// succeed later.
 func turnedAway(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -128,7 +128,7 @@ func ExamplePerKey_inflight() {
 	// /third 200 "in-flight";q=1;qu="concurrent-requests"
 }
 
-// Credits is a limit of one's own: the requests that each user has paid for.
+// Credits is a limit of this program: the requests that each user has paid for.
 type Credits struct {
 	mu   sync.Mutex
 	paid map[string]int
@@ -148,7 +148,7 @@ func (c *Credits) Decide(_ context.Context, user string, n int) (keyed.Verdict, 
 	}, nil
 }
 
-// A rule of a limit of one's own.
+// A rule of a limit of the program.
 func ExamplePerKey_own() {
 	credits := &Credits{paid: map[string]int{"alice": 1}}
 	m, err := httplimit.New(httplimit.Config{

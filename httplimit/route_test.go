@@ -51,7 +51,7 @@ func TestRouteOfALimit(t *testing.T) {
 	}
 }
 
-// The route joins the class of an outer handler, whose route stays.
+// The route joins the class of an outer handler. Its route stays.
 func TestRouteOfAnOuterHandler(t *testing.T) {
 	asked := new(testrig.Limiter)
 	h := middleware(t, Config{Limiter: asked}).Handler(http.HandlerFunc(nothing))

@@ -63,7 +63,7 @@ var _ [0]struct{} = [MaxFairQueues - gate.MaxQueues]struct{}{} // they are equal
 //
 // The rules apply in this order: a partition below its guarantee goes first;
 // then the higher priority; then, among routes of one priority (weir.Class),
-// those whose work takes less than a quarter of the mean; then, among tenants,
+// those with work that takes less than a quarter of the mean; then, among tenants,
 // the tenant that has had the least; and among the requests of one tenant the
 // Discipline decides. When the queue is full, a request that goes before the
 // last one by these rules takes its place, and the last one is rejected as

@@ -189,7 +189,7 @@ func (l *Limiter) thinLocked(now time.Duration) {
 	}
 }
 
-// beganLocked returns the latest instant at which work whose admission was not timed may have begun.
+// beganLocked returns the latest instant at which work without a timed admission may have begun.
 // stamp is the instant of credit.lately at its admission. The work began soon after that or, if a
 // lull followed, before the lull ended.
 func (l *Limiter) beganLocked(stamp, now time.Duration) time.Duration {

@@ -112,7 +112,7 @@ func New(cfg Config) (*Limiter, error) {
 		l.owners = append(l.owners, &owner{l, i + 1})
 		l.number[name] = i + 1
 	}
-	l.mu.Lock()
+	l.mu.Lock() // no other goroutine has l yet: unlock lends the first credit
 	defer l.unlock()
 	l.adoptLocked(alg)
 	return l, nil

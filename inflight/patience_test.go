@@ -211,7 +211,7 @@ func TestWaitOnly(t *testing.T) {
 	})
 }
 
-// Callers whose deadline is known teach nothing about the others, also from a permit.
+// Callers with a known deadline teach nothing about the others, also from a permit.
 func TestDeadlinesTeachNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, dated := range []bool{false, true} {

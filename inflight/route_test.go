@@ -68,7 +68,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// A route whose work is much shorter than the mean takes the place of another request in a full
+// A route with work that is much shorter than the mean takes the place of another request in a full
 // queue, also where tenants do not matter.
 func TestCheapRouteInAFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -161,7 +161,7 @@ func (l *Limiter[K]) policy(q *gcra.Quota) Policy {
 		return told.policy
 	}
 	p := policyOf(q)
-	if told == nil { // a key with a Quota of its own does not take its place
+	if told == nil { // a key with its own Quota does not take its place
 		l.told.CompareAndSwap(nil, &quotaPolicy{q, p})
 	}
 	return p

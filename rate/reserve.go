@@ -39,8 +39,8 @@ func (r *Reservation) DelayFrom(t time.Time) time.Duration {
 // that wait behind it move forward. Once the time to act has passed, or after a
 // first Cancel, it does nothing.
 //
-// Later Reservations keep their times. Cancel therefore withholds as many tokens as
-// they have reserved, until they are cancelled too.
+// Later Reservations keep their times. Cancel therefore gives back only the tokens that
+// exceed theirs; the rest is given back when they are cancelled too.
 func (r *Reservation) Cancel() { r.CancelAt(time.Now()) }
 
 // CancelAt is Cancel at the time t.

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/examples/internal/weirserve"
 )
 
-// Many processes, each with a client of its own, ask for results at once: each result is made
+// Many processes, each with its own client, ask for results at once: each result is made
 // once. After a call that fails, another process makes it.
 func TestOnceInTheFleet(t *testing.T) {
 	url, dir := weirserve.Start(t, `rules: [{name: once, glob: "once:*", concurrency: {limit: 1, ttl: 10s}}]`), files(t.TempDir())

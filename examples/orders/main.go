@@ -4,7 +4,7 @@
 //	go run -C examples ./orders              # PostgreSQL, and the service at http://127.0.0.1:8000
 //	go run -C examples ./orders -compare     # offers 2.6 times its capacity: without a limit, with fixed ones, with Auto
 //
-// It starts a PostgreSQL of its own, which ends with it, from the programs of the system
+// It starts its own PostgreSQL, which ends with it, from the programs of the system
 // (on Debian: apt-get install postgresql). docs/orders.md walks through overload. Start from
 // service.go.
 package main
@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// run serves until ctx ends, or compares, on a PostgreSQL of its own.
+// run serves until ctx ends, or compares, on its own PostgreSQL.
 func run(ctx context.Context, c config, x experiment, listen string, compare bool) (err error) {
 	log.Print("starting PostgreSQL")
 	db, err := startPostgres(ctx)

@@ -79,7 +79,7 @@ func (p *postgres) start(ctx context.Context) error {
 	if err := p.do(ctx, "initdb", "--username=orders", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"); err != nil {
 		return err
 	}
-	// pg_ctl starts the server in a session of its own, so that an interrupt from the terminal
+	// pg_ctl starts the server in its own session, so that an interrupt from the terminal
 	// does not end it before the service. The data is temporary: -F does without fsync.
 	err := p.do(ctx, "pg_ctl", "start", "--wait", "--silent", "--log="+filepath.Join(p.dir, "log"),
 		"--options=-F -k . -p 5432 -c listen_addresses=")

@@ -159,7 +159,7 @@ func (s *service) getCustomer(w http.ResponseWriter, r *http.Request) {
 // tooManyConnections is an SQLSTATE.
 const tooManyConnections = "53300"
 
-// fail answers a request whose query has failed. The limit takes 503 as a sign of overload.
+// fail answers a request after its query has failed. The limit takes 503 as a sign of overload.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	var refused *pgconn.PgError
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/keyed"
 )
 
-// decides is a Decider of one's own.
+// decides is a Decider of the user.
 type decides func(ctx context.Context, key string, n int) (keyed.Verdict, error)
 
 func (d decides) Decide(ctx context.Context, key string, n int) (keyed.Verdict, error) {

@@ -35,7 +35,7 @@ func Network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// The IPv6 networks whose addresses embed an IPv4 address, so that clients differ within a network of 64 bits, or a
+// The IPv6 networks with addresses that embed an IPv4 address, so that clients differ within a network of 64 bits, or a
 // client has many of these.
 var (
 	translated = netip.MustParsePrefix("64:ff9b::/96")    // RFC 6052

@@ -17,8 +17,8 @@ type Window struct {
 	units       float64 // sum of the logarithms of the units in flight
 }
 
-// Add adds work of a cost, which would have taken d at a cost of one. The logarithm of the units in
-// flight at its start is x.
+// Add adds a sample. Work with this cost took cost times d. x is the logarithm of the number of units in flight
+// when it began.
 func (w *Window) Add(d time.Duration, x, cost float64) {
 	r := d.Seconds() * cost
 	w.N++

@@ -581,7 +581,7 @@ func (c *checker) checkImport(i *ast.ImportSpec, name string) {
 	}
 }
 
-// inLab reports whether a path is one of the laboratory, a module and a binary of its own.
+// inLab reports whether a path is one of the laboratory, which is a separate module and binary.
 func inLab(path string) bool { return within(path, "/service/lab") }
 
 // within reports whether a path is another one, or below it.

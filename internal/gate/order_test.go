@@ -346,7 +346,7 @@ func TestFairAndPrioritiesCompose(t *testing.T) {
 		leave(1, "high 1").leave(1, "1a").leave(1, "2a").leave(1, "1b").leave(1, "1c").leave(1, "low 1")
 }
 
-// A route whose work is much shorter than the mean of all goes before others of its priority, and
+// A route with work that is much shorter than the mean of all goes before others of its priority, and
 // takes the place of one of them in a full queue. One that is not known to be so waits its turn.
 func TestCheapRoutesGoFirst(t *testing.T) {
 	const dear, cheap, unknown = 1, 2, 3

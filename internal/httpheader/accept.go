@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxAccepted bounds the types of an Accept that are looked at. Browsers name fewer than ten.
+// maxAccepted bounds the types of an Accept header that are read. Browsers name fewer than ten.
 const maxAccepted = 32
 
-// maxAcceptedItem bounds a type with parameters of which one is its weight, in bytes.
+// maxAcceptedItem bounds the bytes of a type with its parameters, such as text/html;q=0.8.
 const maxAcceptedItem = 128
 
 // Weight returns the weight of a type that an Accept names: 1 if it gives none, or none that can

@@ -243,7 +243,7 @@ func (l *Buckets[K]) SettleAt(print uint64, at time.Time, was, n int) int {
 }
 
 // ReturnAt gives back tokens that were taken, at the time at, by fingerprint. They need not be
-// whole, unless the key has a quota of its own, or waiters.
+// whole, unless the key has its own quota, or waiters.
 func (l *Buckets[K]) ReturnAt(print uint64, at time.Time, tokens float64) {
 	t := l.table.Load()
 	s, now := t.shard(print), at.Sub(t.epoch)

@@ -55,7 +55,7 @@ func newHash[K comparable]() hash[K] {
 	return hash[K]{sum: func(_ siphash.Key, k K) uint64 { return maphash.Comparable(process, k) }, kind: kind}
 }
 
-// Fingerprints returns a function for the fingerprints of keys, with a seed of its own.
+// Fingerprints returns a function for the fingerprints of keys, with its own seed.
 func Fingerprints[K comparable]() func(K) uint64 {
 	seed, sum := siphash.New(), newHash[K]().sum
 	return func(k K) uint64 { return sum(seed, k) }

@@ -289,7 +289,7 @@ func (l *Buckets[K]) copying(only *slot.Set) func(*segment) copyFunc[K] {
 	}
 }
 
-// copyOwn appends slots for the buckets in own whose keys belong to the page with the prefix
+// copyOwn appends slots for the buckets in own with keys that belong to the page with the prefix
 // at, of depth bits. It is called under the same lock as copySlots for that page: in between,
 // a bucket could move from a page into own or back, and be copied twice or not at all.
 //

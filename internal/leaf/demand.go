@@ -17,15 +17,15 @@ type demand struct {
 	cost  float32       // tokens a call, an average
 	rate  float64       // tokens a second
 	at    time.Duration // of the last sample
-	since time.Duration // the first request
+	since time.Duration // the instant of the first request
 }
 
 // Parameters of the measure.
 const (
-	average   = 5.0 // seconds
-	youth     = time.Second
-	minSample = 50 * time.Millisecond
-	maxGrowth = 16
+	average   = 5.0                   // of the moving average, in seconds
+	youth     = time.Second           // after the first request, in which the average is over the time so far
+	minSample = 50 * time.Millisecond // between two samples
+	maxGrowth = 16                    // of a sample to the last measure
 )
 
 func (d *demand) try(n float64) {

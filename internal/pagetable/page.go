@@ -275,8 +275,8 @@ func join[L Law](l *Layout, p, from *Page, by L) (forgotten uint64) {
 	return forgotten
 }
 
-// Level is the Law of buckets: every bucket that is not above it is full. See
-// gcra.Quota.Level.
+// A Level is the Law of pages of token buckets: a bucket is full unless it is above the
+// Level. See gcra.Quota.Level.
 type Level gcra.Bucket
 
 // Weight is how far the bucket is above the Level.
@@ -291,9 +291,8 @@ func (l Level) Spare(_ *Layout, p *Page, print uint64) (at int, live bool) {
 	return at, live
 }
 
-// Find returns the index of the value of a fingerprint or, if it has no slot, that
-// of the spare one. It is Layout.Find and Spare in one loop without calls. With
-// calls, a key that is new costs half as much again (BenchmarkFlood of package
+// Find returns the index of the value of a fingerprint; if it has none, spare is the index that a new value can have. It does what
+// Layout.Find and Spare do, in one loop without calls: with calls, a new key costs 1.5 times as much (BenchmarkFlood of package
 // keyed).
 func (l Level) Find(p *Page, print uint64) (at, spare int, live bool) {
 	least := uint64(math.MaxUint64)

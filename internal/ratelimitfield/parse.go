@@ -110,7 +110,7 @@ func first(lines []string) item {
 	return item{}
 }
 
-// least returns the item of a field whose number times a sign is the least: if proxies have
+// least returns the item of a field with the least number times a sign: if proxies have
 // added to it, the strictest one. It is no number if any of them is none.
 func least(lines []string, sign float64) item {
 	best := first(lines)

@@ -2,6 +2,7 @@ package redislink
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,10 +20,10 @@ type Lane struct {
 	breaker  circuit.Breaker
 	answered atomic.Int64 // when the server last answered, since epoch; 0 if never
 
-	mu     sync.Mutex // guards what follows
-	calls  []*Call
-	flying bool // a goroutine sends
-	stuck  int  // goroutines that still wait for an overdue pipeline
+	mu      sync.Mutex // guards what follows
+	calls   []*Call
+	sending bool // a goroutine sends pipelines
+	stuck   int  // goroutines that still wait for an overdue pipeline
 }
 
 // Ask makes a call and waits for its answer. The error is ErrAway if the caller has to decide,
@@ -74,26 +75,26 @@ func (l *Lane) Send(c *Call) {
 	}
 }
 
-// enqueue has a call sent with the next pipeline.
+// enqueue adds a call to the next pipeline, and starts the goroutine that sends pipelines unless it runs.
 func (l *Lane) enqueue(c *Call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.calls) >= l.link.cfg.Queue {
 		return ErrAway
 	}
-	if !l.flying && l.stuck < maxStuck {
-		if !l.link.Run(l.fly) {
+	if !l.sending && l.stuck < maxStuck {
+		if !l.link.Run(l.sendPipelines) {
 			return ErrClosed
 		}
-		l.flying = true
+		l.sending = true
 	}
 	l.calls = append(l.calls, c)
 	return nil
 }
 
-// fly sends pipelines until no calls are left, or until a pipeline takes too long and
+// sendPipelines sends pipelines until no calls are left, or until a pipeline takes too long and
 // another goroutine has taken over.
-func (l *Lane) fly() {
+func (l *Lane) sendPipelines() {
 	for calls := l.next(); len(calls) > 0; calls = l.next() {
 		taken := make(chan struct{})
 		overdue := time.AfterFunc(l.link.cfg.Timeout, func() { l.takeOver(taken) })
@@ -123,7 +124,7 @@ func (l *Lane) next() []*Call {
 				waits = append(waits, c)
 			}
 		}
-		if l.flying = len(calls) > 0; !l.flying || len(waits) > 0 {
+		if l.sending = len(calls) > 0; !l.sending || len(waits) > 0 {
 			return waits
 		}
 	}
@@ -133,7 +134,7 @@ func (l *Lane) next() []*Call {
 func (l *Lane) takeOver(taken chan<- struct{}) {
 	l.mu.Lock()
 	l.stuck++
-	l.flying = len(l.calls) > 0 && l.stuck < maxStuck && l.link.Run(l.fly)
+	l.sending = len(l.calls) > 0 && l.stuck < maxStuck && l.link.Run(l.sendPipelines)
 	l.mu.Unlock()
 	close(taken)
 	l.note(ErrAway)
@@ -145,10 +146,10 @@ func (l *Lane) goOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stuck--
-	if l.flying || len(l.calls) == 0 {
+	if l.sending || len(l.calls) == 0 {
 		return false
 	}
-	l.flying = true
+	l.sending = true
 	return true
 }
 
@@ -235,7 +236,7 @@ func (l *Lane) Exchange(calls []*Call) error {
 	answers := l.pipeline(calls, false)
 	var unknown []int // calls with a script that the server does not know
 	for i, a := range answers {
-		if a.Err != nil && hasPrefix(a.Err, "NOSCRIPT") {
+		if a.Err != nil && strings.HasPrefix(answerOf(a.Err), "NOSCRIPT ") {
 			unknown = append(unknown, i)
 		}
 	}
@@ -253,7 +254,7 @@ func (l *Lane) Exchange(calls []*Call) error {
 		a := answers[i]
 		if a.Err != nil {
 			refused = a.Err
-			if !hasPrefix(a.Err, "WRONGTYPE") {
+			if !strings.HasPrefix(answerOf(a.Err), "WRONGTYPE ") {
 				away = a.Err
 				a.Err = ErrAway
 			}

@@ -183,7 +183,7 @@ func (l *Link) Close() {
 
 // tellRefused calls OnRefused if an error is an answer of the server.
 func (l *Link) tellRefused(err error) {
-	if l.cfg.OnRefused == nil || !hasPrefix(err, "") {
+	if l.cfg.OnRefused == nil || answerOf(err) == "" {
 		return
 	}
 	now, last := max(time.Since(l.epoch), 1), l.refused.Load()

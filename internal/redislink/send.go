@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
-	"strings"
 )
 
 // A Script is the source of a script, and the hash by which the server knows it.
@@ -54,12 +53,14 @@ func Send[C Cmd, All any](ctx context.Context, pipe Pipe[C, All], calls []*Call,
 	return answers
 }
 
-// hasPrefix reports whether an error is an answer of the server that begins with a word; of an
-// empty one, whether it is an answer.
-func hasPrefix(err error, word string) bool {
+// answerOf returns the text of an error that the server has answered; "" for other errors.
+func answerOf(err error) string {
 	var answer interface {
 		error
 		RedisError()
 	}
-	return errors.As(err, &answer) && (word == "" || strings.HasPrefix(answer.Error(), word+" "))
+	if errors.As(err, &answer) {
+		return answer.Error()
+	}
+	return ""
 }

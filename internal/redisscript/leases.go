@@ -27,7 +27,7 @@ const NoLimit = -1
 // must differ.
 //
 // A caller that is denied can wait: it asks again, with the same Lease, and is granted it in
-// the order of arrival. A caller whose units fit beside those of all earlier ones need not
+// the order of arrival. A caller with units that fit beside those of all earlier ones need not
 // wait for these. The caller waits for the keys that denied it, and comes later for other keys
 // only than callers that asked before it. It must ask again within Patience, or it loses its
 // place, and must end its wait with GiveLease.

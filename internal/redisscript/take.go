@@ -16,7 +16,7 @@ type Take struct {
 	// Least is how many tokens to take at least, if there are fewer than N: N for all or
 	// nothing.
 	Least int
-	// Taken is Reply.Time of the Take whose tokens are given back, which may be rounded down to a
+	// Taken is Reply.Time of the Take that gave the tokens, which may be rounded down to a
 	// millisecond. If zero, it is now. The bucket is then as if the tokens had not been taken: it
 	// misses the refill that a fuller bucket would have had no room for. A window that has ended is
 	// left as it is.

@@ -3,7 +3,7 @@ package servicetime
 import "time"
 
 // Costs learns how much longer the work of some routes takes than that of others. Routes have numbers
-// from 1 to MaxRoutes; work without a number is a route of its own. A route of streams, or of long
+// from 1 to MaxRoutes; work without a number has its own route. A route of streams, or of long
 // polls, tells nothing of the others: what takes more than costMost times the mean counts as so much.
 // The zero Costs knows nothing.
 type Costs struct {

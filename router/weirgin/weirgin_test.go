@@ -54,7 +54,7 @@ func copies(c *gin.Context) {
 	c.Next()
 }
 
-// replaces puts a writer of its own in front, as compression does.
+// replaces puts its own writer in front, as compression does.
 func replaces(c *gin.Context) {
 	outer := c.Writer
 	c.Writer = &own{outer}

@@ -5,7 +5,7 @@
 //	make faults ARGS='-run peers -seeds 1'   # those with a name, once; the table is printed
 //
 // It needs Linux, a user that may create network namespaces, and ip, strace, cc, redis-server and Envoy. Each play is a
-// process with namespaces of its own, so nothing is left when it ends.
+// process with its own namespaces, so nothing is left when it ends.
 package main
 
 import (
@@ -213,7 +213,7 @@ func brief(got []measure) string {
 	return strings.Join(all, "; ")
 }
 
-// isolate plays a row in a process that has namespaces of its own for networks, mounts and processes, and one for users
+// isolate plays a row in a process that has its own namespaces for networks, mounts and processes, and one for users
 // unless this user is root.
 func (s *setup) isolate(ctx context.Context, name string, seed int) ([]measure, error) {
 	self, err := os.Executable()

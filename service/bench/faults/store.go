@@ -21,7 +21,7 @@ const (
 // docs. The time is three times --store-timeout in the beginning, and in the end twice the absence, but 5 s at most.
 var apart = rate * float64(instances-1) / instances * (3*storeTimeout + min(2*absence, 5*time.Second)).Seconds()
 
-// A store is a Redis on a host of its own, with instances of weir serve that share it.
+// A store is a Redis on its own host, with instances of weir serve that share it.
 type store struct {
 	w         *world
 	server    *proc

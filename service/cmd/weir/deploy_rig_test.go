@@ -20,7 +20,7 @@ func deployed(t *testing.T, name string) string {
 var dashboards = []string{"grafana/dashboard.json", "grafana/proxy.json"}
 
 // dashboard returns the queries of the panels of a dashboard, and those of its variables. It checks that each
-// panel has an id of its own, and a query unless it is a row.
+// panel has its own id, and a query unless it is a row.
 func dashboard(t *testing.T, name string) (queries, variables []string) {
 	t.Helper()
 	type panel struct {

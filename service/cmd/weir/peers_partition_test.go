@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// separate puts each member in a network namespace of its own, before any is started. It takes a
+// separate puts each member in its own network namespace, before any is started. It takes a
 // user that may create network namespaces, as root may.
 func (f *peerFleet) separate() {
 	f.t.Helper()

@@ -131,7 +131,7 @@ func takeRLS(l limiter) (granted bool, step string, err error) {
 	return code == rls.RateLimitResponse_OK, "exact", nil
 }
 
-// takeRESP sends a command over a connection of its own.
+// takeRESP sends a command over its own connection.
 func (f *storeFleet) takeRESP(i int, command string) (granted bool, step string, err error) {
 	c, err := net.Dial("tcp", f.resp[i])
 	if err != nil {

@@ -40,7 +40,7 @@ func newSocketDir(t *testing.T) socketDir {
 // of returns the address of a socket, for a flag.
 func (d socketDir) of(name string) string { return "unix:" + filepath.Join(d.path, name) }
 
-// client returns a client that sends each request to a socket, on a connection of its own.
+// client returns a client that sends each request to a socket, on its own connection.
 func (d socketDir) client(name string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,

@@ -471,21 +471,19 @@ func (s *Set) answered(now time.Duration, o *origin) {
 // failsCheck reports whether the health check has ejected an origin, and still fails.
 func (o *origin) failsCheck() bool { return o.cause == Check && o.checked >= checkRow }
 
-// eject ejects an origin, or goes on if a trial has failed.
+// eject ejects an origin. If it is ejected already, a trial that has failed puts the next one off.
 func (s *Set) eject(now time.Duration, o *origin, why Cause, trial bool) {
-	if o.out == Ejected && (!trial || o.failsCheck()) { // a request from before
-		return
-	}
-	if o.starting && now-o.back >= slowStart {
-		o.ejection = 0
-	}
-	if len(s.origins) == 1 {
+	switch ejected := o.out == Ejected; {
+	case ejected && (!trial || o.failsCheck()):
+		return // the request began before the ejection, or the health check decides
+	case len(s.origins) == 1: // there is no other
 		s.admit(now, o)
 		return
-	}
-	if o.out == Ejected {
+	case ejected:
 		o.cause, o.trial = why, max(o.trial, now+o.ejection/2)
 		return
+	case o.starting && now-o.back >= slowStart:
+		o.ejection = 0 // it has worked since its last ejection
 	}
 	wait := max(o.ejection, minEjection)
 	o.ejection = min(2*wait, maxEjection)

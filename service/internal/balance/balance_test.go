@@ -352,7 +352,7 @@ func TestAllSilent(t *testing.T) {
 	}
 }
 
-// An origin whose answers take long is not silent.
+// An origin that takes long to answer is not silent.
 func TestSlowOrigin(t *testing.T) {
 	c := newScript(t, 2)
 	for range 100 {

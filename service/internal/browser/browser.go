@@ -38,7 +38,7 @@ func Open(t testing.TB, url string, width, height int64) *Tab {
 	return open(t, url, width, height)
 }
 
-// OpenUntrusted is like Open, for a server whose certificate no authority that Chromium knows has signed.
+// OpenUntrusted is like Open, for a server with a certificate that no authority known to Chromium has signed.
 func OpenUntrusted(t testing.TB, url string, width, height int64) *Tab {
 	t.Helper()
 	return open(t, url, width, height, chromedp.Flag("ignore-certificate-errors", true))
@@ -159,12 +159,6 @@ func (tab *Tab) Click(id string) {
 func (tab *Tab) Text(id string) string {
 	tab.t.Helper()
 	return strings.TrimSpace(run(tab, chromedp.Text(testid(id))))
-}
-
-// Pressed reports whether the button with this data-testid is shown as pressed.
-func (tab *Tab) Pressed(id string) bool {
-	tab.t.Helper()
-	return run(tab, chromedp.AttributeValue(testid(id), "aria-pressed")).Value == "true"
 }
 
 // Evaluate returns the value of an expression in the page.

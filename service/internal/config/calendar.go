@@ -76,8 +76,8 @@ func (q Quota) Calendar() (windows window.Calendar, most time.Duration) {
 	return window.Dates(calendarUnits[q.Rate.Period].unit, time.Unix(0, 0), loc), most
 }
 
-// NextWindow returns when the Calendar window ends that an instant is in, in the time zone. The
-// Quota must be valid.
+// NextWindow returns the end of the Calendar window that contains an instant, in the time zone of the Quota, which
+// must be valid.
 func (q Quota) NextWindow(now time.Time) time.Time {
 	windows, _ := q.Calendar()
 	loc, _ := q.Location() // known: Calendar has found it

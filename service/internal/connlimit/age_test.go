@@ -69,7 +69,7 @@ func TestConnectionsOfAnAgeEnd(t *testing.T) {
 				t.Errorf("http2 = %t: %q: want 60 bytes", http2, got)
 			}
 			least, most := int64(9), int64(12) // of 9 to 11 minutes each, and a minute until the next request
-			if !http2 {                        // the slow request has a connection of its own
+			if !http2 {                        // the slow request has its own connection
 				least, most = least+1, most+1
 			}
 			if n := dials.Load(); n < least || n > most {

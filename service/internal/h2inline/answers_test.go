@@ -308,7 +308,7 @@ func TestManyFieldsToRelay(t *testing.T) {
 	})
 }
 
-// A stream whose last DATA waits for the window of the connection can be widened.
+// A stream with last DATA that waits for the window of the connection can be widened.
 func TestWidenAnswered(t *testing.T) {
 	both(t, func(t *testing.T, srv service) {
 		c, end := dial(t, srv)

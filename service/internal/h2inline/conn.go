@@ -19,7 +19,7 @@ import (
 const (
 	// leastRead is the size of the buffer of a connection that waits for frames.
 	leastRead = 4 << 10
-	// mostRead is the size of the buffer of a connection whose last read has filled a small one.
+	// mostRead is the size of the buffer of a connection after a read that has filled a small one.
 	mostRead = 18 << 10
 	// mostWritten bounds the bytes of answers before they are written, and mostRelayed those of frames for the
 	// relay. A single frame may exceed either.
@@ -58,7 +58,7 @@ type conn struct {
 	block    block
 	decoder  *fieldblock.Decoder
 	request  message.Request
-	unreadID uint32 // a stream whose body has not come, and whose request this is; 0 if there is none
+	unreadID uint32 // the stream that request is for, while its body has not come; 0 if there is none
 	response message.Response
 	parting  bool   // an answer asks the client to leave
 	owed     int    // bytes of DATA that were handled here, and not credited yet
@@ -76,7 +76,7 @@ type conn struct {
 	window   int64     // bytes of DATA that the client takes
 	initial  int64     // the same, of a new stream
 	list     uint32    // SETTINGS_MAX_HEADER_LIST_SIZE; if zero, none
-	bodies   []*unread // requests whose body has not come yet
+	bodies   []*unread // requests without their body, which has not come yet
 	blocked  []*blocked
 	parked   map[uint32]*parked
 	parking  int // running handlers of parked requests, also after the client has reset the stream

@@ -93,7 +93,7 @@ func (c *conn) relayHeaders(id uint32, flags http2.Flags, priority []byte, field
 	}
 }
 
-// relayUnread relays a request whose body has not come yet, with what has come.
+// relayUnread relays a request before its body has come, with the part that has come.
 func (c *conn) relayUnread(u *unread, ended bool) {
 	c.removeUnread(u)
 	c.relayHeaders(u.id, 0, nil, u.fields)

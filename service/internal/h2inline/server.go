@@ -187,7 +187,7 @@ func (s *Server) Close() error {
 	return errors.Join(s.http.Close(), s.relays.Close())
 }
 
-// prefixed is a connection whose first bytes were read.
+// prefixed is a connection of which the first bytes were read.
 type prefixed struct {
 	net.Conn
 	prefix []byte

@@ -25,10 +25,10 @@ type block struct {
 // maxBody bounds the body of a request that is answered here, in bytes. It fits in a frame.
 const maxBody = 8 << 10
 
-// maxRemembered bounds the header blocks whose fields are kept for the next request, in bytes.
+// maxRemembered bounds the header blocks with fields that are kept for the next request, in bytes.
 const maxRemembered = 1 << 10
 
-// An unread is a request that can be answered here, whose body has not come yet.
+// An unread is a request that can be answered here once its body has come.
 type unread struct {
 	id     uint32
 	fields []*fieldblock.Field
@@ -183,7 +183,7 @@ func (c *conn) addUnread(id uint32, fields []*fieldblock.Field) {
 	c.bodies = append(c.bodies, u)
 }
 
-// unreadOf returns the request of a stream whose body has not come yet, or nil.
+// unreadOf returns the request of a stream while its body has not come, or nil.
 func (c *conn) unreadOf(id uint32) *unread {
 	for _, u := range c.bodies {
 		if u.id == id {

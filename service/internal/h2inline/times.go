@@ -33,7 +33,7 @@ const tellEvery = time.Second
 // open returns the number of streams that are not answered.
 func (c *conn) open() int { return len(c.relayed) + len(c.blocked) + len(c.bodies) + len(c.parked) }
 
-// tell tells ConnState what is new. A connection whose streams are all answered at once is idle; it is told
+// tell tells ConnState what is new. A connection on which all streams are answered at once is idle; it is told
 // to have been active once a second.
 func (c *conn) tell(now time.Time) {
 	busy := c.open() > 0

@@ -20,7 +20,7 @@ type blocked struct {
 	until   time.Time
 }
 
-// send sends an answer as far as the client takes it. The rest waits, in memory of its own.
+// send sends an answer as far as the client takes it. The rest waits, in its own memory.
 func (c *conn) send(b *blocked) {
 	if !c.advance(b) {
 		c.blocked = append(c.blocked, &blocked{
@@ -30,11 +30,12 @@ func (c *conn) send(b *blocked) {
 	}
 }
 
-// advance sends what the client takes of an answer, and reports whether that is all.
-func (c *conn) advance(b *blocked) bool {
+// advance sends DATA of an answer as far as the windows permit and then, if none is left, what follows it. It reports whether
+// the whole answer is sent.
+func (c *conn) advance(b *blocked) (whole bool) {
 	for len(b.data) > 0 {
 		n := int(min(int64(len(b.data)), b.window, c.window, int64(c.srv.settings.maxFrame)))
-		if n <= 0 {
+		if n <= 0 { // a window is empty, or was made smaller by SETTINGS
 			return false
 		}
 		var flags http2.Flags
@@ -52,9 +53,9 @@ func (c *conn) advance(b *blocked) bool {
 	}
 	switch {
 	case len(b.after) == 0:
-	case b.relayed:
+	case b.relayed: // whole frames
 		c.out = append(c.out, b.after...)
-	default:
+	default: // a trailer, without the header of its frame
 		from := c.beginBlock(b.id, http2.FlagHeadersEndStream)
 		c.out = append(c.out, b.after...)
 		c.endBlock(b.id, from)
@@ -67,7 +68,7 @@ func (c *conn) unblock() {
 	c.blocked = slices.DeleteFunc(c.blocked, c.advance)
 }
 
-// expire ends the streams whose answers have waited for too long.
+// expire ends the streams with answers that have waited for too long.
 func (c *conn) expire(now time.Time) {
 	for len(c.blocked) > 0 && c.srv.settings.answer > 0 && !now.Before(c.blocked[0].until) {
 		c.cut(c.blocked[0].id, http2.ErrCodeInternal) // as net/http

@@ -34,7 +34,7 @@ func FindUnreachable(patterns []Pattern, all bool) ([]Unreachable, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := finder{set: set, patterns: patterns, languages: map[int]language{}, left: maxSteps}
+	f := finder{set: set, patterns: patterns, languages: map[int]language{}, samples: map[int]string{}, left: maxSteps}
 	var found []Unreachable
 	var earlier []int
 	for i, p := range patterns {
@@ -45,6 +45,7 @@ func FindUnreachable(patterns []Pattern, all bool) ([]Unreachable, error) {
 		if all {
 			continue
 		}
+		// A pattern that matches all keys of this one also matches any one of them: only those are compared.
 		earlier = set.All(f.sample(i), earlier[:0])
 		for _, by := range earlier {
 			if by >= i {
@@ -64,7 +65,7 @@ type finder struct {
 	set       *Set
 	patterns  []Pattern
 	languages map[int]language // by pattern; without a program if it has none
-	samples   map[int]string   // of regexes
+	samples   map[int]string   // of each regex a key that it matches: included has found it
 	left      int              // steps
 }
 
@@ -150,13 +151,10 @@ func (f *finder) included(a, b int) bool {
 		return false
 	}
 	steps := 0
-	in, other := search(narrow, wide, &steps)
+	in, sample := search(narrow, wide, &steps)
 	f.left -= steps
 	if b < 0 {
-		if f.samples == nil {
-			f.samples = map[int]string{}
-		}
-		f.samples[a] = other
+		f.samples[a] = sample
 	}
 	return in
 }

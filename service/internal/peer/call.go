@@ -50,7 +50,7 @@ type call struct {
 	step     decider.Step
 	answer   []byte // of other kinds
 
-	key string // of a request that may wait, whose grant an abandoned call gives back
+	key string // of a request that may wait: an abandoned call gives its grant back
 }
 
 // A callPool keeps calls for the next requests. Those of one Client have a pool, because a channel

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-go/weir/service/internal/peer/wire"
 )
 
-// A Client is a decider.Decider whose decisions another instance makes. It is safe for
+// A Client is a decider.Decider by which another instance decides. It is safe for
 // concurrent use. It must be closed.
 //
 // If ctx ends before there is an answer, a method returns the error of ctx at once, and the other

@@ -127,11 +127,11 @@ func (c *Client) request(ctx context.Context, k wire.Kind, payload []byte, onWai
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.
-func (c *Client) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (c *Client) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	checkCost(n)
 	b, _, err := c.request(ctx, wire.KindSettle, wire.AppendSettle(nil, key, id, n), nil)
 	d := wire.Decoder{Rest: b}
-	return decider.Settled{Was: d.Count(), Charged: d.Count()}, d.Check(err)
+	return decider.Settlement{Was: d.Count(), Charged: d.Count()}, d.Check(err)
 }
 
 // Acquire takes a lease: see decider.Decider.

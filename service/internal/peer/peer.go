@@ -1,5 +1,5 @@
-// Package peer asks other instances of weir serve: a Client is a decider.Decider whose decisions
-// another instance makes. Package peer/serve serves them, and package peer/wire has the protocol.
+// Package peer asks other instances of weir serve: a Client is a decider.Decider by which another
+// instance decides. Package peer/serve serves the requests, and package peer/wire has the protocol.
 //
 //	c, err := peer.New(peer.Config{URL: "http://weir-1:8080", Self: wire.Info{Node: node}, Secret: secret})
 //	err = c.Decide(ctx, &decider.Request{Key: "user:42", N: 1}, &v)

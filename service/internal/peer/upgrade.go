@@ -65,7 +65,7 @@ func Unusable(err error) bool {
 	return true
 }
 
-// ownStatuses are the answers of a Handler, whose texts say what is wrong.
+// ownStatuses are the answers of a Handler: their texts say what is wrong.
 var ownStatuses = []int{http.StatusForbidden, http.StatusUpgradeRequired, http.StatusServiceUnavailable}
 
 func (e *statusError) Error() string {

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// An origin whose health check fails twice gets no requests; when it succeeds, the origin gets requests again within an interval.
+// An origin gets no requests after its health check has failed twice; when it succeeds, the origin gets requests again within an interval.
 func TestHealthChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var well atomic.Bool

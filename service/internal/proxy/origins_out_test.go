@@ -116,7 +116,7 @@ func TestHungOriginWhileLongLivedAreFull(t *testing.T) {
 	})
 }
 
-// A request whose body has not been read goes to another origin if there is no connection to its own.
+// A request goes, while its body has not been read, to another origin if there is no connection to its own.
 func TestUnreadUploadsGoElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var whole atomic.Int64
@@ -286,7 +286,7 @@ func TestLeavesOnTheWayToAnotherOrigin(t *testing.T) {
 	})
 }
 
-// An origin whose answers are no HTTP fails: requests that may be repeated go to another one, and the others soon, too.
+// An origin with answers that are no HTTP fails: requests that may be repeated go to another one, and the others soon, too.
 func TestAnswersThatAreNoHTTP(t *testing.T) {
 	for _, scheme := range []string{"http", "h2c"} {
 		t.Run(scheme, func(t *testing.T) {

@@ -74,7 +74,7 @@ type Config struct {
 	// Origins are the absolute URLs that requests go to, each to one of them: http, https
 	// (HTTP/2 if the origin speaks it), h2c (HTTP/2 without TLS), or unix with the path of a socket
 	// (HTTP/1.1). The path of other URLs is a prefix of each request's path. See package balance for the
-	// choice. Of several, each has an adaptive limit of its own; a number is a limit of all together.
+	// choice. Of several, each has its own adaptive limit; a number is a limit of all together.
 	Origins []string
 	// OriginTLS configures TLS to the origins. If nil, the certificates of the system count.
 	OriginTLS *tls.Config

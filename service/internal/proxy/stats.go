@@ -15,7 +15,7 @@ import (
 type Stats struct {
 	inflight.Stats       // without Changes and Patience
 	Mode           Limit // of the class default, as set
-	Abandoned      int   // requests whose client has left, or that went to another origin; part of Inflight, unless long-lived
+	Abandoned      int   // requests that the client has left, or that went to another origin; part of Inflight, unless long-lived
 	LongLived      int   // exchanges that have left the limit
 	Connections    int   // of clients, accepted by Listener
 	Origins        []origins.Stats

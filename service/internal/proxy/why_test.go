@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxyrule"
 )
 
-// Work whose client does not get the answer is wasted. A client that ends a stream has had it.
+// Work is wasted if its client does not get the answer. A client that ends a stream has had it.
 func TestWasted(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -135,7 +135,7 @@ classes:
 	}
 }
 
-// Each class has metrics of its own.
+// Each class has its own metrics.
 func TestClassMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := withRules(t, "classes: [{name: heavy, routes: /heavy, limit: 1, queue: 5, max_wait: 5s}]", proxy.Config{Transport: answers(200, s), AbandonedHold: time.Minute})

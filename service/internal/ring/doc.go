@@ -86,7 +86,7 @@
 //   - Lists differ: nothing more than with one list, but for processes that start within a split (see Lists).
 //   - Nothing passes between k members and the owner, which others see: k shares, k*B/N and
 //     k*R/N for as long as it lasts. For one member of three that is a third of the limit.
-//   - A partition with a majority: B for keys whose owner is on the side of the minority, and the shares of
+//   - A partition with a majority: B for keys with an owner on the side of the minority, and the shares of
 //     the m members there, m*B/N and m*R/N with m < N/2: less than half of the limit.
 //   - A partition without a majority: 2*B, and R for a second. All members together allow their shares, whose
 //     buckets are full; afterwards the bucket of the owner is, which has been refilled meanwhile.

@@ -9,7 +9,7 @@ import (
 )
 
 // Exchange takes the exchange of a leaf: see decider.Decider. Every member that can be asked gets it,
-// with the reports about its keys. A report about a key whose owner cannot be asked gets an
+// with the reports about its keys. A report about a key gets, while its owner cannot be asked, an
 // Assignment with Learning: the leaf does as if it had no answer.
 //
 // An answer renews all assignments of the leaf, also those of an owner that could not be asked. So

@@ -137,7 +137,7 @@ func (r *Ring) claim(cl *handover.Claim, slots, unknown *slot.Set, from []*place
 }
 
 // claimFrom asks a member for the state of slots, again until it is linked and knows this one as a
-// member. It returns the slots whose state stays unknown: the ones that the member does not know; all if
+// member. It returns the slots that stay without their state: the ones that the member does not know; all if
 // its process has ended meanwhile; none if it is dead and was never linked, or others have claimed the slots since.
 func (r *Ring) claimFrom(ctx context.Context, p *place, cl *handover.Claim) (*slot.Set, error) {
 	process, refused := r.processOf(p.Name), 0

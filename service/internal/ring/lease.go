@@ -25,7 +25,7 @@ func (r *Ring) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.
-func (r *Ring) Settle(ctx context.Context, key, id string, n int) (done decider.Settled, err error) {
+func (r *Ring) Settle(ctx context.Context, key, id string, n int) (done decider.Settlement, err error) {
 	err = r.ask(ctx, r.keyRoute(key), r.patient(), nil, func(ctx context.Context, d decider.Decider) (err error) {
 		done, err = d.Settle(ctx, key, id, n)
 		return err

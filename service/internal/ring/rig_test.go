@@ -324,8 +324,10 @@ func result[T any](ctx context.Context, l *fakeLink, f func(ctx context.Context,
 	return *got, nil
 }
 
-func (l *fakeLink) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
-	return result(ctx, l, func(ctx context.Context, to *node) (decider.Settled, error) { return to.serves.Settle(ctx, key, id, n) })
+func (l *fakeLink) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
+	return result(ctx, l, func(ctx context.Context, to *node) (decider.Settlement, error) {
+		return to.serves.Settle(ctx, key, id, n)
+	})
 }
 
 func (l *fakeLink) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
@@ -431,4 +433,12 @@ func bucket(n int, period time.Duration) *config.Rules {
 		panic(err)
 	}
 	return r
+}
+
+// owner returns the name of the owner of a slot; empty if there is none.
+func (v *view) owner(at uint16) string {
+	if v.owners == nil {
+		return ""
+	}
+	return v.names[v.owners[at]]
 }

@@ -26,7 +26,7 @@ const (
 	DefaultHold     = 5 * time.Second
 )
 
-// A Link is a decider.Decider whose decisions a member makes: a *peer.Client.
+// A Link is a decider.Decider by which a member decides: a *peer.Client.
 type Link interface {
 	decider.Decider
 	Call(ctx context.Context, name string, body []byte) ([]byte, error)
@@ -39,9 +39,9 @@ type Link interface {
 // Config configures a Ring. Local, Fallback, Node and Dial are required.
 type Config struct {
 	Local    local.Owner // decides about the keys that this node owns
-	Fallback local.Share // decides about keys whose owner cannot be asked
+	Fallback local.Share // decides about keys while their owner cannot be asked
 	Node     string      // the id of this process, as in its wire.Info
-	// Self is the name of this member. If empty, it is the member whose link leads to Node.
+	// Self is the name of this member. If empty, it is the member with a link that leads to Node.
 	Self string
 	// Strangers are members that this node does not list, and that list it: they can join the fleet, so every process that
 	// opens a link must be trusted.

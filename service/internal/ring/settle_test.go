@@ -42,7 +42,7 @@ func TestSettlementsAreExact(t *testing.T) {
 				at := chance.IntN(len(open))
 				g := open[at]
 				open = append(open[:at], open[at+1:]...)
-				if done, err := member().Settle(ctx, key, g.id, g.n); err != nil || done != (decider.Settled{Was: g.was, Charged: g.n}) {
+				if done, err := member().Settle(ctx, key, g.id, g.n); err != nil || done != (decider.Settlement{Was: g.was, Charged: g.n}) {
 					t.Fatalf("%+v, %v: want %+v", done, err, g)
 				}
 			}

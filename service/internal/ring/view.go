@@ -45,14 +45,6 @@ func newView(s census.Survey, places map[string]*place) *view {
 	return v
 }
 
-// owner returns the name of the owner of a slot; empty if there is none.
-func (v *view) owner(at uint16) string {
-	if v.owners == nil {
-		return ""
-	}
-	return v.names[v.owners[at]]
-}
-
 // owned returns the slots that a member owns.
 func (v *view) owned(name string) *slot.Set {
 	set, index := new(slot.Set), slices.Index(v.names, name)

@@ -48,7 +48,7 @@ type Rule struct {
 	Name        string       `json:"name"`
 	Pattern     string       `json:"pattern"`
 	Per         config.Per   `json:"per"`
-	Shared      []string     `json:"shared,omitempty"` // patterns whose values share a bucket
+	Shared      []string     `json:"shared,omitempty"` // patterns with values that share a bucket
 	Mode        config.Mode  `json:"mode"`
 	QuotaMode   bool         `json:"quota_mode,omitempty"` // see config.Descriptor
 	Quota       *Quota       `json:"quota,omitempty"`

@@ -158,7 +158,7 @@ func TestLostLeavesMakeRoom(t *testing.T) {
 	})
 }
 
-// manyKeys is an exchange of a leaf about keys of its own.
+// manyKeys is an exchange of a leaf about its own keys.
 func manyKeys(name string, n int) leaf.Exchange {
 	x := leaf.Exchange{Leaf: name, Share: true}
 	for i := range n {

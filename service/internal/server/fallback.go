@@ -18,7 +18,7 @@ import (
 // fallbackMemory is the part of Config.Memory that a Fallback uses, as 1/fallbackMemory.
 const fallbackMemory = 8
 
-// A Fallback decides about keys whose owner in a fleet cannot be asked: by the node's share, which
+// A Fallback decides about keys while their owner in a fleet cannot be asked: by the node's share, which
 // is the limits of the rules divided by the number of nodes, or as the rules say (config.Rule.Away).
 // Its verdicts and leases have a Step, and grants that were asked for with WantID have an ID, which
 // only the Fallback can settle. It is safe for concurrent use.
@@ -27,7 +27,7 @@ type Fallback struct {
 	away   config.Away
 
 	mu        sync.Mutex                      // held while the rules change
-	shareless atomic.Pointer[map[string]bool] // names of rules whose concurrency is less than one unit for each node
+	shareless atomic.Pointer[map[string]bool] // names of rules with a concurrency of less than one unit for each node
 }
 
 // NewFallback returns a Fallback for a fleet of one node. Rules without config.Rule.Away decide
@@ -141,7 +141,7 @@ func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, 
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.
-func (f *Fallback) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (f *Fallback) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	return f.server.Settle(ctx, key, id, n)
 }
 

@@ -101,7 +101,7 @@ func TestShadowRulesSettle(t *testing.T) {
 		for _, id := range []string{first, second} {
 			got, err := d.Settle("a", id, 2)
 			must(t, err)
-			check(t, "settled", got, decider.Settled{Was: 7, Charged: 2})
+			check(t, "settled", got, decider.Settlement{Was: 7, Charged: 2})
 		}
 		check(t, "left", d.left(), 96)
 		d.ask("a", 8) // as many as the shadow rules have left

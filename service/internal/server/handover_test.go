@@ -197,7 +197,7 @@ func TestGrantsMove(t *testing.T) {
 			}
 			settle := func(what, id string, want error) {
 				t.Helper()
-				if got, err := f.of("k").Settle("k", id, 1); err != want || want == nil && got != (decider.Settled{Was: 3, Charged: 1}) {
+				if got, err := f.of("k").Settle("k", id, 1); err != want || want == nil && got != (decider.Settlement{Was: 3, Charged: 1}) {
 					t.Errorf("%s: %+v, %v: want %v", what, got, err, want)
 				}
 			}

@@ -64,7 +64,7 @@ func (d desk) Batch(reqs []decider.Request, all bool, verdicts []decider.Verdict
 	return ok
 }
 
-func (d desk) Settle(key, id string, n int) (decider.Settled, error) {
+func (d desk) Settle(key, id string, n int) (decider.Settlement, error) {
 	return d.Server.Settle(context.Background(), key, id, n)
 }
 

@@ -159,7 +159,7 @@ func New(cfg Config) (*Server, error) {
 	return compose(cfg, func(*Server, *node.Config) {})
 }
 
-// compose returns a Server whose node counts in memory unless change, which is called before the rules are compiled, has
+// compose returns a Server with a node that counts in memory unless change, which is called before the rules are compiled, has
 // it count elsewhere.
 func compose(cfg Config, change func(*Server, *node.Config)) (*Server, error) {
 	if err := cfg.Validate(); err != nil {

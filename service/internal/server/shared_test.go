@@ -160,7 +160,7 @@ func explainBoth(t *testing.T, step int, memory, store decider.Decider, key stri
 func settleBoth(t *testing.T, step int, memory, store decider.Decider, key string, n, cost int) {
 	t.Helper()
 	ctx, req := context.Background(), decider.Request{Key: key, N: n, WantID: true}
-	var done [2]decider.Settled
+	var done [2]decider.Settlement
 	for i, d := range []decider.Decider{memory, store} {
 		var v decider.Verdict
 		if err := d.Decide(ctx, &req, &v); err != nil {

@@ -350,7 +350,7 @@ func TestRestoredGrantsOfMergedRules(t *testing.T) {
 			check(t, key+", used", next.Explain(key).Rules[0].Used, 1)
 			got, err := next.Settle(key, id, 0)
 			check(t, key, err, nil)
-			check(t, key, got, decider.Settled{Was: 1})
+			check(t, key, got, decider.Settlement{Was: 1})
 		}
 	})
 }

@@ -64,9 +64,9 @@ func (w *wire) Batch(ctx context.Context, reqs []decider.Request, all bool, verd
 	return w.Decider.Batch(ctx, reqs, all, verdicts)
 }
 
-func (w *wire) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (w *wire) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	if err := w.pass(ctx); err != nil {
-		return decider.Settled{}, err
+		return decider.Settlement{}, err
 	}
 	return w.Decider.Settle(ctx, key, id, n)
 }

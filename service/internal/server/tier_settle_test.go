@@ -66,7 +66,7 @@ func TestTierPartialSettlements(t *testing.T) {
 					for _, id := range ids {
 						done, err := z.Settle(t.Context(), "a", id, tt.n)
 						must(t, err)
-						check(t, "settled", done, decider.Settled{Was: tt.was, Charged: tt.n})
+						check(t, "settled", done, decider.Settlement{Was: tt.was, Charged: tt.n})
 					}
 					take(0)
 					check(t, "left", v.Answers[0].Remaining, tt.left)

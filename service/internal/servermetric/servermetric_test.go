@@ -115,7 +115,7 @@ func TestServerOfManyRules(t *testing.T) {
 	}
 }
 
-// Each other member of a fleet has metrics of its own.
+// Each other member of a fleet has its own metrics.
 func TestPeers(t *testing.T) {
 	st := ring.Stats{Self: "a", Quorum: true, Forwarded: 9, TookSum: 3 * time.Millisecond}
 	st.Took[3], st.Decisions[decider.Share] = 3, 2

@@ -39,7 +39,7 @@ type Field struct {
 // size is the size of a field in a table and in a header list (RFC 7541, section 4.1).
 func (f *Field) size() int { return len(f.Name) + len(f.Value) + 32 }
 
-// newField returns a field whose kind is known. It does not change any more.
+// newField returns a field with its kind. It does not change any more.
 func newField(name, value string) *Field {
 	f := &Field{Name: name, Value: value, Canonical: name, Kind: Strange}
 	switch name {
@@ -234,7 +234,7 @@ func (d *Decoder) resize(b []byte, first bool) ([]byte, error) {
 }
 
 // literal decodes a literal. old is the field at its place in the last list, or nil: a literal that
-// equals it needs no new Field. The exception is d.path, whose value the next path overwrites.
+// equals it needs no new Field. The exception is d.path: the next path overwrites its value.
 func (d *Decoder) literal(b []byte, old *Field) (f *Field, rest []byte, err error) {
 	indexed, bits := b[0]&0x40 != 0, 4
 	if indexed {

@@ -18,7 +18,7 @@ type Config struct {
 	// Decider decides. At Path, it must not ask a peer. Unless Blocking is set, its Decide, and
 	// batches of up to a hundred requests, must not block.
 	Decider decider.Decider
-	// Blocking has each request decided in a goroutine of its own.
+	// Blocking has each request decided in its own goroutine.
 	Blocking bool
 	// Self describes this instance. Self.Rules is ignored if Rules is set.
 	Self wire.Info

@@ -103,7 +103,7 @@ type waitTable struct {
 	waits map[uint64]context.CancelFunc
 }
 
-// add adds a request, whose number is not in use.
+// add adds a request with a number that is not in use.
 func (t *waitTable) add(id uint64, cancel context.CancelFunc) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -211,7 +211,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// A peer whose version does not know a reason gets the one that stood for it before.
+// A peer of a version that does not know a reason gets the one that stood for it before.
 func TestReasonsOfOlderPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := testServer(t)

@@ -27,7 +27,7 @@ var (
 	ErrSelf = errors.New("the peer is this instance itself")
 	// ErrTooLarge says that a request or its answer is larger than MaxFrame.
 	ErrTooLarge = errors.New("the request or its answer is too large for the link")
-	// ErrInvalid ends a link whose peer sends what the protocol does not allow.
+	// ErrInvalid ends a link on which the peer sends frames that the protocol does not allow.
 	ErrInvalid = errors.New("it sends frames that are not valid")
 )
 

@@ -16,7 +16,7 @@ type Connections struct {
 	open    atomic.Int64
 }
 
-// NewConnections returns connections whose writes may take a time; if that is not positive, any.
+// NewConnections returns connections on which a write may take a time; if that is not positive, any.
 func NewConnections(timeout time.Duration) *Connections {
 	return &Connections{timeout: timeout, epoch: time.Now()}
 }
@@ -137,7 +137,7 @@ func (c *Client) Linger() {
 	}
 }
 
-// linger reads what the client still sends of a request whose answer is complete, and then closes the connection. If
+// linger reads what the client still sends of a request that has its complete answer, and then closes the connection. If
 // the kernel reset it meanwhile, a client that sends all first would miss the answer (RFC 9112, section 9.6).
 func (c *conn) linger() {
 	defer c.Conn.Close()

@@ -30,7 +30,7 @@ type Status struct {
 	Condition Condition `json:"condition"`
 	Message   string    `json:"message"`
 	Share     float64   `json:"share,omitempty"` // of the answers with the sign, or of the rejected requests
-	// Rejecting names the classes whose limit rejects requests, and total for the limit of all
+	// Rejecting names the classes with a limit that rejects requests, and total for the limit of all
 	// classes, the most frequent first. It is empty if there is only one limit.
 	Rejecting []string `json:"rejecting,omitempty"`
 	// Out names the origins that get no requests, each with the cause, such as "http://10.0.0.5:8000 (silence)".

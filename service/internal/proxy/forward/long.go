@@ -31,7 +31,7 @@ func (k longLived) String() string { return LongLivedNames[k] }
 // isStuck reports whether a forward has no answer.
 func (k longLived) isStuck() bool { return k == stuck || k == stuckOut }
 
-// kindOf returns why a forward goes on whose answer has begun: its kind, by the header.
+// kindOf returns why a forward goes on after its answer has begun: its kind, by the header.
 func kindOf(resp *http.Response) longLived {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return upgrade

@@ -1,5 +1,5 @@
 // Package limits bounds the requests in flight. A Limiter is the limit of a class of routes, or of all; while it is adaptive
-// and there are several origins, each of them has a part of its own. A Gate admits requests: it takes their units, and
+// and there are several origins, each of them has its own part. A Gate admits requests: it takes their units, and
 // their place at an origin.
 package limits
 

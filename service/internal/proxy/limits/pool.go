@@ -53,7 +53,7 @@ func (p *pool) acquireNow(ctx context.Context) (weir.Permit, error) {
 
 var errNoPlace = errors.New("there is no place at the origin")
 
-// isPerOrigin reports whether each origin has a pool of its own in the limiter: if its limit is adaptive, and there are
+// isPerOrigin reports whether each origin has its own pool in the limiter: if its limit is adaptive, and there are
 // several origins. Otherwise, the limiter has one pool for all.
 func (l *Limiter) isPerOrigin() bool { return l.at != nil && !l.fixed.Load() }
 
@@ -74,24 +74,25 @@ func (l *Limiter) State() inflight.State {
 	return sum
 }
 
-// sumPools returns the State, and the number of pools in use. Those of origins that are out are not.
-func (l *Limiter) sumPools() (sum inflight.State, used int) {
-	add := func(p *pool, use bool) {
+// sumPools returns the State of all pools, and the number of those in use. In use is the whole pool or, with a limit for each
+// origin, those of the origins that are not out. The limits of others do not count, but the requests that are still in them do.
+func (l *Limiter) sumPools() (sum inflight.State, inUse int) {
+	add := func(p *pool, used bool) {
 		st := p.State()
-		if use {
+		if used {
 			sum.Limit += st.Limit
-			used++
+			inUse++
 		}
 		sum.Inflight += st.Inflight
 		sum.Held += st.Held
 		sum.Waiting += st.Waiting
 	}
-	each := l.isPerOrigin()
-	add(l.whole, !each)
+	perOrigin := l.isPerOrigin()
+	add(l.whole, !perOrigin)
 	for i, p := range l.at {
-		add(p, each && !l.origins.IsOut(i))
+		add(p, perOrigin && !l.origins.IsOut(i))
 	}
-	return sum, used
+	return sum, inUse
 }
 
 // AddOriginLimits adds the limit of each origin, and its lower bound, to what is known of it, if

@@ -27,7 +27,7 @@ type process struct {
 	survey Survey
 }
 
-// listOf returns a list of members whose names are letters.
+// listOf returns a list of members with letters as names.
 func listOf(names string) (all []Member) {
 	for _, name := range names {
 		all = append(all, Member{Name: string(name), URL: "http://" + string(name)})

@@ -101,7 +101,7 @@ func (d Difference) Equal(e Difference) bool {
 	return d.Member == e.Member && slices.Equal(d.OnlyHere, e.OnlyHere) && slices.Equal(d.OnlyThere, e.OnlyThere)
 }
 
-// Changed returns the Differences that are not as they were. For a member whose list is the same again, it is empty.
+// Changed returns the Differences that are not as they were. It is empty for a member that has the same list again.
 func Changed(was, next []Difference) (changed []Difference) {
 	for _, d := range next {
 		if !slices.ContainsFunc(was, d.Equal) {

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/slot"
 )
 
-// Unknown are slots whose state was lost with a process, or was claimed and did not come.
+// Unknown are slots with a state that was lost with a process, or was claimed and did not come.
 type Unknown struct{ lost []lost }
 
 // A lost is slots of one process.
@@ -27,7 +27,7 @@ func (u *Unknown) Note(slots *slot.Set, node string, until time.Duration) {
 	u.lost = slices.Delete(u.lost, 0, max(len(u.lost)-maxUnknown, 0))
 }
 
-// Update removes the slots whose time is over, and those of processes that are back.
+// Update removes the slots that have reached the end of their time, and those of processes that are back.
 func (u *Unknown) Update(now time.Duration, back func(node string) bool) {
 	u.lost = slices.DeleteFunc(u.lost, func(l lost) bool { return l.until < now || l.node != "" && back(l.node) })
 }

@@ -73,7 +73,7 @@ func (n *Renewals) enter(name string, now, ttl time.Duration) *renewal {
 	return l
 }
 
-// sweep forgets leaves whose assignments have ended.
+// sweep forgets leaves without an assignment that lasts.
 func (n *Renewals) sweep(now, ttl time.Duration) {
 	for name, l := range n.byLeaf {
 		if l.last+ttl < now {

@@ -32,12 +32,12 @@ type Owner interface {
 	Export(ctx context.Context, slots *slot.Set, emit func(chunk []byte) error) error
 }
 
-// A Share decides about keys whose owner cannot be asked: a *server.Fallback, which describes its methods.
+// A Share decides about keys while their owner cannot be asked: a *server.Fallback, which describes its methods.
 type Share interface {
 	Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error
 	Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error
 	Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error)
-	Settle(ctx context.Context, key, id string, n int) (decider.Settled, error)
+	Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error)
 	Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error)
 	Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error)
 	Return(ctx context.Context, key, id string, o weir.Outcome) error

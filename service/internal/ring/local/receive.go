@@ -80,9 +80,9 @@ func (rc Receiver) Exchange(ctx context.Context, x *decider.LeafExchange, got *d
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.
-func (rc Receiver) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (rc Receiver) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	if _, err := rc.Duties.Owns(rc.RouteKey(key)); err != nil {
-		return decider.Settled{}, err
+		return decider.Settlement{}, err
 	}
 	done, err := rc.Owner.Settle(ctx, key, id, n)
 	if err == decider.ErrNoGrant {

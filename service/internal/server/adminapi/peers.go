@@ -4,7 +4,7 @@ import (
 	"github.com/weir-go/weir/service/internal/ring"
 )
 
-// PeersState describes the fleet whose members share keys, as this instance sees it.
+// PeersState describes the fleet in which members share keys, as this instance sees it.
 type PeersState struct {
 	Self      string            `json:"self,omitempty"` // the name of this member; empty if it is none
 	Quorum    bool              `json:"quorum"`         // it sees more than half of the members

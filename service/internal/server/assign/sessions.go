@@ -13,7 +13,7 @@ import (
 type sessions struct {
 	ends heap.Heap[*leafSession]
 	lost []*leafSession // of which some assignments are to be looked at
-	over []*leafSession // whose sessions have ended, or did once: the one that was lost first comes first
+	over []*leafSession // leaves that have no session any more, or had none once: the one that was lost first comes first
 }
 
 func (s *sessions) init() {

@@ -28,7 +28,7 @@ const Retry = time.Second
 // A Choice is how a request is decided by the node alone.
 type Choice struct {
 	step      decider.Step
-	local     rules.Found // the rules by whose shares the node decides
+	local     rules.Found // the node decides by its shares of these rules
 	deny      *rules.Rule // a rule that denies then; nil if there is none
 	otherwise config.Away // how a quota without a rule is decided
 	retry     time.Duration
@@ -125,7 +125,7 @@ func (s Share) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 	some := make([]*counts.Asked, 0, len(asks))
 	refused := false
 	for i := range asks {
-		if a := &asks[i]; a.Settled {
+		if a := &asks[i]; a.Decided {
 			refused = refused || a.Refused()
 		} else {
 			some = append(some, a)

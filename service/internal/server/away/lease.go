@@ -61,6 +61,23 @@ func NewLeases(registry *lease.Registry, share Share, ladder *Ladder) *Leases {
 	return &Leases{registry: registry, share: share, ladder: ladder, held: map[string]*Lease{}, units: map[leaseBucket]int{}}
 }
 
+// NewLease returns a request for a lease under the rules of a match. ok is false if none of them grants leases.
+func (h *Leases) NewLease(m *rules.Match, req *decider.LeaseRequest) (l *Lease, ok bool) {
+	terms, ok := lease.TermsOf(m.List)
+	if !ok {
+		return nil, false
+	}
+	return &Lease{Key: strings.Clone(req.Key), N: req.N, Parts: h.Parts(m, req.Key), TTL: TTL(terms, req.TTL)}, true
+}
+
+// TTL returns how long a lease lasts, of which a request asks for some time; 0 if for none.
+func TTL(terms rules.LeaseTerms, asked time.Duration) time.Duration {
+	if asked > 0 {
+		return min(asked, terms.MaxTTL)
+	}
+	return terms.TTL
+}
+
 // Parts returns the rules of a match that grant leases of a key.
 func (h *Leases) Parts(m *rules.Match, key string) (parts []LeasePart) {
 	for _, r := range m.List {

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// Counts keep what keys have used. A node asks them about each request that brings a quota or whose key has a rule, and makes a
+// Counts keep what keys have used. A node asks them about each request that brings a quota, or for a key that has a rule, and makes a
 // verdict of what they answer. They are safe for concurrent use.
 //
 // They have states of their own for the rules of the Set of an Ask, by rules.Rule.Index. If they do not know a Set any
@@ -27,10 +27,10 @@ type Counts interface {
 	// another than the rate, the Step, and of the Grant the Rules, and At if that is not the instant of the Verdict. If
 	// whole, it has made the Verdict itself.
 	Take(ctx context.Context, a Ask) (whole bool, err error)
-	// TakeAll is Take for requests that are not settled, all under one Set: it sets Whole and Err of each. With all set,
-	// either all are granted, and the settled ones are OK, or no tokens are taken.
+	// TakeAll is Take for requests that are not Decided, all under one Set: it sets Whole and Err of each. With all set,
+	// either all are granted, and the Decided ones are OK, or no tokens are taken.
 	TakeAll(ctx context.Context, asks []Asked, all bool)
-	// Await is Take for a request that is not settled and may wait: it has a cost, and no quota. After a change of the rules,
+	// Await is Take for a request that is not Decided and may wait: it has a cost, and no quota. After a change of the rules,
 	// again finds the request under those in force; it returns false if the request is then decided.
 	Await(ctx context.Context, a *Asked, again func(*Asked) bool)
 	// Look sets the states of the rules of a match but for Rule, Denied and Lease, unless it has made the
@@ -39,7 +39,7 @@ type Counts interface {
 	// AppendGrantID appends the id of a Grant: see decider.Decider.
 	AppendGrantID(b []byte, g decider.Grant, key string) []byte
 	// Redeem ends a grant of a key with the rules of a match, and charges n instead.
-	Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (decider.Settled, error)
+	Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (decider.Settlement, error)
 	// Reset returns all tokens of a key with the rules of a match to its buckets: see node.Node.Reset.
 	Reset(ctx context.Context, m *rules.Match, key string) ([]decider.Reset, error)
 	// Waiting returns how many requests wait at this node under a rule with a rate for the bucket of a key.
@@ -60,7 +60,7 @@ type Ask struct {
 // Asked is an Ask with what has become of it.
 type Asked struct {
 	Ask
-	Settled bool // the verdict is made, without Counts
+	Decided bool // the verdict is made, without Counts
 	Whole   bool // Counts have made the verdict
 	Untaken bool // all or nothing: nothing was taken, because some request is denied
 	Err     error
@@ -91,7 +91,7 @@ func (a *Ask) OnlyShadows() bool { return a.Req.Quota.Unit == 0 && a.ShadowsOwn(
 
 // Refused reports whether the request is not granted.
 func (a *Asked) Refused() bool {
-	if a.Settled || a.Whole {
+	if a.Decided || a.Whole {
 		return !a.V.OK
 	}
 	return a.Err != nil || a.Untaken || a.Denied()
@@ -101,13 +101,13 @@ func (a *Asked) Refused() bool {
 func Each(asks []Asked, all bool, take func(*Asked), undo func(*Ask)) {
 	refused := false
 	for i := range asks {
-		if !asks[i].Settled {
+		if !asks[i].Decided {
 			take(&asks[i])
 		}
 		refused = refused || asks[i].Refused()
 	}
 	for i := 0; all && refused && i < len(asks); i++ {
-		if a := &asks[i]; !a.Settled && !a.Refused() {
+		if a := &asks[i]; !a.Decided && !a.Refused() {
 			undo(&a.Ask)
 		}
 	}
@@ -189,7 +189,7 @@ const MaxShadows = 4
 // MaxSums bounds the Sums of a match.
 const MaxSums = 1 << MaxShadows
 
-// Give adds a rule, whose answer is the last one, to the grant if it allows; shadows counts the shadow rules of the request.
+// Give adds a rule to the grant if its answer, the last one, allows; shadows counts the shadow rules of the request.
 func (a *Ask) Give(r *rules.Rule, since time.Duration, shadows *int) {
 	if r.Mode == config.Shadow {
 		*shadows++
@@ -220,8 +220,8 @@ func Sums(m *rules.Match, mark func(*rules.Rule) uint64, all []uint64) []uint64 
 
 // Settle charges under each rule that gave; charge returns what the grant has cost there. Bit i of
 // gave is set if the shadow rule i gave.
-func Settle(m *rules.Match, g decider.Grant, gave, n int, charge func(*rules.Rule) (int, error)) (decider.Settled, error) {
-	done, charged := decider.Settled{Was: g.N, Charged: n}, false
+func Settle(m *rules.Match, g decider.Grant, gave, n int, charge func(*rules.Rule) (int, error)) (decider.Settlement, error) {
+	done, charged := decider.Settlement{Was: g.N, Charged: n}, false
 	for _, r := range m.Rated {
 		shadow := r.Mode == config.Shadow
 		took := !shadow || gave&1 != 0
@@ -250,11 +250,11 @@ type Ledger interface {
 
 // Redeem does Counts.Redeem by a Ledger. since returns when the state of a rule began to count; charge charges n instead of
 // a grant under one rule, and returns what the grant has cost there.
-func Redeem(l Ledger, m *rules.Match, key, id string, n int, now time.Duration, since func(*rules.Rule) time.Duration, charge func(*rules.Rule, decider.Grant) int) (decider.Settled, error) {
+func Redeem(l Ledger, m *rules.Match, key, id string, n int, now time.Duration, since func(*rules.Rule) time.Duration, charge func(*rules.Rule, decider.Grant) int) (decider.Settlement, error) {
 	var sums [MaxSums]uint64
 	g, gave, err := l.Redeem(id, key, Sums(m, func(r *rules.Rule) uint64 { return Mark(r, since(r)) }, sums[:0]), now)
 	if err != nil {
-		return decider.Settled{}, err
+		return decider.Settlement{}, err
 	}
 	return Settle(m, g, gave, n, func(r *rules.Rule) (int, error) { return charge(r, g), nil })
 }
@@ -297,7 +297,7 @@ func CompileOwn(q *decider.Quota) (quota.Own, error) {
 	return quota.Own{Interval: interval, Limit: q.Limit()}, err
 }
 
-// OverrideRule returns the rule in whose windows the limit of a request counts; nil if it has windows of its own. A descriptor
+// OverrideRule returns the rule with the windows in which the limit of a request counts; nil if it has its own windows. A descriptor
 // has one counter for each unit, as in envoyproxy/ratelimit: its rule and the limits that come with it share it.
 func OverrideRule(m *rules.Match, req *decider.Request) *rules.Rule {
 	if len(m.Rated) > 0 && m.Rated[0].Rate.Period == req.Quota.Unit && m.Rated[0].Alone(req.Key) {
@@ -309,7 +309,7 @@ func OverrideRule(m *rules.Match, req *decider.Request) *rules.Rule {
 // Chargeable returns how many tokens a bucket of a rule can still be charged, of which some are used.
 func Chargeable(r *rules.Rule, used int) int { return max(MaxDebt(r)+r.Limit()-used, 0) }
 
-// OwnBucket returns by which quota the bucket counts that decides about a request with a quota, and the rule whose bucket it is;
+// OwnBucket returns by which quota the bucket counts that decides about a request with a quota, and the rule that has this bucket;
 // nil if the key has one for such quotas.
 func (a *Ask) OwnBucket() (shared *rules.Rule, q config.Quota, err error) {
 	if own := a.Req.Quota; a.Set.InWindow(own) {

@@ -40,10 +40,10 @@ type Wait struct {
 	at     *quota.Waiter // that has received the answer; nil if there is none
 	answer quota.Result
 
-	redeemed bool // the last answer is that of a wait
+	redeemed bool // the last answer came by a wait
 }
 
-// A caller is what is known of a request in a Line.
+// A caller is the part of a Wait that goes with a request from Line to Line.
 type caller struct {
 	ctx     context.Context
 	req     decider.Request
@@ -128,12 +128,12 @@ func (w *Wait) Under(a *Ask, l Line) (granted bool, err error) {
 // request returns what a caller asks of a Line.
 func (c *caller) request(l *Line, set *rules.Set) *quota.Request {
 	return &quota.Request{
-		Slot: l.Slot, Bucket: l.Bucket, N: c.req.N, OwnLimit: l.OwnLimit, Limit: l.Limit, Settled: c.req.WantID, Stats: &l.Rule.Tally.Waits,
+		Slot: l.Slot, Bucket: l.Bucket, N: c.req.N, OwnLimit: l.OwnLimit, Limit: l.Limit, Tracked: c.req.WantID, Stats: &l.Rule.Tally.Waits,
 		MaxQueue: l.MaxQueue, MaxWait: Left(l.Rule.MaxWait, c.spent), Rules: set.ID, Caller: *c,
 	}
 }
 
-// follow waits where the request waits after a change of the rules. The error is that of the context.
+// follow waits where the request waits after a change of the rules. It returns the error of the context.
 func (w *Wait) follow(v *decider.Verdict) error {
 	w.moved, w.at = true, nil
 	for w.next != nil {

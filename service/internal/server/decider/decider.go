@@ -53,7 +53,7 @@ type Decider interface {
 	// the grant. Additional tokens are charged, up to the debt that the rule
 	// allows. The error is ErrNoGrant if id is not a live grant of the key, or if other
 	// rules count for the key now. It panics if n < 0.
-	Settle(ctx context.Context, key, id string, n int) (Settled, error)
+	Settle(ctx context.Context, key, id string, n int) (Settlement, error)
 
 	// Acquire leases req.N units of a key under every rule with a concurrency that
 	// counts for it. The error is a *weir.Rejection (OverLimit, QueueFull, Overdue,
@@ -282,8 +282,8 @@ type Grant struct {
 	ID string
 }
 
-// Settled is the outcome of Decider.Settle, in tokens.
-type Settled struct {
+// Settlement is the outcome of Decider.Settle, in tokens.
+type Settlement struct {
 	Was int // taken
 	// Charged differs from what was reported if that exceeds the allowed debt, or if
 	// it is too late to return tokens.

@@ -166,7 +166,7 @@ func (f *fleet) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 	return f.at(key).AppendGrantID(b, g, key)
 }
 
-func (f *fleet) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (f *fleet) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	return f.at(key).Settle(ctx, key, id, n)
 }
 

@@ -114,7 +114,7 @@ func (p *pair) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 	return p.both[p.turn.Load()%2].AppendGrantID(b, g, key) // the one that has decided
 }
 
-func (p *pair) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (p *pair) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	return p.next().Settle(ctx, key, id, n)
 }
 

@@ -57,7 +57,7 @@ type story struct {
 // Traits say how an implementation differs from a node that counts alone in its memory, where users can see that: see
 // docs/serve-guarantees.md, docs/redis.md and docs/scale.md. A story names them in lower case.
 type traits struct {
-	Nodes bool // several nodes of a store are asked, each with statistics of its own
+	Nodes bool // several nodes of a store are asked, each with its own statistics
 	Store bool // counts in a store, whose queues are bounded by time
 	Fleet bool // members share keys
 	Link  bool // another node answers, over a link

@@ -117,7 +117,7 @@ func (t *toy) Look(_ context.Context, m *rules.Match, key string, states []decid
 	return nil, nil
 }
 
-func (t *toy) Redeem(_ context.Context, m *rules.Match, key, id string, n int) (decider.Settled, error) {
+func (t *toy) Redeem(_ context.Context, m *rules.Match, key, id string, n int) (decider.Settlement, error) {
 	since := func(r *rules.Rule) time.Duration { return t.ruled(r, key).since }
 	return counts.Redeem(t.Ledger, m, key, id, n, t.Clock.Now(), since, func(r *rules.Rule, g decider.Grant) int {
 		b := t.ruled(r, key)

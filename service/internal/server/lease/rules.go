@@ -140,8 +140,8 @@ func TermsOf(list []*rules.Rule) (rules.LeaseTerms, bool) {
 	return rules.LeaseTerms{}, false
 }
 
-// plan returns the rules of a match that grant leases of a key, appended to under. It reports false if the Set is
-// not known any more.
+// plan returns the Plan of leases of a key: it appends the rules of the match that grant leases to under, and uses
+// its memory. It returns false if the rules have changed since the match was found.
 func (g *Registry) plan(m *rules.Match, key string, under []Under) (Plan, bool) {
 	terms, _ := TermsOf(m.List)
 	for _, r := range m.List {

@@ -144,10 +144,10 @@ func (m *Counts) TakeAll(_ context.Context, asks []counts.Asked, all bool) {
 	var v *Version
 	for i := range asks {
 		a := &asks[i]
-		if v == nil && !a.Settled {
+		if v == nil && !a.Decided {
 			v = m.find(a.Set)
 		}
-		if !a.Settled && a.Req.Quota != nil {
+		if !a.Decided && a.Req.Quota != nil {
 			m.prefetch(&a.Ask)
 		}
 	}
@@ -201,10 +201,10 @@ func (m *Counts) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 }
 
 // Redeem settles a grant: see counts.Counts.
-func (m *Counts) Redeem(_ context.Context, found *rules.Match, key, id string, n int) (decider.Settled, error) {
+func (m *Counts) Redeem(_ context.Context, found *rules.Match, key, id string, n int) (decider.Settlement, error) {
 	v := m.find(found.Set)
 	if v == nil {
-		return decider.Settled{}, waiting.ErrMoved
+		return decider.Settlement{}, waiting.ErrMoved
 	}
 	since := func(r *rules.Rule) time.Duration { return v.At(r).Since }
 	return counts.Redeem(m.cfg.Grants, found, key, id, n, m.clock.Now(), since, func(of *rules.Rule, g decider.Grant) int {

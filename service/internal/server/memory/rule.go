@@ -231,8 +231,8 @@ func (m *Counts) Since() time.Duration {
 }
 
 // take takes n tokens of a key, if no request waits for them. ownLimit is as
-// Rule.OwnLimit returns it; settled is as in quota.Buckets.
-func (r *Rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimit int, settled bool) weir.Decision {
+// Rule.OwnLimit returns it; tracked is as in quota.Buckets.
+func (r *Rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimit int, tracked bool) weir.Decision {
 	bucket, limit := r.Bucket(key), r.limitFor(ownLimit)
 	if due := r.Due.Load(); due != nil {
 		if n := (*due)(bucket, at); n > 0 {
@@ -240,12 +240,12 @@ func (r *Rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimi
 		}
 	}
 	if r.Candidate != nil && n > 0 {
-		r.try(bucket, at, n, settled)
+		r.try(bucket, at, n, tracked)
 	}
 	if n == 0 || r.Queue.Busy() {
-		return r.Queue.Decide(bucket, fingerprint, at, n, ownLimit, limit, r.Within(ownLimit), settled)
+		return r.Queue.Decide(bucket, fingerprint, at, n, ownLimit, limit, r.Within(ownLimit), tracked)
 	}
-	return r.Buckets.Take(bucket, fingerprint, at, n, limit, settled)
+	return r.Buckets.Take(bucket, fingerprint, at, n, limit, tracked)
 }
 
 // limitFor returns the limit to pass to the buckets.
@@ -257,8 +257,8 @@ func (r *Rule) limitFor(ownLimit int) int {
 }
 
 // try counts what the candidate decides.
-func (r *Rule) try(bucket string, at time.Duration, n int, settled bool) {
-	if r.Candidate.Take(bucket, r.Candidate.Fingerprint(bucket), at, n, 0, settled).OK {
+func (r *Rule) try(bucket string, at time.Duration, n int, tracked bool) {
+	if r.Candidate.Take(bucket, r.Candidate.Fingerprint(bucket), at, n, 0, tracked).OK {
 		r.Tally.TrialAllowed.Add(1)
 	} else {
 		r.Tally.TrialDenied.Add(1)

@@ -23,7 +23,7 @@ func (n *Node) Decide(ctx context.Context, req *decider.Request, v *decider.Verd
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
 		a := counts.Ask{Found: n.keys.Find(req.Key, n.rules.Load()), Req: req, V: v}
 		if len(a.Rated) == 0 || req.Quota != nil || req.N < 0 {
-			if settled, err := n.settle(&a, true); settled || err != nil {
+			if decided, err := n.decideUnasked(&a, true); decided || err != nil {
 				return err
 			}
 		}
@@ -37,10 +37,10 @@ func (n *Node) Decide(ctx context.Context, req *decider.Request, v *decider.Verd
 	}
 }
 
-// settle makes the verdict about a request that Counts need not be asked about: one without a
+// decideUnasked makes the verdict about a request that Counts need not be asked about: one without a
 // quota, for a key that no rule matches. It counts one that is allowed only if final is set. The
 // error is one of the request.
-func (n *Node) settle(a *counts.Ask, final bool) (settled bool, err error) {
+func (n *Node) decideUnasked(a *counts.Ask, final bool) (decided bool, err error) {
 	switch {
 	case a.Req.N < 0:
 		panic("server: negative cost")
@@ -202,10 +202,10 @@ func (n *Node) batch(ctx context.Context, set *rules.Set, reqs []decider.Request
 		a, v := &b.asks[i], &verdicts[i]
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
 		*a = counts.Asked{Ask: counts.Ask{Found: keys[i], Req: &reqs[i], V: v}}
-		if a.Settled = len(replaced) > 0 && replaced[a.Name(a.Req)]; a.Settled {
+		if a.Decided = len(replaced) > 0 && replaced[a.Name(a.Req)]; a.Decided {
 			v.OK = true
 		} else {
-			a.Settled, _ = n.settle(&a.Ask, !all) // no error: the requests are checked
+			a.Decided, _ = n.decideUnasked(&a.Ask, !all) // no error: the requests are checked
 		}
 	}
 	n.counts.TakeAll(ctx, b.asks, all)
@@ -216,7 +216,7 @@ func (n *Node) batch(ctx context.Context, set *rules.Set, reqs []decider.Request
 		a := &b.asks[i]
 		if moved(a.Err) { // the others keep what they took
 			a.Err = n.Decide(ctx, a.Req, a.V)
-			a.Settled = a.Err == nil
+			a.Decided = a.Err == nil
 		}
 		switch {
 		case a.Err != nil:
@@ -224,7 +224,7 @@ func (n *Node) batch(ctx context.Context, set *rules.Set, reqs []decider.Request
 			if err == nil {
 				err = a.Err
 			}
-		case !a.Settled:
+		case !a.Decided:
 			if n.conclude(&a.Ask, a.Whole, !all); a.Untaken && a.V.OK {
 				a.V.Deny(0, 0)
 			}
@@ -245,8 +245,8 @@ func (n *Node) endAll(asks []counts.Asked, ok bool) {
 		case !ok && a.V.OK:
 			a.V.Deny(0, 0)
 		case !ok:
-		case a.Settled && len(a.List) > 0: // replaced
-		case a.Settled:
+		case a.Decided && len(a.List) > 0: // replaced
+		case a.Decided:
 			n.unmatchedAllowed.Add(1)
 		case a.Whole:
 			n.countWhole(&a.Ask)
@@ -298,14 +298,14 @@ func (n *Node) wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 		default:
 			n.counts.Await(ctx, a, n.again)
 		}
-		if a.Settled || a.Err == nil {
+		if a.Decided || a.Err == nil {
 			break
 		}
 		if !moved(a.Err) {
 			return a.Err
 		}
 	}
-	if !a.Settled {
+	if !a.Decided {
 		n.conclude(&a.Ask, a.Whole, true)
 	}
 	return nil
@@ -318,17 +318,17 @@ func (n *Node) find(a *counts.Asked) bool {
 	*v = decider.Verdict{At: n.clock.Now(), Answers: v.Answers[:0], Waited: v.Waited, Place: v.Place}
 	a.Found = n.keys.Find(a.Req.Key, n.rules.Load())
 	a.Whole = false
-	a.Settled, a.Err = n.settle(&a.Ask, true)
-	return !a.Settled && a.Err == nil
+	a.Decided, a.Err = n.decideUnasked(&a.Ask, true)
+	return !a.Decided && a.Err == nil
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.
-func (n *Node) Settle(ctx context.Context, key, id string, cost int) (done decider.Settled, err error) {
+func (n *Node) Settle(ctx context.Context, key, id string, cost int) (done decider.Settlement, err error) {
 	if cost < 0 {
 		panic("server: negative cost")
 	}
 	if err := n.Enter(ctx, key); err != nil {
-		return decider.Settled{}, err
+		return decider.Settlement{}, err
 	}
 	for {
 		if done, err = n.counts.Redeem(ctx, n.Match(key), key, id, cost); !moved(err) {

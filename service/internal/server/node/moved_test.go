@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// moving are Counts whose rules change once in the middle of a batch.
+// moving are Counts under rules that change once in the middle of a batch.
 type moving struct {
 	counts.Counts
 	moved bool

@@ -25,9 +25,9 @@ import (
 type Buckets interface {
 	// Fingerprint identifies the bucket of a key until Restore.
 	Fingerprint(key string) uint64
-	// Take takes n tokens, or reports why it cannot. The instant must be recent. If settled, a
+	// Take takes n tokens, or reports why it cannot. The instant must be recent. If tracked, a
 	// token bucket remembers the take for Settle, which otherwise may return fewer tokens.
-	Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision
+	Take(key string, fingerprint uint64, at time.Duration, n, limit int, tracked bool) weir.Decision
 	// Settle charges n tokens instead of the was tokens that were taken at an
 	// instant. It returns the number charged.
 	Settle(key string, at time.Duration, was, n int) int
@@ -140,9 +140,9 @@ type tokenBuckets interface {
 
 func (t *tokens) Kind() string { return t.kind }
 
-func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision {
+func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit int, tracked bool) weir.Decision {
 	when := t.clock.Time(at)
-	if !settled {
+	if !tracked {
 		if d, loose := t.TakeLoose(fingerprint, when, n); loose {
 			if limit > 0 {
 				d = t.within(d, key, fingerprint, when, n, limit)
@@ -153,7 +153,7 @@ func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit
 	s := t.usages.shard(fingerprint)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if settled && s.find(fingerprint) == nil {
+	if tracked && s.find(fingerprint) == nil {
 		t.recall(s, fingerprint, true)
 	}
 	d := t.TakeAt(fingerprint, when, n)
@@ -161,7 +161,7 @@ func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit
 		d = t.within(d, key, fingerprint, when, n, limit)
 	}
 	if d.OK && n > 0 {
-		s.note(t.usages.pace.Load(), fingerprint, at, n, d.ResetAfter, settled)
+		s.note(t.usages.pace.Load(), fingerprint, at, n, d.ResetAfter, tracked)
 	}
 	return d
 }
@@ -345,8 +345,8 @@ func (w *clockWindows) SetQuota(q config.Quota) {
 
 // Take counts a denied request after the denial. A request between the two is as one
 // before both.
-func (w *clockWindows) Take(key string, fingerprint uint64, at time.Duration, n, limit int, settled bool) weir.Decision {
-	d := w.windows.Take(key, fingerprint, at, n, limit, settled)
+func (w *clockWindows) Take(key string, fingerprint uint64, at time.Duration, n, limit int, tracked bool) weir.Decision {
+	d := w.windows.Take(key, fingerprint, at, n, limit, tracked)
 	if n > 0 && !d.OK {
 		w.Settle(key, at, 0, n)
 		d.Remaining = 0

@@ -45,7 +45,7 @@ type Request struct {
 	N        int
 	OwnLimit int  // if > 0, it replaces the limit of the rule
 	Limit    int  // what the methods of Buckets take: OwnLimit, or that of shared windows
-	Settled  bool // as in Buckets
+	Tracked  bool // as in Buckets
 	Stats    *waiting.Stats
 
 	// For Wait:
@@ -130,16 +130,16 @@ func (q *Queue) Now() time.Duration { return q.clock.Now() }
 // Busy reports whether requests wait.
 func (q *Queue) Busy() bool { return q.waiting.Load() > 0 }
 
-// Decide takes n tokens of a bucket unless requests wait for them; n = 0 looks. ownLimit, limit and settled are as in Request,
+// Decide takes n tokens of a bucket unless requests wait for them; n = 0 looks. ownLimit, limit and tracked are as in Request,
 // within is as in Behind.
-func (q *Queue) Decide(bucket string, fingerprint uint64, at time.Duration, n, ownLimit, limit, within int, settled bool) weir.Decision {
+func (q *Queue) Decide(bucket string, fingerprint uint64, at time.Duration, n, ownLimit, limit, within int, tracked bool) weir.Decision {
 	if q.Busy() {
 		if d, ok := q.Behind(bucket, at, n, ownLimit, limit, within); ok {
 			return d
 		}
 	}
 	if n > 0 {
-		return q.buckets.Take(bucket, fingerprint, at, n, limit, settled)
+		return q.buckets.Take(bucket, fingerprint, at, n, limit, tracked)
 	}
 	return Look(q.buckets, bucket, fingerprint, at, limit)
 }
@@ -356,7 +356,7 @@ func (q *Queue) advance(l *line) {
 	fingerprint := q.buckets.Fingerprint(l.bucket)
 	for l.order.Len() > 0 {
 		w := l.first()
-		d := q.buckets.Take(l.bucket, fingerprint, at, w.N, w.Limit, w.Settled)
+		d := q.buckets.Take(l.bucket, fingerprint, at, w.N, w.Limit, w.Tracked)
 		switch {
 		case d.OK:
 			q.answer(w, answer{Decision: d})

@@ -156,10 +156,10 @@ func (s *usageShard) last() time.Duration {
 func (s *usageShard) places() int { return max(s.bytes/2/setSize, 1) }
 
 // note notes that n tokens of a bucket were taken. The bucket is full again after reset. The take
-// begins a log only if it may be settled.
-func (s *usageShard) note(p *pace, fingerprint uint64, at time.Duration, n int, reset time.Duration, settled bool) {
+// begins a log only if it is tracked.
+func (s *usageShard) note(p *pace, fingerprint uint64, at time.Duration, n int, reset time.Duration, tracked bool) {
 	l := s.find(fingerprint)
-	if l == nil && !settled {
+	if l == nil && !tracked {
 		s.before = max(s.before, at)
 		return
 	}

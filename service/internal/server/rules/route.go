@@ -39,7 +39,7 @@ func routesByKey(s *Set) bool {
 	return true
 }
 
-// CheckRoutes reports rules whose buckets for one key can have different owners in a fleet.
+// CheckRoutes reports rules with buckets for one key that can have different owners in a fleet.
 func (s *Set) CheckRoutes() error {
 	key, rule := s.Mixed(func(r *config.Rule) bool { return r.Rated() || r.Concurrency != nil })
 	if key == "" {

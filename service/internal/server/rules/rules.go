@@ -130,7 +130,7 @@ func newMatch(s *Set, list ...*Rule) *Match {
 	return m
 }
 
-// First returns the first rule in answers; nil if there is none.
+// First returns the first rule that matches the key, as answers refer to it; nil if there is none.
 func (m *Match) First() *decider.RuleRef {
 	if len(m.List) == 0 {
 		return nil

@@ -38,7 +38,7 @@ type Leaves interface {
 	Saved() iter.Seq[state.LeafKeys]
 	// Restore has leaves have what they had; from nil, what they have is learned.
 	Restore(from *state.Reader) error
-	// Learning returns how to share the limits of keys whose assignments are learned until an instant.
+	// Learning returns how to share the limits of keys while their assignments are learned until an instant.
 	Learning(until time.Duration) *allocator.Config
 	// Depart ends the assignments of keys in slots.
 	Depart(slots *slot.Set, slotOf func(key string) uint16)

@@ -36,7 +36,7 @@ func (k *Keeper) Depart(slots *slot.Set) {
 	k.cfg.Leaves.Depart(slots, k.cfg.Owned.route)
 }
 
-// Expect takes slots over, whose state may follow. Requests for their keys wait until
+// Expect takes slots over. Their state may follow. Requests for their keys wait until
 // Received, but for the time hold at most. Until Received, or until the longest time to live
 // of leases has passed, their keys get no new leases, and leases that the last owner has
 // granted are adopted when they are renewed. Fencing tokens are greater than those of the last

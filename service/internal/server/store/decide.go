@@ -24,7 +24,7 @@ func (s *Counts) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 	var some []*asking
 	for i := range asks {
 		a := &asks[i]
-		if a.Settled {
+		if a.Decided {
 			ok = ok && !a.Refused()
 			continue
 		}
@@ -43,7 +43,7 @@ func (s *Counts) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 	switch {
 	case all && !ok: // the node denies
 		for _, a := range some {
-			a.Settled = true
+			a.Decided = true
 		}
 	case all && len(some) > 0:
 		s.takeTogether(ctx, asks, some)

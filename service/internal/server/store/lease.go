@@ -101,12 +101,12 @@ func (in Leases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseR
 }
 
 func (s *Counts) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
-	terms, ok := lease.TermsOf(m.List)
+	asked, ok := s.held.NewLease(m, req)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
-	l := &sharedLease{Lease: &away.Lease{Key: strings.Clone(req.Key), ID: newLeaseID(), N: req.N}, asked: req.TTL}
-	l.under(m, terms, s.held.Parts(m, req.Key))
+	asked.ID = newLeaseID()
+	l := &sharedLease{Lease: asked, rules: m.Set, ttl: asked.TTL, asked: req.TTL}
 	for i := range l.Parts {
 		if p := &l.Parts[i]; p.Enforced() && req.N > min(int(p.Rule.Concurrency.Limit), maxLeaseUnits) {
 			return decider.Lease{}, p.Refuse(weir.OverLimit, weir.Never)

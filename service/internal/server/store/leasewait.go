@@ -134,10 +134,7 @@ func (s *Counts) follow(l *sharedLease) (changed bool, err error) {
 
 // under sets the rules under which a lease is asked for.
 func (l *sharedLease) under(m *rules.Match, terms rules.LeaseTerms, parts []away.LeasePart) {
-	l.rules, l.Parts, l.ttl = m.Set, parts, terms.TTL
-	if l.asked > 0 {
-		l.ttl = min(l.asked, terms.MaxTTL)
-	}
+	l.rules, l.Parts, l.ttl = m.Set, parts, away.TTL(terms, l.asked)
 	l.TTL = l.ttl
 }
 

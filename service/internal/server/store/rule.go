@@ -133,7 +133,7 @@ func (s *Counts) storedKey(bucket, name string) string {
 // storedName returns a name without a closing brace. Names of rules have no backslash.
 func storedName(name string) string { return strings.ReplaceAll(name, "}", `\`) }
 
-// checkSlots reports rules whose buckets for one key are in different slots of a Cluster.
+// checkSlots reports rules with buckets for one key in different slots of a Cluster.
 func checkSlots(set *rules.Set) error {
 	for _, what := range []struct {
 		name string

@@ -19,14 +19,14 @@ func (s *Counts) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 
 // Redeem first marks the grant as settled in the store, so that no other node settles it too; if
 // the store goes away before the cost is settled, the grant keeps its cost.
-func (s *Counts) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (decider.Settled, error) {
+func (s *Counts) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (decider.Settlement, error) {
 	var sums [counts.MaxSums]uint64
 	g, gave, at, err := s.grants.Read(id, key, counts.Sums(m, func(r *rules.Rule) uint64 { return counts.Mark(r, 0) }, sums[:0]), time.Now())
 	if err != nil {
-		return decider.Settled{}, err
+		return decider.Settlement{}, err
 	}
 	if first, err := s.markSettled(ctx, key, id); err != nil || !first {
-		return decider.Settled{}, cmp.Or(err, decider.ErrNoGrant)
+		return decider.Settlement{}, cmp.Or(err, decider.ErrNoGrant)
 	}
 	return counts.Settle(m, g, gave, n, func(r *rules.Rule) (int, error) { return s.settleOne(ctx, m.Set, r, key, g, at, n) })
 }

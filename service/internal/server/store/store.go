@@ -50,7 +50,7 @@ type Config struct {
 	OnDegraded func(key string, v *decider.Verdict)
 }
 
-// Of is the node whose counts are in the store.
+// Of is the node that has its counts in the store.
 type Of struct {
 	counts.Node
 	Keys         *rules.Keys

@@ -62,7 +62,7 @@ func (t *Counts) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 	reqs, there, ok := make([]request, len(asks)), []*request(nil), true
 	for i := range asks {
 		a := &asks[i]
-		if a.Settled {
+		if a.Decided {
 			ok = ok && a.V.OK
 			continue
 		}
@@ -78,7 +78,7 @@ func (t *Counts) TakeAll(ctx context.Context, asks []counts.Asked, all bool) {
 	switch {
 	case all && !ok:
 		for _, r := range there {
-			r.Settled = true
+			r.Decided = true
 		}
 	case len(there) > 0:
 		t.askAll(ctx, there, all)
@@ -154,7 +154,7 @@ func (t *Counts) Reset(context.Context, *rules.Match, string) ([]decider.Reset, 
 // takeBack returns what a request was given here.
 func (t *Counts) takeBack(r *request) {
 	switch {
-	case r.Settled || r.Refused():
+	case r.Decided || r.Refused():
 	case r.alone != nil:
 		t.share.UndoAs(&r.Ask, r.alone)
 	case r.way == ByNode:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -30,11 +29,10 @@ func (in Leases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseR
 }
 
 func (t *Counts) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
-	terms, ok := lease.TermsOf(m.List)
+	l, ok := t.held.NewLease(m, req)
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLeasing
 	}
-	l := &away.Lease{Key: strings.Clone(req.Key), N: req.N, Parts: t.held.Parts(m, req.Key)}
 	var got decider.Lease
 	ask, asked := t.ask, *req
 	if asked.Wait = req.Wait && !t.of.Room.Closed(); asked.Wait {
@@ -52,10 +50,6 @@ func (t *Counts) acquire(ctx context.Context, m *rules.Match, req *decider.Lease
 	case errUpstream:
 		if asked.Wait && t.dismissed.Err() != nil {
 			return decider.Lease{}, l.Refuse(weir.Closed, waiting.DrainRetry)
-		}
-		l.TTL = terms.TTL
-		if req.TTL > 0 {
-			l.TTL = min(req.TTL, terms.MaxTTL)
 		}
 		return t.held.Grant(l, rand.Text(), away.Retry)
 	}

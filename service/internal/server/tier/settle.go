@@ -20,13 +20,13 @@ func (t *Counts) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 }
 
 // Redeem settles a grant by an assignment there, the others where they were given.
-func (t *Counts) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (done decider.Settled, err error) {
+func (t *Counts) Redeem(ctx context.Context, m *rules.Match, key, id string, n int) (done decider.Settlement, err error) {
 	if len(m.Rated) > 0 {
 		if terms := t.Terms(m); terms.Way == ByLeaf {
 			g, _, err := t.of.Grants.Redeem(id, key, []uint64{counts.Mark(terms.Rule, t.Counts.Since()) + leafMark}, t.of.Clock.Now())
 			if err == nil {
 				charged := t.leaf.Settle(terms.Key(key), t.onLeaf(g.At), g.N, min(n, g.N+counts.MaxDebt(terms.Rule)))
-				return decider.Settled{Was: g.N, Charged: charged}, nil
+				return decider.Settlement{Was: g.N, Charged: charged}, nil
 			}
 		}
 	}

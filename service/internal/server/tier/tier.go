@@ -3,7 +3,7 @@
 //
 // While the upstream does not answer, the node decides by its last assignment until that ends,
 // then by its share of the limit, or as the rule says. The use by share
-// is not reported to the upstream, whose buckets refill meanwhile.
+// is not reported to the upstream: its buckets refill meanwhile.
 package tier
 
 import (

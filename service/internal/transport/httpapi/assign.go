@@ -36,7 +36,7 @@ const (
 	maxLeafName = 256
 	// reportBytes is the memory of a report, besides the body, until it is answered.
 	reportBytes = 256
-	// maxKeptExchange bounds the body of an exchange whose memory is kept for the next: leaves
+	// maxKeptExchange bounds the body of an exchange of which the memory is kept for the next: leaves
 	// exchange again and again.
 	maxKeptExchange = 1 << 20
 )

@@ -219,7 +219,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// The tokens of a window are granted, each with an id of its own, by POST or GET.
+// The tokens of a window are granted, each with its own id, by POST or GET.
 func TestIDs(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		c := serve(t, newSite(t, httpapi.Config{}, allKeys(100, time.Hour, config.Fixed))).Client(t, version)

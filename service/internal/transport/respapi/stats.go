@@ -27,7 +27,7 @@ const (
 
 var endingNames = [endings]string{"slow_reader", "slow_command", "protocol"}
 
-// maxCommands is at least the number of commands, that of unknown ones included.
+// maxCommands bounds the number of commands. All commands with unknown names are one.
 const maxCommands = 32
 
 type counts struct {

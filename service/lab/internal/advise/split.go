@@ -46,7 +46,7 @@ func divide(ws []window, levels int) [][]window {
 			noise = max(left.noise, right.noise)
 		}
 	}
-	// Each side has parameters of its own, and the instant is one more; several were tried.
+	// Each side has its own parameters, and the instant is one more; several were tried.
 	if at == 0 || (whole.loss-best)/noise < evident || best > whole.loss*0.8 {
 		return [][]window{ws}
 	}

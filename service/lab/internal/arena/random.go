@@ -124,7 +124,7 @@ var extra = []kind{
 	{name: Street, shape: func(r *random) { r.street() }},
 }
 
-// street makes handlers of several routes, each with a limit of its own, that call pools of
+// street makes handlers of several routes, each with its own limit, that call pools of
 // connections, and clients that leave and come back.
 func (r *random) street() {
 	pools := 1 + r.IntN(3)

@@ -7,7 +7,7 @@
 // and a checksum of all from the first section on. So neither a Writer nor a Reader holds
 // more than the index and a small part of a section.
 //
-// A new field of a value in gob, whose zero value means that it is missing, changes no
+// A new field of a value in gob, with a zero value that means that it is missing, changes no
 // version: older nodes ignore it. Any other change is a new version. One release reads that, and
 // writes the version before; the release after it writes it. So a node also reads what the next
 // release has written.
