@@ -121,6 +121,9 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/need java default-jdk-headless
 	@internal/tools/need cargo cargo
 	@internal/tools/cargoneed rust examples/clients/rust
+	@internal/tools/cargoneed rust examples/clients/rust-grpc
+	@internal/tools/need mvn maven
+	@internal/tools/mvnneed java examples/clients/java/grpc
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
 	@internal/tools/pyneed httpx httpx==0.28.1
