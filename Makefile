@@ -121,6 +121,7 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/pyneed python grpcio-tools==1.85.1
 	@internal/tools/pyneed python redis==8.1.0
 	@internal/tools/npmneed ioredis ioredis@6.0.0
+	@internal/tools/npmneed axe-core axe-core@4.14.1
 	@internal/tools/npmneed typescript @bufbuild/protobuf@2.17.0
 	@internal/tools/npmneed typescript @bufbuild/protoc-gen-es@2.17.0
 	@internal/tools/npmneed typescript @connectrpc/connect@2.2.0
@@ -130,8 +131,9 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/need java default-jdk-headless
 	@internal/tools/need cargo cargo
 	@internal/tools/cargoneed rust examples/clients/rust
-	@internal/tools/npmneed ioredis 6.0.0
-	@internal/tools/npmneed axe-core 4.14.1
+	@internal/tools/cargoneed rust examples/clients/rust-grpc
+	@internal/tools/need mvn maven
+	@internal/tools/mvnneed java examples/clients/java/grpc
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
 	@internal/tools/pyneed httpx httpx==0.28.1

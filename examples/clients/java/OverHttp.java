@@ -51,10 +51,10 @@ public class OverHttp {
             System.out.println(answer.ok() ? "allowed" : "denied " + answer.value("reason"));
         }
 
-        // A request that waits for its turn, for two seconds at most.
+        // A request that waits for its turn, for ten seconds at most.
         var late = "/rate/" + escape("late:java/http");
         call("POST", late);
-        var waited = call("POST", late + "?canWait=true&timeout=2s");
+        var waited = call("POST", late + "?canWait=true&timeout=10s");
         System.out.println("granted " + (waited.value("waited_ms").isEmpty() ? "at once" : "after a wait"));
 
         // A lease bounds the work in flight.

@@ -75,10 +75,10 @@ public class OverResp {
             System.out.println(allowed(answer) ? "allowed" : "denied " + answer.get("reason"));
         }
 
-        // A request that waits for its turn, for two seconds at most, on a connection of its own.
+        // A request that waits for its turn, for ten seconds at most, on a connection of its own.
         var late = "late:java/resp";
         call("WEIR.TAKE", late);
-        var waited = call("WEIR.WAIT", late, "TIMEOUT", "2s");
+        var waited = call("WEIR.WAIT", late, "TIMEOUT", "10s");
         System.out.println("granted " + ((Long) waited.get("waited_ms") > 0 ? "after a wait" : "at once"));
 
         // A lease bounds the work in flight.

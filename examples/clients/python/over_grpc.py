@@ -19,33 +19,33 @@ def reason(decision):
 
 
 # Tokens: the third request of an hour is denied, unless one gives its token back.
-grant = weir.Decide(pb.DecideRequest(key="user:python/grpc"), timeout=1).decision
+grant = weir.Decide(pb.DecideRequest(key="user:python/grpc"), timeout=10).decision
 print("allowed")
-done = weir.Settle(pb.SettleRequest(key="user:python/grpc", request_id=grant.request_id, n=0), timeout=1)  # the true cost
+done = weir.Settle(pb.SettleRequest(key="user:python/grpc", request_id=grant.request_id, n=0), timeout=10)  # the true cost
 print("settled", done.was, done.charged)
 for _ in range(3):
-    decision = weir.Decide(pb.DecideRequest(key="user:python/grpc"), timeout=1).decision
+    decision = weir.Decide(pb.DecideRequest(key="user:python/grpc"), timeout=10).decision
     print("allowed" if decision.ok else "denied " + reason(decision))
 
-# A request that waits for its turn, for two seconds at most.
-weir.Decide(pb.DecideRequest(key="late:python/grpc"), timeout=1)
+# A request that waits for its turn, for ten seconds at most.
+weir.Decide(pb.DecideRequest(key="late:python/grpc"), timeout=10)
 queued = False
-for event in weir.Wait(pb.WaitRequest(key="late:python/grpc", timeout_ms=2000)):
+for event in weir.Wait(pb.WaitRequest(key="late:python/grpc", timeout_ms=10_000)):
     if event.HasField("queued"):
         queued = True
     elif event.decision.ok:
         print("granted", "after a wait" if queued else "at once")
 
 # A lease bounds the work in flight.
-lease = weir.AcquireLease(pb.AcquireLeaseRequest(key="job:python/grpc", ttl_ms=10_000), timeout=1).decision.lease
+lease = weir.AcquireLease(pb.AcquireLeaseRequest(key="job:python/grpc", ttl_ms=10_000), timeout=10).decision.lease
 print("leased")
-print("refused", reason(weir.AcquireLease(pb.AcquireLeaseRequest(key="job:python/grpc"), timeout=1).decision))
+print("refused", reason(weir.AcquireLease(pb.AcquireLeaseRequest(key="job:python/grpc"), timeout=10).decision))
 try:
-    weir.RenewLease(pb.RenewLeaseRequest(key="job:python/grpc", lease_id=lease.lease_id, ttl_ms=20_000), timeout=1)
+    weir.RenewLease(pb.RenewLeaseRequest(key="job:python/grpc", lease_id=lease.lease_id, ttl_ms=20_000), timeout=10)
     print("renewed")
 except grpc.RpcError as err:
     if err.code() == grpc.StatusCode.NOT_FOUND:
         sys.exit("the lease is lost: stop the work")
     raise
-weir.ReturnLease(pb.ReturnLeaseRequest(key="job:python/grpc", lease_id=lease.lease_id, outcome=pb.OUTCOME_SUCCESS), timeout=1)
+weir.ReturnLease(pb.ReturnLeaseRequest(key="job:python/grpc", lease_id=lease.lease_id, outcome=pb.OUTCOME_SUCCESS), timeout=10)
 print("returned")

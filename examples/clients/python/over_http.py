@@ -31,9 +31,9 @@ for _ in range(3):
     answer = call("POST", "rate", "user:python/http")
     print("denied " + answer["reason"] if "reason" in answer else "allowed")
 
-# A request that waits for its turn, for two seconds at most.
+# A request that waits for its turn, for ten seconds at most.
 call("POST", "rate", "late:python/http")
-answer = call("POST", "rate", "late:python/http", canWait="true", timeout="2s")
+answer = call("POST", "rate", "late:python/http", canWait="true", timeout="10s")
 print("granted", "after a wait" if answer["waited_ms"] > 0 else "at once")
 
 # A lease bounds the work in flight.

@@ -13,35 +13,35 @@ const name = (reason: Reason) => Reason[reason].toLowerCase();
 
 // Tokens: the third request of an hour is denied, unless one gives its token back.
 let key = "user:ts/grpc";
-const grant = await weir.decide({ key }, { timeoutMs: 1000 });
+const grant = await weir.decide({ key }, { timeoutMs: 10_000 });
 console.log("allowed");
-const done = await weir.settle({ key, requestId: grant.decision!.requestId, n: 0 }, { timeoutMs: 1000 }); // the true cost
+const done = await weir.settle({ key, requestId: grant.decision!.requestId, n: 0 }, { timeoutMs: 10_000 }); // the true cost
 console.log("settled", Number(done.was), Number(done.charged));
 for (let i = 0; i < 3; i++) {
-  const { decision } = await weir.decide({ key }, { timeoutMs: 1000 });
+  const { decision } = await weir.decide({ key }, { timeoutMs: 10_000 });
   console.log(decision!.ok ? "allowed" : `denied ${name(decision!.reason)}`);
 }
 
-// A request that waits for its turn, for two seconds at most.
+// A request that waits for its turn, for ten seconds at most.
 key = "late:ts/grpc";
-await weir.decide({ key }, { timeoutMs: 1000 });
+await weir.decide({ key }, { timeoutMs: 10_000 });
 let queued = false;
-for await (const { event } of weir.wait({ key, timeoutMs: 2000n })) {
+for await (const { event } of weir.wait({ key, timeoutMs: 10_000n })) {
   if (event.case === "queued") queued = true;
   if (event.case === "decision" && event.value.ok) console.log("granted", queued ? "after a wait" : "at once");
 }
 
 // A lease bounds the work in flight.
 key = "job:ts/grpc";
-const lease = (await weir.acquireLease({ key, ttlMs: 10_000n }, { timeoutMs: 1000 })).decision!.lease!;
+const lease = (await weir.acquireLease({ key, ttlMs: 10_000n }, { timeoutMs: 10_000 })).decision!.lease!;
 console.log("leased");
-console.log("refused", name((await weir.acquireLease({ key }, { timeoutMs: 1000 })).decision!.reason));
+console.log("refused", name((await weir.acquireLease({ key }, { timeoutMs: 10_000 })).decision!.reason));
 try {
-  await weir.renewLease({ key, leaseId: lease.leaseId, ttlMs: 20_000n }, { timeoutMs: 1000 });
+  await weir.renewLease({ key, leaseId: lease.leaseId, ttlMs: 20_000n }, { timeoutMs: 10_000 });
   console.log("renewed");
 } catch (err) {
   if (ConnectError.from(err).code === Code.NotFound) throw new Error("the lease is lost: stop the work");
   throw err;
 }
-await weir.returnLease({ key, leaseId: lease.leaseId, outcome: Outcome.SUCCESS }, { timeoutMs: 1000 });
+await weir.returnLease({ key, leaseId: lease.leaseId, outcome: Outcome.SUCCESS }, { timeoutMs: 10_000 });
 console.log("returned");

@@ -32,9 +32,9 @@ for (let i = 0; i < 3; i++) {
   console.log(reason ? `denied ${reason}` : "allowed");
 }
 
-// A request that waits for its turn, for two seconds at most.
+// A request that waits for its turn, for ten seconds at most.
 await call("POST", ["rate", "late:ts/http"]);
-const waited = await call("POST", ["rate", "late:ts/http"], { canWait: "true", timeout: "2s" });
+const waited = await call("POST", ["rate", "late:ts/http"], { canWait: "true", timeout: "10s" });
 console.log("granted", waited.waited_ms! > 0 ? "after a wait" : "at once");
 
 // A lease bounds the work in flight.

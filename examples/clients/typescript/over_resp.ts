@@ -21,10 +21,10 @@ for (let i = 0; i < 3; i++) {
   console.log(answer.allowed ? "allowed" : `denied ${answer.reason}`);
 }
 
-// A request that waits for its turn, for two seconds at most, on a connection of its own.
+// A request that waits for its turn, for ten seconds at most, on a connection of its own.
 key = "late:ts/resp";
 await call("WEIR.TAKE", key);
-const waited = await call("WEIR.WAIT", key, "TIMEOUT", "2s");
+const waited = await call("WEIR.WAIT", key, "TIMEOUT", "10s");
 console.log("granted", Number(waited.waited_ms) > 0 ? "after a wait" : "at once");
 
 // A lease bounds the work in flight.

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// recipe is what each recipe of docs/languages.md prints.
+// recipe is the output of each recipe of docs/languages.md.
 const recipe = `allowed
 settled 1 0
 allowed
@@ -56,6 +56,11 @@ func TestRecipes(t *testing.T) {
 	fatal(t, os.Symlink(clientDir(t, "typescript")+"/node_modules", typescript+"/node_modules"))
 	execute(t, typescript, "buf", "generate", api)
 	tsx := typescript + "/node_modules/.bin/tsx"
+	execute(t, java+"/grpc", "mvn", "--offline", "--quiet", "--batch-mode", "-Dapi="+api, "compile")
+	text, err := os.ReadFile(clientDir(t, "java") + "/classpath")
+	fatal(t, err)
+	classpath := string(text)
+	t.Setenv("WEIR_API", api)
 	for _, r := range []struct {
 		name, dir string
 		command   []string
@@ -68,8 +73,10 @@ func TestRecipes(t *testing.T) {
 		{"TypeScript over RESP", typescript, []string{tsx, "over_resp.ts", port}},
 		{"Java over HTTP", java, []string{"java", "OverHttp.java", s.public}},
 		{"Java over RESP", java, []string{"java", "OverResp.java", port}},
+		{"Java over gRPC", java, []string{"java", "-cp", java + "/grpc/target/classes:" + classpath, "OverGrpc", grpc}},
 		{"Rust over HTTP", rust, []string{"cargo", "run", "--quiet", "--locked", "--offline", "--bin", "over_http", s.public}},
 		{"Rust over RESP", rust, []string{"cargo", "run", "--quiet", "--locked", "--offline", "--bin", "over_resp", port}},
+		{"Rust over gRPC", in("rust-grpc"), []string{"cargo", "run", "--quiet", "--locked", "--offline", "http://" + grpc}},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()

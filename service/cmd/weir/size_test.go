@@ -59,6 +59,7 @@ var modules = []string{
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp",
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace",
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
+	"go.opentelemetry.io/otel/log",
 	"go.opentelemetry.io/otel/metric",
 	"go.opentelemetry.io/otel/sdk",
 	"go.opentelemetry.io/otel/sdk/metric",

@@ -89,7 +89,7 @@ func (d *recorded) addAll(reqs []decider.Request, all bool, verdicts []decider.V
 }
 
 // Settle reports the true cost of a grant.
-func (d *recorded) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (d *recorded) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	done, err := d.Decider.Settle(ctx, key, id, n)
 	if err == nil {
 		d.r.settled(key, id, n, done.Was)

@@ -91,8 +91,8 @@ func (s *scripted) Descriptors(ctx context.Context, reqs []decider.Request, _ bo
 	return false, nil
 }
 
-func (s *scripted) Settle(context.Context, string, string, int) (decider.Settled, error) {
-	return decider.Settled{Was: 5}, nil
+func (s *scripted) Settle(context.Context, string, string, int) (decider.Settlement, error) {
+	return decider.Settlement{Was: 5}, nil
 }
 
 func (s *scripted) Acquire(context.Context, decider.LeaseRequest) (decider.Lease, error) {

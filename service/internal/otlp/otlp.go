@@ -7,8 +7,8 @@
 //	export.Gather(registry)
 //	handler = export.Handler(handler)
 //
-// The SDK reads the variables of samplers, batches, headers, certificates and resources. The context of a trace is that of
-// W3C (traceparent, tracestate).
+// The SDK reads the variables of samplers, batches, headers, certificates and resources. Requests carry the context of
+// a trace as the W3C has it (traceparent, tracestate).
 package otlp
 
 import (

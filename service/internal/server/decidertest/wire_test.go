@@ -231,12 +231,12 @@ func (g overGRPC) Batch(ctx context.Context, reqs []decider.Request, all bool, v
 	return answer.Ok, nil
 }
 
-func (g overGRPC) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (g overGRPC) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	done, err := g.c.Settle(ctx, &weirv1.SettleRequest{Key: key, RequestId: id, N: int32(n)})
 	if err != nil {
-		return decider.Settled{}, g.failed(ctx, err)
+		return decider.Settlement{}, g.failed(ctx, err)
 	}
-	return decider.Settled{Was: int(done.Was), Charged: int(done.Charged)}, nil
+	return decider.Settlement{Was: int(done.Was), Charged: int(done.Charged)}, nil
 }
 
 func leaseTold(key string, n int, l *weirv1.Lease) decider.Lease {
@@ -453,9 +453,9 @@ func (h overHTTP) Batch(ctx context.Context, reqs []decider.Request, all bool, v
 	return a.OK, nil
 }
 
-func (h overHTTP) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+func (h overHTTP) Settle(ctx context.Context, key, id string, n int) (decider.Settlement, error) {
 	a, err := h.send(ctx, "POST", "/rate/"+url.PathEscape(key)+"/"+url.PathEscape(id), url.Values{"n": {strconv.Itoa(n)}}, "")
-	return decider.Settled{Was: a.Was, Charged: a.Charged}, err
+	return decider.Settlement{Was: a.Was, Charged: a.Charged}, err
 }
 
 func (h overHTTP) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
