@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/service/internal/blackbox"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/daemon/leaflinks"
 	"github.com/weir-go/weir/service/internal/daemon/statefile"
 	"github.com/weir-go/weir/service/internal/decisionlog"
 	"github.com/weir-go/weir/service/internal/httpserve"
@@ -98,7 +99,7 @@ type Daemon struct {
 	server    *server.Server
 	shared    *server.Shared // nil without a store
 	tier      *tier          // nil without an upstream
-	leaves    *leafLinks
+	leaves    *leaflinks.Links
 	node      string // a random id of the process
 	fleet     *fleet // nil without peers
 	decider   decider.Decider

@@ -28,7 +28,7 @@ func (d *Daemon) identify() func(secret string) *token.Session {
 // handler returns the handler of callers over HTTP, of each server and transport: all that is in front of
 // the APIs, and they.
 func (d *Daemon) handler() http.Handler {
-	return d.fleet.serve(httpserve.Leave(d.leaves.around(d.rls.Handler(d.guard.Handler(d.api))), d.asksToLeave))
+	return d.fleet.serve(httpserve.Leave(d.leaves.Around(d.rls.Handler(d.guard.Handler(d.api))), d.asksToLeave))
 }
 
 // newPublic returns the server of callers over HTTP. It has no ReadTimeout, which would

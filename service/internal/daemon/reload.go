@@ -152,11 +152,11 @@ func (d *Daemon) permit(a access) {
 	if d.access = a.or(old); old.clients != nil && !old.clients.Equal(d.access.clients) {
 		d.trusts.Add(1)
 		d.grpc.cut()
-		d.leaves.recheck(true)
+		d.leaves.Recheck(true)
 	}
 	d.guard.Use(d.access.tokens)
 	d.operators.Use(d.access.operators)
-	d.leaves.recheck(false)
+	d.leaves.Recheck(false)
 	d.tls.Store(d.access.tls("h2", "http/1.1"))
 	d.respTLS.Store(d.access.tls())
 }

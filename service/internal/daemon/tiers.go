@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/daemon/leaflinks"
+	"github.com/weir-go/weir/service/internal/peer/serve"
 	"github.com/weir-go/weir/service/internal/peer/wire"
 )
 
@@ -108,4 +110,14 @@ func checkTiers(node, url string, all []tierInfo) ([]tierInfo, error) {
 		return all[:maxTiers+1], fmt.Errorf("there are more than %d upstreams, one above the other: %d", maxTiers, len(all))
 	}
 	return all, nil
+}
+
+// newLeafLinks returns the links of leaves of the Daemon.
+func (d *Daemon) newLeafLinks() (*leaflinks.Links, error) {
+	return leaflinks.New(serve.Config{
+		Decider: d.asked, Blocking: d.blocking(), Self: wire.Info{Node: d.node, Version: d.cfg.Version}, Others: true,
+		Rules: d.server.Rules, Now: d.server.Now, MaxConns: max(d.most/2, 1),
+		Calls:     map[string]func(context.Context, wire.Info, []byte) ([]byte, error){tiersCall: d.onTiers},
+		OnRefused: d.logRefused("a leaf was refused"),
+	}, &d.guard)
 }
