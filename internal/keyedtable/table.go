@@ -21,7 +21,7 @@ import (
 type table[K comparable] struct {
 	epoch    time.Time
 	clock    func() time.Time // nil for the real one
-	seed     siphash.Key // of fingerprints: it is part of a snapshot, so the hash has a written definition
+	seed     siphash.Key      // of fingerprints: it is part of a snapshot, so the hash has a written definition
 	layout   *pagetable.Layout
 	shards   []shard[K]
 	maxDepth atomic.Uint32 // so that each shard has up to 2^maxDepth pages; written under common.changes
