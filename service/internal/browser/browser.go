@@ -161,6 +161,12 @@ func (tab *Tab) Text(id string) string {
 	return strings.TrimSpace(run(tab, chromedp.Text(testid(id))))
 }
 
+// Pressed reports whether the button with this data-testid is shown as pressed.
+func (tab *Tab) Pressed(id string) bool {
+	tab.t.Helper()
+	return run(tab, chromedp.AttributeValue(testid(id), "aria-pressed")).Value == "true"
+}
+
 // Evaluate returns the value of an expression in the page.
 func Evaluate[T any](tab *Tab, expression string) T {
 	tab.t.Helper()
