@@ -61,8 +61,8 @@ func (b *Body) Close() error {
 	return err
 }
 
-// Answer bounds the time in which the server reads the rest of the body. Over
-// HTTP/1 it does so before it sends the response.
+// Answer is called when the handler begins its response. Before an HTTP/1 server sends the
+// response, it reads the rest of the body: Answer bounds the time of that.
 func (b *Body) Answer() {
 	if !b.h2 && !b.Late() {
 		b.until(time.Now().Add(b.time))

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// A Baseline is how long work takes that does not wait. Only a drain proves it.
+// A Baseline is an estimate of how long work takes if it does not wait in a queue. It may contain
+// the wait in a queue that never empties, until it is Proven.
 type Baseline struct {
-	Log     float64 // of seconds; infinite while Samples is 0
-	Samples int     // their weight, up to weightiest
-	Proven  bool    // a drain has shown that there was no queue
+	Log     float64 // the logarithm of the time in seconds; infinite while Samples is 0
+	Samples int     // the weight of Log, in samples: at most weightiest
+	Proven  bool    // a drain, with less in flight for a moment, has shown that there was no queue
 }
 
 // Sure is the number of standard errors that make a difference.

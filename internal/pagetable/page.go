@@ -251,9 +251,10 @@ func Merge[L Law](d *Directory, l *Layout, depth uint8, by L) (less int, forgott
 	return less, forgotten
 }
 
-// join adds the values of a page to another one.
-func join[L Law](l *Layout, p, from *Page, by L) (forgotten uint64) {
-	toFloor := func(f int, v Value) { l.Set(p, f, by.Join(l.Get(p, f), v)) }
+// join adds the floors and values of a page to the page into. It returns how many live values were
+// forgotten, each because no slot within its reach was to spare.
+func join[L Law](l *Layout, into, from *Page, by L) (forgotten uint64) {
+	toFloor := func(f int, v Value) { l.Set(into, f, by.Join(l.Get(into, f), v)) }
 	for at := 1; at <= l.floors*(l.Words-1); at += l.Words - 1 {
 		toFloor(at, l.Get(from, at))
 	}
@@ -262,15 +263,15 @@ func join[L Law](l *Layout, p, from *Page, by L) (forgotten uint64) {
 		if by.Weight(v) == 0 {
 			continue
 		}
-		at, live := by.Spare(l, p, from[i])
-		if live {
+		at, live := by.Spare(l, into, from[i])
+		if live { // of v and the value at the slot, the one of less weight is forgotten
 			forgotten++
+			if by.Weight(v) <= by.Weight(l.Get(into, at)) {
+				toFloor(l.Floor(from[i]), v)
+				continue
+			}
 		}
-		if live && by.Weight(v) <= by.Weight(l.Get(p, at)) {
-			toFloor(l.Floor(from[i]), v)
-		} else {
-			Put(l, p, at, from[i], v, live, by)
-		}
+		Put(l, into, at, from[i], v, live, by)
 	}
 	return forgotten
 }

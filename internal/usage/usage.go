@@ -57,7 +57,8 @@ func GroupsFor(fill time.Duration, n int) Groups {
 	return Groups{Span: min(max(fill/time.Duration(n), Grain), time.Hour), Most: 2 * n}
 }
 
-// An Instant is a time on the clock of the bucket's owner.
+// An Instant is a time on the clock of the bucket's owner, with the refill and the size of the bucket
+// at that time.
 type Instant struct {
 	At   time.Duration
 	Came float64 // tokens refilled since an epoch, also those for which there was no room

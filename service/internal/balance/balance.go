@@ -237,7 +237,8 @@ func (o *origin) waits(now time.Duration) {
 	}
 }
 
-// Sending notes that the client of a request still sends it. Sent may follow.
+// Sending notes that the client of a request still sends it, so that the origin does not count as
+// silent for want of an answer to it. Sent may follow.
 func (s *Set) Sending(i int) {
 	o := &s.origins[i]
 	o.unheard.n = max(o.unheard.n-1, 0)

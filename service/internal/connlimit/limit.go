@@ -145,7 +145,8 @@ func ClientOf(ctx context.Context) *Client {
 	return nil
 }
 
-// Secure reports whether a request came over TLS that a Listener has ended.
+// Secure reports whether a request came over TLS to a Listener. Package http does not know of that TLS, so
+// that Request.TLS is nil.
 func Secure(ctx context.Context) bool {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	return ok && c.tls != nil

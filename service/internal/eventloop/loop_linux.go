@@ -31,7 +31,7 @@ type loop struct {
 	served int // connections, since other goroutines ran
 	room   [batch]*conn
 	ready  []*conn // the part of room that is served next
-	left   *bool   // set when the goroutine has left the loop
+	left   *bool   // of the goroutine's run: a connection has detached, and another goroutine runs the loop
 
 	mu     sync.Mutex // guards what follows
 	conns  map[int32]*conn
@@ -64,7 +64,9 @@ func newLoop() (*loop, error) {
 	return l, nil
 }
 
-// run serves connections until the loop is closed, or until one of them takes the goroutine.
+// run serves connections until the loop is closed, or until one of them detaches: conn.Detach starts
+// another goroutine with the loop, and this one returns when the function of the connection does. Each
+// run has a left of its own, because the next one sets l.left before this one looks.
 func (l *loop) run() {
 	left := false
 	l.left = &left
@@ -72,7 +74,7 @@ func (l *loop) run() {
 		c := l.ready[0]
 		l.ready[0], l.ready = nil, l.ready[1:]
 		open := c.ready()
-		if left {
+		if left { // nothing of the loop may be used here
 			return
 		}
 		if !open {

@@ -12,7 +12,8 @@ import (
 )
 
 // ask makes a call and waits for its answer. onWait is called when the request begins to wait. If
-// the error is not nil or ErrUnavailable, the call must be freed.
+// mine is true, the call is over, and the caller of ask frees it. If mine is false, ctx has ended
+// before the answer came, and the call belongs to the link.
 func (c *Client) ask(ctx context.Context, one *call, onWait func()) (err error, mine bool) {
 	if err := ctx.Err(); err != nil {
 		return err, true
@@ -97,6 +98,7 @@ func (c *Client) Descriptors(ctx context.Context, reqs []decider.Request, all bo
 	return c.batch(ctx, wire.KindDescriptors, reqs, all, verdicts)
 }
 
+// batch makes a call of kind k with many requests.
 func (c *Client) batch(ctx context.Context, k wire.Kind, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	for i := range reqs {
 		checkCost(reqs[i].N)

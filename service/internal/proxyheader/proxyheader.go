@@ -63,7 +63,8 @@ func New(ln net.Listener, cfg Config) *Listener {
 	}
 }
 
-// Accept waits for the next connection from an untrusted address, or with a header.
+// Accept waits for the next connection. One from a trusted proxy is accepted when its header has been
+// read, any other as it comes.
 func (l *Listener) Accept() (net.Conn, error) {
 	l.start.Do(func() { go l.run() })
 	select {

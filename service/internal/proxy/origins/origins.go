@@ -240,7 +240,8 @@ func (s *Set) IsOut(origin int) bool {
 	return s.set.Out(time.Since(s.epoch), origin)
 }
 
-// NoteUpload tells the Set that a client still sends its request.
+// NoteUpload tells the Set that a client still sends a request to an origin. Until NoteSent, the
+// origin does not count as silent for want of an answer to it.
 func (s *Set) NoteUpload(origin int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

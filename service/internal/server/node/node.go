@@ -50,7 +50,7 @@ type Leases interface {
 
 // Slots tells which slots of keys a node owns.
 type Slots interface {
-	// OwnsAll reports whether every request can be decided at once.
+	// OwnsAll reports whether the node owns all slots and has their state, so that no request needs Await.
 	OwnsAll() bool
 	// Await waits for the state of a slot. The error is decider.ErrMoved if another node owns it, or that of ctx.
 	Await(ctx context.Context, slot uint16) error

@@ -94,7 +94,8 @@ func (o *Owned) Moved(of uint16) error {
 	return nil
 }
 
-// OwnsAll reports whether every request can be decided at once.
+// OwnsAll reports whether the node owns all slots and holds no requests, so that no request needs
+// Moved or Await.
 func (o *Owned) OwnsAll() bool { return o.now.Load() == nil }
 
 // Awaits reports whether requests for keys in a slot are held, because its state is still to

@@ -82,7 +82,7 @@ func (s *Counts) takeTogether(ctx context.Context, asks []counts.Asked, some []*
 	case err != nil:
 		s.takeAway(some, true)
 	default:
-		s.heedLooks(some)
+		s.undoIfDenied(some)
 		for _, a := range some {
 			a.Untaken = !a.reply.Granted
 			s.answered(a)
@@ -113,10 +113,10 @@ func (s *Counts) answered(a *asking) {
 	}
 }
 
-// heedLooks takes back what the store has granted if a request without a cost is denied: the
-// script does not deny because of those.
-func (s *Counts) heedLooks(all []*asking) {
-	if !all[0].reply.Granted {
+// undoIfDenied gives back what the store has granted if a request without a cost is denied. The
+// script grants the others all the same, although the requests are all or nothing.
+func (s *Counts) undoIfDenied(all []*asking) {
+	if !all[0].reply.Granted { // one call, so all have the same reply
 		return
 	}
 	denied := false

@@ -161,7 +161,9 @@ func (sc *Scenario) key(name string) Key {
 	return Key{}
 }
 
-// steadyEnd returns the end of the time in which nothing changes.
+// steadyEnd returns the end of the steady time, which begins at the end of the warmup: the first fault,
+// or the first change of a demand after the warmup. There is no steady time, and it returns the end of
+// the warmup, if a fault comes before it or a demand goes on and off.
 func (sc *Scenario) steadyEnd() time.Duration {
 	end := sc.Duration
 	for _, f := range sc.Faults {
