@@ -57,7 +57,7 @@ func TestAFullDisk(t *testing.T) {
 		if !strings.Contains(g.log.String(), `level=ERROR msg="the recording is cut off" file=`) {
 			t.Errorf("%s", &g.log)
 		}
-		if got := g.metrics(); got != "3 failures_total=1 files_total=0 lost_total=0" {
+		if got := g.metrics(); got != "3 failures_total=1 files_total=0 lost_total=1" {
 			t.Error(got)
 		}
 	})
