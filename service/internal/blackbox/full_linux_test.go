@@ -44,7 +44,7 @@ func TestAFullDisk(t *testing.T) {
 		g := start(t, t.TempDir())
 		time.Sleep(200*time.Second + time.Millisecond)
 		g.Note("limit_used")
-		time.Sleep(30 * time.Second)
+		time.Sleep(30*time.Second + 500*time.Millisecond) // between two writes
 		fill(t, filepath.Join(g.dir, g.files()[0]))
 		time.Sleep(time.Hour)
 		g.stop()
