@@ -451,6 +451,29 @@ func TestSalt(t *testing.T) {
 	}
 }
 
+// Instances that begin at once have the same salt, and none reads a file that is not complete.
+func TestSaltOfManyInstances(t *testing.T) {
+	for range 50 {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "salt")
+		var all sync.WaitGroup
+		var ids [8]string
+		for i := range ids {
+			all.Go(func() {
+				s, err := LoadSalt(path, true)
+				if err != nil {
+					t.Error(err)
+				}
+				ids[i] = s.ID()
+			})
+		}
+		all.Wait()
+		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || len(slices.Compact(ids[:])) != 1 {
+			t.Fatalf("%v, %v, %v", ids, files, err)
+		}
+	}
+}
+
 func TestCheckSeparators(t *testing.T) {
 	for text, ok := range map[string]bool{"": true, ":/.-_": true, "a": false, "%": false, "é": false, "*": false, "\n": false} {
 		if err := CheckSeparators(text); (err == nil) != ok {
