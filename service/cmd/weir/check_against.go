@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -76,9 +77,14 @@ func (c *checkAgainst) replay(ctx context.Context, std cli.Streams, path string,
 	return cmp.Or(err, c.tooMany(result))
 }
 
-// tooMany returns an error if more requests would be denied than may be.
+// tooMany returns an error if more requests would be denied than may be, or if there are none to tell it from.
 func (c *checkAgainst) tooMany(a *rulecheck.Against) error {
-	if c.MaxDenied == nil || a.Share() <= float64(*c.MaxDenied) {
+	switch {
+	case c.MaxDenied == nil:
+		return nil
+	case a.Requests+a.Unknown.Requests == 0:
+		return errors.New("--max-denied: no requests are recorded")
+	case a.Share() <= float64(*c.MaxDenied):
 		return nil
 	}
 	unknown := ""

@@ -130,6 +130,18 @@ func TestCheckAgainstSalt(t *testing.T) {
 	}
 }
 
+// A recording without requests says nothing about rules: it is no success for --max-denied.
+func TestCheckAgainstNothing(t *testing.T) {
+	dir, rules := t.TempDir(), file(t, "rules.yaml", `rules: []`)
+	serving(t, "--rules", rules, "--record-decisions", dir).end()
+	if code, stdout, _ := weir(t, "check", "--against", dir, rules); code != 0 || !strings.Contains(stdout, "no requests are recorded") {
+		t.Errorf("%d, %s", code, stdout)
+	}
+	if code, _, stderr := weir(t, "check", "--against", dir, "--max-denied", "1%", rules); code != 1 || !strings.Contains(stderr, "--max-denied: no requests are recorded") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+}
+
 // A directory that cannot be written is an error at the start.
 func TestRecordDecisionsUnusable(t *testing.T) {
 	path := file(t, "a", "")
@@ -139,6 +151,10 @@ func TestRecordDecisionsUnusable(t *testing.T) {
 	}
 	args = serveArgs([]string{"--record-decisions", t.TempDir(), "--decisions-separators", "a"})
 	if code, _, stderr := weir(t, args...); code != 1 || !strings.Contains(stderr, `--decisions-separators="a": must be`) {
+		t.Errorf("%d, %s", code, stderr)
+	}
+	args = serveArgs([]string{"--decisions-salt-file", path})
+	if code, _, stderr := weir(t, args...); code != 1 || !strings.Contains(stderr, "--decisions-salt-file needs --record-decisions") {
 		t.Errorf("%d, %s", code, stderr)
 	}
 }

@@ -4,7 +4,6 @@ package blackbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"mime"
@@ -66,7 +65,11 @@ func New(cfg Config) (*Box, error) {
 	}
 	b := &Box{cfg: cfg, recorder: recorder, changes: make(chan string, 1)}
 	if cfg.Dir != "" {
-		if err := errors.Join(prepare(cfg.Dir), b.tidy()); err != nil {
+		err := prepare(cfg.Dir)
+		if err == nil {
+			err = b.tidy()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("--recordings: %w", err)
 		}
 	}
@@ -152,7 +155,11 @@ func (b *Box) keep(ctx context.Context, what string) {
 		return
 	}
 	b.failed.Add(1)
-	b.cfg.Log.Error("the recording was not saved", "change", what, "error", err)
+	if f != nil && f.begun {
+		b.cfg.Log.Error("the recording is cut off", "file", f.path, "change", what, "error", err)
+	} else {
+		b.cfg.Log.Error("the recording was not saved", "change", what, "error", err)
+	}
 	select { // a full disk is not asked again for each change
 	case <-time.After(Around):
 	case <-ctx.Done():
@@ -198,7 +205,7 @@ func (s *slowly) Write(p []byte) (int, error) {
 // The metrics of files. Without --recordings, they are not there.
 var (
 	saved    = metric.Counter("weir_recording_files_total", "Files that --recordings has saved.")
-	failed   = metric.Counter("weir_recording_failures_total", "Files that --recordings could not save.")
+	failed   = metric.Counter("weir_recording_failures_total", "Files that --recordings could not save, or not to their end.")
 	lost     = metric.Counter("weir_recording_lost_total", "Requests that are in no file although they came around a change of the condition, because they came faster than they were written.")
 	Families = []*metric.Family{saved, failed, lost}
 )

@@ -208,11 +208,12 @@ func TestFilesAreBounded(t *testing.T) {
 		write(fmt.Sprintf("1999010%dT000000.000Z-timeout.rec", i+1), 4<<20)
 	}
 	write("0000.txt", 20<<20)
+	write("0000-of-an-incident.rec", 20<<20)
 	synctest.Test(t, func(t *testing.T) {
 		g := start(t, dir)
 		g.Note("limit_used")
 		time.Sleep(2 * time.Minute)
-		if got := g.files(); len(got) != 5 || got[1] != "19990102T000000.000Z-timeout.rec" || !strings.HasSuffix(got[4], "-limit_used.rec") {
+		if got := g.files(); len(got) != 6 || got[2] != "19990102T000000.000Z-timeout.rec" || !strings.HasSuffix(got[5], "-limit_used.rec") {
 			t.Errorf("%v", got)
 		}
 		g.stop()
@@ -232,22 +233,24 @@ func TestFilesAreBounded(t *testing.T) {
 	})
 }
 
-// What a process that was killed has left is finished.
+// What a process that was killed has left is finished, also if the clock has been set back since.
 func TestAKilledProcessLeavesItsFile(t *testing.T) {
-	dir := t.TempDir()
-	left := filepath.Join(dir, "20260101T000000.000Z-timeout.rec.part")
-	if err := os.WriteFile(left, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	past := time.Now().Add(-time.Minute)
-	if err := os.Chtimes(left, past, past); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blackbox.New(blackbox.Config{Records: 1000, Dir: dir, Size: 1 << 30, Log: slog.Default()}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(strings.TrimSuffix(left, ".part")); err != nil {
-		t.Error(err)
+	for _, ago := range []time.Duration{time.Minute, -time.Hour} {
+		dir := t.TempDir()
+		left := filepath.Join(dir, "20260101T000000.000Z-timeout.rec.part")
+		if err := os.WriteFile(left, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-ago)
+		if err := os.Chtimes(left, at, at); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := blackbox.New(blackbox.Config{Records: 1000, Dir: dir, Size: 1 << 30, Log: slog.Default()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(strings.TrimSuffix(left, ".part")); err != nil {
+			t.Errorf("%v ago: %v", ago, err)
+		}
 	}
 }
 

@@ -21,6 +21,13 @@ const (
 // name returns the name of the recording of a change at an instant.
 func name(change string, at time.Time) string { return at.UTC().Format(stamp) + "-" + change + suffix }
 
+// named reports whether name has returned a name.
+func named(text string) bool {
+	at, _, _ := strings.Cut(text, "-")
+	_, err := time.Parse(stamp, at)
+	return err == nil && strings.HasSuffix(text, suffix)
+}
+
 // untouched is the age at which an unfinished file belongs to a process that was killed.
 const untouched = 10 * pace
 
@@ -55,16 +62,18 @@ func (b *Box) tidy() error {
 			continue
 		}
 		path := filepath.Join(b.cfg.Dir, e.Name())
-		if whole, ok := strings.CutSuffix(path, suffix+unfinished); ok && time.Since(info.ModTime()) > untouched {
-			if err := os.Rename(path, whole+suffix); err != nil {
+		whole, left := strings.CutSuffix(path, unfinished)
+		if !named(filepath.Base(whole)) {
+			continue
+		}
+		if left && time.Since(info.ModTime()).Abs() > untouched { // the clock may have been set back
+			if err := os.Rename(path, whole); err != nil {
 				return err
 			}
-			path = whole + suffix
+			path = whole
 		}
-		if strings.HasSuffix(path, suffix) || strings.HasSuffix(path, suffix+unfinished) {
-			files = append(files, file{path, info.Size()})
-			total += info.Size()
-		}
+		files = append(files, file{path, info.Size()})
+		total += info.Size()
 	}
 	for len(files) > 0 && (total > b.cfg.Size || len(files) >= maxFiles) {
 		if err := os.Remove(files[0].path); err != nil {
@@ -84,6 +93,7 @@ type file struct {
 	tail  *recording.Tail
 	to    *recording.Writer
 	size  int64
+	begun bool // copy has succeeded
 }
 
 // create creates the file of a change, for the records since an instant.
@@ -108,12 +118,17 @@ func (f *file) Write(p []byte) (int, error) {
 }
 
 // copy writes the records that have come.
-func (f *file) copy() error { return f.tail.Copy(f.to, f.since) }
+func (f *file) copy() error {
+	err := f.tail.Copy(f.to, f.since)
+	f.begun = f.begun || err == nil
+	return err
+}
 
-// close finishes the file, or removes it if it could not be written.
+// close finishes the file, or removes it if nothing could be written. What was written before an error is kept.
 func (f *file) close(err error) error {
-	if err = cmp.Or(err, f.Sync()); err != nil {
-		return errors.Join(err, f.File.Close(), os.Remove(f.path+unfinished))
+	err = errors.Join(cmp.Or(err, f.Sync()), f.File.Close())
+	if !f.begun {
+		return errors.Join(err, os.Remove(f.path+unfinished))
 	}
-	return errors.Join(f.File.Close(), os.Rename(f.path+unfinished, f.path))
+	return errors.Join(err, os.Rename(f.path+unfinished, f.path))
 }

@@ -193,7 +193,7 @@ func TestCutAndDamage(t *testing.T) {
 	}
 	for at := 0; at < len(whole); at += 1 + at/50 {
 		r, got, err := readAll(bytes.NewReader(whole[:at]))
-		if r != nil && err != ErrCut && err != io.EOF || r == nil && err == nil || len(got) > len(want) {
+		if err != ErrCut && (r == nil || err != io.EOF) || len(got) > len(want) {
 			t.Fatalf("cut at %d: %d decisions, %v", at, len(got), err)
 		}
 		bad := slices.Clone(whole)
@@ -448,6 +448,29 @@ func TestSalt(t *testing.T) {
 	testrig.Must(t, os.WriteFile(path, []byte("short"), 0o600))
 	if _, err := LoadSalt(path, true); err == nil {
 		t.Error("a short salt is taken")
+	}
+}
+
+// Instances that begin at once have the same salt, and none reads a file that is not complete.
+func TestSaltOfManyInstances(t *testing.T) {
+	for range 50 {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "salt")
+		var all sync.WaitGroup
+		var ids [8]string
+		for i := range ids {
+			all.Go(func() {
+				s, err := LoadSalt(path, true)
+				if err != nil {
+					t.Error(err)
+				}
+				ids[i] = s.ID()
+			})
+		}
+		all.Wait()
+		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || len(slices.Compact(ids[:])) != 1 {
+			t.Fatalf("%v, %v, %v", ids, files, err)
+		}
 	}
 }
 

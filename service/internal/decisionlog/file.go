@@ -10,6 +10,7 @@ import (
 	"hash/maphash"
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -326,9 +327,9 @@ func NewReader(r io.Reader) (*Reader, error) {
 	switch {
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, err
-	case n < len(magic) || string(h[:7]) != magic[:7]:
+	case !strings.HasPrefix(magic[:7], string(h[:min(n, 7)])):
 		return nil, errors.New("the file has no decisions: it does not begin with weirdec")
-	case h[7] != magic[7]:
+	case n >= len(magic) && h[7] != magic[7]:
 		return nil, fmt.Errorf("the file has version %d of the format: this program reads version %d", h[7], magic[7])
 	case n < headerSize:
 		return nil, ErrCut

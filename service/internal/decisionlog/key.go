@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/match"
@@ -44,16 +45,10 @@ func NewSalt() Salt {
 func LoadSalt(path string, create bool) (Salt, error) {
 	data, err := os.ReadFile(path)
 	if create && errors.Is(err, fs.ErrNotExist) {
-		text := hex.EncodeToString(NewSalt().secret) + "\n"
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err == nil {
-			_, err = f.WriteString(text)
-			err = errors.Join(err, f.Sync(), f.Close())
+		if err := createSalt(path); err != nil && !errors.Is(err, fs.ErrExist) { // by another instance
+			return Salt{}, err
 		}
-		if err == nil || errors.Is(err, fs.ErrExist) { // by another instance
-			return LoadSalt(path, false)
-		}
-		return Salt{}, err
+		return LoadSalt(path, false)
 	}
 	if err != nil {
 		return Salt{}, err
@@ -63,6 +58,20 @@ func LoadSalt(path string, create bool) (Salt, error) {
 		return Salt{}, fmt.Errorf("%s: has %d bytes: want %d to %d", path, len(text), leastSecret, maxSecret)
 	}
 	return Salt{[]byte(text)}, nil
+}
+
+// createSalt makes a file with a Salt, which is whole as soon as it has its name.
+func createSalt(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".salt-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(hex.EncodeToString(NewSalt().secret) + "\n")
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	return errors.Join(err, os.Remove(f.Name()))
 }
 
 // ID identifies the Salt without telling it.

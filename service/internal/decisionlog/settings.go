@@ -2,6 +2,7 @@ package decisionlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -27,7 +28,10 @@ type Recording struct {
 
 // Record returns a Decider for transports and, if decisions are recorded, a Recording.
 func (s Settings) Record(d decider.Decider) (decider.Decider, *Recording, error) {
-	if s.Dir == "" {
+	switch {
+	case s.Dir == "" && s.SaltFile != "":
+		return nil, nil, errors.New("--decisions-salt-file needs --record-decisions")
+	case s.Dir == "":
 		return d, nil, nil
 	}
 	if err := CheckSeparators(s.Separators); err != nil {

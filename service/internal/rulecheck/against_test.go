@@ -308,6 +308,40 @@ func TestReplayNeedsTheSalt(t *testing.T) {
 	})
 }
 
+// A process that is killed, or a full disk, can leave a file without its first block. The others are read.
+func TestReplayAFileThatHasJustBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, `rules: []`, `rules: []`)
+		p.decide(decider.Request{Key: "a", N: 1})
+		path := p.file()
+		whole, err := os.ReadFile(path)
+		testrig.Must(t, err)
+		for _, n := range []int{0, 3, 24, 40} {
+			testrig.Must(t, os.WriteFile(filepath.Join(filepath.Dir(path), "begun"+decisionlog.Ext), whole[:n], 0o600))
+			got, err := Replay(t.Context(), p.rules, server.Config{}, Recording{Files: []string{filepath.Dir(path)}, Salt: &p.salt})
+			if err != nil || got.Requests != 1 || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "cut off") {
+				t.Errorf("%d bytes: %+v, %v", n, got, err)
+			}
+		}
+	})
+}
+
+// A file counts once, by whatever name.
+func TestReplayAFileTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, `rules: []`, `rules: []`)
+		p.decide(decider.Request{Key: "a", N: 1})
+		path := p.file()
+		link := filepath.Join(t.TempDir(), "link")
+		testrig.Must(t, os.Symlink(filepath.Dir(path), link))
+		for _, files := range [][]string{{path, path}, {filepath.Dir(path), path}, {path, link}} {
+			if got, err := Replay(t.Context(), p.rules, server.Config{}, Recording{Files: files, Salt: &p.salt}); err == nil || !strings.Contains(err.Error(), "is given twice") {
+				t.Errorf("%q: %+v, %v", files, got, err)
+			}
+		}
+	})
+}
+
 // The result has the denials by rule and by key, in text and as JSON.
 func TestAgainstPrint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -62,6 +63,7 @@ type reader struct {
 	ruleIDs map[string]int32
 	salt    map[string]bool
 	runs    map[int64]decisionlog.Counters // of a process, by its epoch
+	files   []fs.FileInfo                  // that have been read
 }
 
 // readAll reads files. The error is about a file or the salt.
@@ -101,6 +103,14 @@ func (r *reader) file(path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case slices.ContainsFunc(r.files, func(other fs.FileInfo) bool { return os.SameFile(info, other) }):
+		return errors.New("is given twice: its requests would count twice")
+	}
+	r.files = append(r.files, info)
 	in, err := decisionlog.NewReader(f)
 	if errors.Is(err, decisionlog.ErrCut) {
 		r.cut = append(r.cut, path)
@@ -108,13 +118,13 @@ func (r *reader) file(path string) error {
 	} else if err != nil {
 		return err
 	}
-	info := in.Info()
-	partial, words, err := r.wordsOf(info)
+	about := in.Info()
+	partial, words, err := r.wordsOf(about)
 	if err != nil {
 		return err
 	}
-	r.info.MaxLimit, r.info.MaxQueue = max(r.info.MaxLimit, info.MaxLimit), max(r.info.MaxQueue, info.MaxQueue)
-	r.info.OwnQuotas = r.info.OwnQuotas || info.OwnQuotas
+	r.info.MaxLimit, r.info.MaxQueue = max(r.info.MaxLimit, about.MaxLimit), max(r.info.MaxQueue, about.MaxQueue)
+	r.info.OwnQuotas = r.info.OwnQuotas || about.OwnQuotas
 	epoch := in.Epoch().UnixNano()
 	terms := map[*decisionlog.Terms]int32{nil: -1}
 	for {

@@ -26,7 +26,7 @@ type replayCmd struct {
 	RecordedQueue   *int           `least:"0" placeholder:"N" help:"The queue of --recorded-limit (1000)."`
 	RecordedMaxWait *time.Duration `least:"1ms" placeholder:"TIME" help:"How long a request could wait for --recorded-limit (500ms)."`
 
-	Seeds  int    `least:"1" default:"20" placeholder:"N" help:"Runs of each limit, with other random numbers (${default})."`
+	Seeds  int    `least:"1" most:"1000" default:"20" placeholder:"N" help:"Runs of each limit, with other random numbers (${default})."`
 	Seed   uint64 `default:"1" placeholder:"N" help:"Seed of the first run (${default})."`
 	Out    string `placeholder:"DIR" help:"Draw a plot into this directory."`
 	Format string `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Format of the plot: svg or png (${default})."`

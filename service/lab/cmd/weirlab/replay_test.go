@@ -61,6 +61,7 @@ func TestReplay(t *testing.T) {
 		{[]string{file, "--retry-budget", "200%", "--limit", "auto"}, "1%"},
 		{[]string{file, "--workers", "-1"}, "--workers"},
 		{[]string{file, "--seeds", "0"}, "--seeds"},
+		{[]string{file, "--seeds", "1000000000"}, "--seeds=1000000000: must be in [1, 1000]"},
 		{[]string{file, "--recorded-queue", "5"}, "need --recorded-limit"},
 		{[]string{file, "--recorded-limit", "none", "--recorded-max-wait", "1s"}, "--recorded-limit=none has no queue"},
 	} {

@@ -92,12 +92,18 @@ func matches(layout string, compile func(string) (parser, error), line []byte) b
 	return err == nil && p.parse(line, new(Request)) == nil
 }
 
+// mark is the mark of UTF-8 with which spreadsheets begin CSV.
+const mark = "\ufeff"
+
 // maxLine bounds a line, in bytes.
 const maxLine = 1 << 20
 
 // Read reads a file.
 func Read(in io.Reader, from Source) (*Log, error) {
 	buffered := bufio.NewReaderSize(in, 64<<10)
+	if begin, _ := buffered.Peek(len(mark)); string(begin) == mark {
+		_, _ = buffered.Discard(len(mark))
+	}
 	if from.Format == "" {
 		begin, err := buffered.Peek(4 << 10)
 		if err != nil && len(begin) == 0 && err != io.EOF {

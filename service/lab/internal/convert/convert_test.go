@@ -122,6 +122,18 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// Spreadsheets begin CSV with a mark of UTF-8, and R puts names of columns into quotes.
+func TestForeignCSV(t *testing.T) {
+	for _, text := range []string{"\ufeffintended,end\r\n1,2\r\n", "\"intended\",\"end\"\n1,2\n"} {
+		for _, format := range []Format{"", CSV} {
+			log, err := Read(strings.NewReader(text), Source{Format: format})
+			if err != nil || log.Format != CSV || len(log.Requests) != 1 || log.Requests[0].End != 2*time.Second {
+				t.Errorf("%q: %+v, %v", text, log, err)
+			}
+		}
+	}
+}
+
 // A recording is the same after CSV, and the names of its classes are, too.
 func TestRoundTrip(t *testing.T) {
 	var file bytes.Buffer

@@ -30,7 +30,7 @@ type csvFile struct {
 var traceColumns = []string{"intended_s", "start_s", "end_s", "status", "reason"}
 
 func isHeader(line string) bool {
-	names := strings.Split(line, ",")
+	names, _ := csv.NewReader(strings.NewReader(line)).Read() // a line of another format may be no CSV
 	return slices.Contains(names, "intended") && slices.Contains(names, "end") || slices.Contains(names, "intended_s") && slices.Contains(names, "end_s")
 }
 
