@@ -67,6 +67,7 @@
 // that claims slots itself has their state before it answers a later claim, so state that is on its way to one owner goes on to
 // the next one. A claim waits for earlier ones alone, for as long as these take: 3 s with a member that cannot be asked. Members
 // of a version that knows no epochs are told none, and their claims are not refused.
+// A member also gives up what another one claims by mistake. If it still owns the slots a second later, it claims them itself.
 //
 // The state of a process that ends without Leave is lost. Leases of such keys are adopted by the next owner when they are
 // renewed, and it grants none before all others must have expired. Grants can be settled at the next owner as long as the rules

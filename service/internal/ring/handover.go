@@ -59,11 +59,12 @@ func (r *Ring) miss(cl *handover.Claim, slots slot.Set) {
 // longestLease returns the longest time to live of leases under the rules; 0 if there are none.
 func (r *Ring) longestLease() time.Duration { return lease.LongestTTL(r.cfg.Local.Rules()) }
 
-// gainLocked claims the slots that this node decides from now on. Of these, some are lost: the
-// state of their owner cannot be claimed.
-func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
-	gained := *next.decides()
-	gained.Remove(was.decides())
+// gainLocked claims the slots that this node decides from now on, and the stray ones. Of these, some are lost: the state of
+// their owner cannot be claimed.
+func (r *Ring) gainLocked(was, next *view, lost, stray *slot.Set) {
+	gained, had := *next.decides(), *was.decides()
+	had.Remove(stray)
+	gained.Remove(&had)
 	if gained.Len() == 0 {
 		return
 	}
@@ -83,6 +84,10 @@ func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
 	}
 	r.kept.Recall(handover.Common(&gained, lost), r.now(), r.cfg.Local.Import)
 	if len(from) == 0 && !r.unknown.Any() {
+		if r.joined.Load() { // other members may have decided them
+			r.cfg.Local.Expect(&gained, 0)
+			r.cfg.Local.Received(&gained)
+		}
 		return
 	}
 	unknown := r.unknown.Of(&gained)
@@ -202,7 +207,7 @@ func (r *Ring) isGone(name string) bool {
 // answers: so each claim waits for earlier ones, and none for a later one.
 func (r *Ring) onClaim(ctx context.Context, from wire.Info, body []byte) ([]byte, error) {
 	slots, epoch, ok := handover.ReadClaim(body)
-	if !ok {
+	if !ok || epoch == 0 && from.Revision >= wire.KnowsEpochs { // it has not heard yet that this node knows them
 		return nil, errClaim
 	}
 	r.mu.Lock()
@@ -214,6 +219,7 @@ func (r *Ring) onClaim(ctx context.Context, from wire.Info, body []byte) ([]byte
 	}
 	if r.claims.Note(from.Node, slots, epoch) {
 		r.cfg.Local.Depart(slots)
+		r.strays.Add(slots, r.now())
 	}
 	r.mu.Unlock()
 	later, err := r.claims.Await(ctx, from.Node, slots, epoch)
@@ -244,7 +250,7 @@ func (r *Ring) onClaim(ctx context.Context, from wire.Info, body []byte) ([]byte
 	return handover.AppendSet(nil, unknown), nil
 }
 
-var errClaim = errors.New("a claim must be a set of slots")
+var errClaim = errors.New("a claim must be a set of slots, with an epoch if both members know epochs")
 
 // onState adds state that was claimed.
 func (r *Ring) onState(_ context.Context, _ wire.Info, chunk []byte) ([]byte, error) {

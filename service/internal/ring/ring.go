@@ -92,6 +92,7 @@ type Ring struct {
 	places  map[string]*place
 	unknown handover.Unknown
 	kept    handover.Kept
+	strays  handover.Strays
 	leave   *handover.Leave // nil unless this node is shutting down
 	differs []census.Difference
 	closed  bool
@@ -240,21 +241,21 @@ func (r *Ring) refreshLocked() error {
 	was := r.view.Load()
 	s := r.census.Survey(r.now())
 	failed := r.placeLocked(&s)
-	lost := r.loseLocked(was, &s)
+	lost, stray := r.loseLocked(was, &s), r.strays.Take(was.decides, r.now())
 	r.reportListsLocked(s.Differs)
 	defer func() {
 		if s.Accepted {
 			r.accepted.Store(true) // after the claims have begun
 		}
 	}()
-	if was.Self == s.Self && was.Quorum == s.Quorum && was.Members == s.Members && maps.Equal(was.Status, s.Status) && len(s.Removed) == 0 {
+	if was.Self == s.Self && was.Quorum == s.Quorum && was.Members == s.Members && maps.Equal(was.Status, s.Status) && len(s.Removed) == 0 && stray.Len() == 0 {
 		return failed
 	}
 	next := newView(s, r.places)
 	for i, name := range next.names {
 		next.since[i] = r.census.Since(name)
 	}
-	r.gainLocked(was, next, lost) // before requests are decided here
+	r.gainLocked(was, next, lost, stray) // before requests are decided here
 	r.view.Store(next)
 	if next.Quorum {
 		r.joined.Store(true)

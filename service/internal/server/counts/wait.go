@@ -61,15 +61,24 @@ func Await(ctx context.Context, a *Asked, again func(*Asked) bool, take func(*As
 	defer func() { *w = Wait{}; waits.Put(w) }()
 	for w.ctx, w.req = ctx, *a.Req; ; {
 		a.Err = take(&a.Ask, w)
-		if w.at != nil && w.answer.OK { // no rule has taken the answer
-			w.at.Return()
-		}
+		w.giveBack()
 		if a.Err != waiting.ErrMoved {
 			return
 		}
-		if a.Err = w.follow(a.V); a.Err != nil || !again(a) {
+		if a.Err = w.follow(a.V); a.Err != nil {
 			return
 		}
+		if !again(a) {
+			w.giveBack()
+			return
+		}
+	}
+}
+
+// giveBack returns the tokens of an answer that no rule has taken.
+func (w *Wait) giveBack() {
+	if w.at != nil && w.answer.OK {
+		w.at.Return()
 	}
 }
 
