@@ -29,8 +29,9 @@ onmessage = async ({ data: { id, name, text } }) => {
   }
 };
 
-// columns has the figures of a run, and of its time series a list for each line of a chart.
-function columns({ series, ...run }) {
+// columns has the figures of a run, and of its time series a list for each line of a chart. A run that is shorter than its
+// step has none.
+function columns({ series = [], ...run }) {
   const rate = (of) => series.map((s, i) => s[of] / ((s.At - (series[i - 1]?.At ?? 0)) / 1e9));
   const layers = (of) => series.map((s) => of(s.Layers[0]));
   const limited = Boolean(run.layers[0].guard);

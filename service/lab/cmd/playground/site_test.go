@@ -132,7 +132,9 @@ func TestSite(t *testing.T) {
 	status := func() string { return browser.Evaluate[string](tab, `document.getElementById("status").textContent`) }
 	markup := "name: <img src=x>\nduration: 10s\nlayers:\n  - name: <img src=x>\n    workers: 1\n    service_time: 10ms\nclients:\n" +
 		"  - name: c\n    rate: 10\nvariants:\n  - name: <img src=x>\n  - name: </td><script>document.title = 1</script>\n"
+	short := "name: x\nduration: 1s\nstep: 5s\nlayers:\n  - {name: s, workers: 1, service_time: 10ms}\nclients:\n  - {name: c, rate: 10}\n"
 	for fragment, want := range map[string]string{
+		"file=" + url.QueryEscape(short):  "one run of 1 s",
 		"file=%":                          "scenario.yaml:1:1: ",
 		"file=" + url.QueryEscape(markup): "2 runs of 10 s",
 		"workers=2.5&toString=1":          "2 runs of 60 s",
