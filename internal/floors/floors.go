@@ -358,6 +358,7 @@ var sideways = map[string][]string{
 	"service/internal/blackbox":              {"service/internal/operator"},
 	"service/internal/shedding":              {"service/internal/operator"},
 	"service/internal/operator":              {"service/internal/httpserve", "service/internal/server/token", "service/internal/web"},
+	"service/internal/otlp":                  {"service/internal/logqueue"},
 	"service/internal/proxy/proxypage": {
 		"service/internal/operator", "service/internal/proxy", "service/internal/proxy/condition", "service/internal/proxy/forward", "service/internal/proxy/limits", "service/internal/proxy/origins",
 		"service/internal/proxy/plan",

@@ -47,9 +47,10 @@ export async function charts(base, element) {
       }
     }
   };
-  new ResizeObserver(() => {
-    for (const { box, plot } of boxes) plot?.setSize({ width: box.clientWidth, height: 200 });
-  }).observe(element);
+  const resized = new ResizeObserver(() => {
+    for (const { box, plot } of boxes) if (plot && plot.width !== box.clientWidth) plot.setSize({ width: box.clientWidth, height: 200 });
+  });
+  for (const { box } of boxes) resized.observe(box);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     for (const b of boxes) b.shape = "";
     if (last) draw(last);

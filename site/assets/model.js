@@ -2,18 +2,18 @@
 
 // Numbers of the controls, with their values to begin with.
 export const numbers = {
-  workers: { label: "workers", min: 1, max: 200, step: 1, value: 10 },
+  workers: { label: "workers", min: 1, max: 200, step: 1, value: 10, whole: true },
   service: { label: "service time, ms", min: 1, max: 1000, step: 1, value: 50 },
   slow: { label: "slower from 20 s to 30 s, ×", min: 1, max: 5, step: 0.5, value: 1 },
   rate: { label: "requests a second", min: 5, max: 2000, step: 5, value: 300 },
-  users: { label: "or users that wait for answers", min: 0, max: 2000, step: 10, value: 0 },
+  users: { label: "or users that wait for answers", min: 0, max: 2000, step: 10, value: 0, whole: true },
   patience: { label: "time-out, ms", min: 50, max: 5000, step: 50, value: 1000 },
-  retries: { label: "retries", min: 0, max: 5, step: 1, value: 0 },
+  retries: { label: "retries", min: 0, max: 5, step: 1, value: 0, whole: true },
   spike: { label: "more load from 20 s to 30 s, ×", min: 1, max: 5, step: 0.5, value: 1 },
-  fixed: { label: "the fixed limit", min: 1, max: 500, step: 1, value: 10 },
-  queue: { label: "queue", min: 0, max: 1000, step: 10, value: 1000 },
+  fixed: { label: "the fixed limit", min: 1, max: 500, step: 1, value: 10, whole: true },
+  queue: { label: "queue", min: 0, max: 1000, step: 10, value: 1000, whole: true },
   wait: { label: "longest wait, ms", min: 10, max: 2000, step: 10, value: 500 },
-  instances: { label: "instances, each with a limit", min: 1, max: 16, step: 1, value: 1 },
+  instances: { label: "instances, each with a limit", min: 1, max: 16, step: 1, value: 1, whole: true },
 };
 
 export const limits = ["auto", "fixed", "aimd", "gradient2", "none"];
@@ -33,16 +33,20 @@ export function settingsOf(fragment) {
   const settings = initial();
   for (const [name, text] of new URLSearchParams(fragment)) {
     if (name === "limit" && limits.includes(text)) settings.limit = text;
-    const n = numbers[name];
-    const v = Number(text);
-    if (n && text !== "" && Number.isFinite(v)) settings[name] = Math.min(Math.max(v, n.min), n.max);
+    if (Object.hasOwn(numbers, name) && text !== "" && Number.isFinite(Number(text))) settings[name] = within(name, Number(text));
   }
   return settings;
 }
 
+// within returns the value of a control that is closest to v.
+export function within(name, v) {
+  const { min, max, whole } = numbers[name];
+  return Math.min(Math.max(whole ? Math.round(v) : v, min), max);
+}
+
 // fileAddress returns the fragment that carries a file; fileOf reads it, and returns null if there is none.
 export const fileAddress = (text) => "file=" + encodeURIComponent(text);
-export const fileOf = (fragment) => (fragment.startsWith("file=") ? decodeURIComponent(fragment.slice(5)) : null);
+export const fileOf = (fragment) => new URLSearchParams(fragment).get("file");
 
 // scenario returns the settings as a scenario file.
 export function scenario(s) {

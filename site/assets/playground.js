@@ -1,6 +1,6 @@
 // The playground: controls, a file, their charts, and what they say about a service of one's own.
 import { charts, laws } from "./charts.js";
-import { address, fileAddress, fileOf, initial, law, numbers, pasted, scenario, settingsOf } from "./model.js";
+import { address, fileAddress, fileOf, initial, law, numbers, pasted, scenario, settingsOf, within } from "./model.js";
 import { Simulator } from "./sim.js";
 
 const at = (id) => document.getElementById(id);
@@ -16,7 +16,7 @@ for (const [name, n] of Object.entries(numbers)) {
   const set = (e) => {
     const v = Number(e.target.value);
     if (e.target.value === "" || !(v >= n.min && v <= n.max)) return;
-    change({ [name]: v });
+    change({ [name]: within(name, v) });
   };
   at(name).addEventListener("input", set);
   at(name + "-slider").addEventListener("input", set);
@@ -26,9 +26,16 @@ at("limit").addEventListener("input", (e) => change({ limit: e.target.value }));
 function change(some) {
   settings = { ...settings, ...some };
   own = false;
-  history.replaceState(null, "", "#" + address(settings));
+  remember(address(settings));
   controls();
   simulate(scenario(settings));
+}
+
+// remember puts a fragment in the address when it no longer changes: browsers refuse an address that changes all the time.
+let remembering;
+function remember(fragment) {
+  clearTimeout(remembering);
+  remembering = setTimeout(() => history.replaceState(null, "", "#" + fragment), 200);
 }
 
 // controls shows the settings.
@@ -62,14 +69,14 @@ async function simulate(text) {
     document.documentElement.dataset.took = result.took.toFixed(0);
   } catch (e) {
     at("mistake").textContent = e.message;
-    at("status").textContent = "the file has a mistake";
+    at("status").textContent = e.message.split("\n")[0];
   }
 }
 
 // file simulates a file that is not that of the controls.
 function file(text) {
   own = true;
-  history.replaceState(null, "", "#" + fileAddress(text));
+  remember(fileAddress(text));
   controls();
   simulate(text);
 }
@@ -132,7 +139,6 @@ at("numbers").addEventListener("submit", (e) => {
   e.preventDefault();
   const v = read();
   if (!v) return;
-  const within = (name, x) => Math.min(Math.max(x, numbers[name].min), numbers[name].max);
   change({ ...initial(), workers: within("workers", v.workers), service: within("service", v.time), rate: within("rate", v.rate), patience: within("patience", Math.ceil((v.time * 20) / 50) * 50) });
   at("controls").scrollIntoView();
 });

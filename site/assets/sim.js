@@ -1,7 +1,7 @@
 // The simulator, in a worker, so that the page never waits for it.
 
 // A Simulator simulates one scenario after the other. While it is at one, the newest waits, and those between are left
-// out. One that takes too long is given up.
+// out. One that takes too long is given up, and earlier if another waits.
 export class Simulator {
   #base;
   #worker = null;
@@ -19,6 +19,7 @@ export class Simulator {
     return new Promise((resolve, reject) => {
       this.#next?.resolve(null);
       this.#next = { id: ++this.#last, text, name, resolve, reject };
+      this.#watch();
       this.#begin();
     });
   }
@@ -30,12 +31,16 @@ export class Simulator {
     this.#next = null;
     const { id, text, name } = this.#job;
     this.#worker.postMessage({ id, text, name });
-    if (this.ready) this.#watch();
+    this.#watch();
   }
 
   #watch() {
     const job = this.#job;
-    if (job) job.timer = setTimeout(() => this.#fail(new Error("the scenario takes longer than 20 s: weirlab sim is faster")), 20_000);
+    if (!job || !this.ready) return;
+    job.began ??= performance.now();
+    clearTimeout(job.timer);
+    job.timer = setTimeout(() => this.#fail(new Error("the scenario takes longer than 20 s: weirlab sim is faster")),
+      job.began + (this.#next ? 3_000 : 20_000) - performance.now());
   }
 
   #start() {
@@ -49,6 +54,7 @@ export class Simulator {
         this.#watch();
         return;
       }
+      if (data.broken) return this.#fail(new Error(data.broken));
       const job = this.#end();
       if (data.error) job.reject(new Error(data.error));
       else job.resolve(data);
@@ -66,7 +72,9 @@ export class Simulator {
   #fail(error) {
     this.#worker?.terminate();
     this.#worker = null;
-    this.#end()?.reject(error);
+    const job = this.#end();
+    if (this.#next) job?.resolve(null);
+    else job?.reject(error);
     this.#begin();
   }
 }

@@ -1,5 +1,5 @@
 // A worker with the simulator. It gets { id, name, text }, and answers { id, figures } or { id, error }. It begins
-// with { ready: milliseconds }.
+// with { ready: milliseconds }. After { broken } it is of no use.
 importScripts("wasm_exec.js");
 
 const began = performance.now();
@@ -18,17 +18,20 @@ onmessage = async ({ data: { id, name, text } }) => {
   try {
     await ready;
     const from = performance.now();
-    const { json, error } = weirSimulate(name, text);
-    if (error) throw new Error(error);
+    const result = weirSimulate(name, text);
+    if (!result) throw new Error("the simulator has ended: the scenario needs more memory than a browser has for it");
+    const { json, error } = result;
+    if (error) return postMessage({ id, error });
     const took = performance.now() - from;
     postMessage({ id, took, figures: JSON.parse(json).map((f) => ({ title: f.title, runs: f.runs.map(columns) })) });
   } catch (e) {
-    postMessage({ id, error: e.message });
+    postMessage({ broken: e.message });
   }
 };
 
-// columns has the figures of a run, and of its time series a list for each line of a chart.
-function columns({ series, ...run }) {
+// columns has the figures of a run, and of its time series a list for each line of a chart. A run that is shorter than its
+// step has none.
+function columns({ series = [], ...run }) {
   const rate = (of) => series.map((s, i) => s[of] / ((s.At - (series[i - 1]?.At ?? 0)) / 1e9));
   const layers = (of) => series.map((s) => of(s.Layers[0]));
   const limited = Boolean(run.layers[0].guard);

@@ -87,7 +87,7 @@ func (p *Program) complete(words []string) (found []candidate, prefix string) {
 		return nil, ""
 	}
 	before, word := words[:len(words)-1], words[len(words)-1]
-	help := len(before) == 1 && before[0] == "help"
+	help := len(before) == 1 && (before[0] == "help" || before[0] == "man" && !strings.HasPrefix(word, "-"))
 	var command *Command
 	if len(before) > 0 && !help {
 		before = p.joined(before)

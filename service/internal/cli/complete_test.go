@@ -46,6 +46,8 @@ func TestComplete(t *testing.T) {
 		{"bash", "nothing ", ""},
 		{"bash", "--", "--help --version"},
 		{"bash", "help r", "run run-it"},
+		{"bash", "man r", "run run-it"},
+		{"bash", "man --o", "--out"},
 		{"bash", "completion ", "bash zsh fish"},
 		{"bash", "run --", "--help --version --level --mode --name --out --limit --quiet"},
 		{"zsh", "run --le", "--level:Log this level"},

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weir-go/weir/service/internal/logqueue"
 )
 
 // Config configures an Exporter.
@@ -82,7 +85,8 @@ func Start(ctx context.Context, cfg Config) (*Exporter, error) {
 	if err := errors.Join(err, err2); err != nil || !metrics && !traces {
 		return nil, err
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { cfg.Log.Warn("OTLP", "error", err) }))
+	failures := logqueue.NewLatest(cfg.Log) // under load, many a second
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { failures.Log(slog.LevelWarn, "OTLP", "error", err) }))
 	about, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", cfg.Name), attribute.String("service.version", cfg.Version)), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
@@ -133,14 +137,16 @@ func (e *Exporter) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	var err error
+	var ends sync.WaitGroup // at once: neither uses up the time of the other
+	var tracesErr, metricsErr error
 	if e.traces != nil {
-		err = e.traces.Shutdown(ctx)
+		ends.Go(func() { tracesErr = e.traces.Shutdown(ctx) })
 	}
 	if e.metrics != nil {
-		err = errors.Join(err, e.metrics.Shutdown(ctx))
+		ends.Go(func() { metricsErr = e.metrics.Shutdown(ctx) })
 	}
-	if err != nil {
+	ends.Wait()
+	if err := errors.Join(tracesErr, metricsErr); err != nil {
 		e.log.Warn("OTLP: the last export", "error", err)
 	}
 }

@@ -65,3 +65,10 @@ func TestSameBytes(t *testing.T) {
 	}
 	testrig.Must(t, node.Wait())
 }
+
+// The page's side of the simulator gives up what takes too long, and begins again after a failure.
+func TestSimulator(t *testing.T) {
+	if text, err := exec.Command("node", "simulator.mjs").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, text)
+	}
+}

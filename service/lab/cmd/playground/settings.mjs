@@ -16,6 +16,9 @@ for (const limit of limits) {
 }
 assert.deepStrictEqual(settingsOf("workers=7e9&limit=odd&rate=x&other=1"), { ...initial(), workers: 200 });
 
+assert.deepStrictEqual(settingsOf("workers=2.5&users=3.3&rate=7.5&constructor=1"), { ...initial(), workers: 3, users: 3, rate: 7.5 });
+assert.strictEqual(fileOf("file=%"), "%");
+
 // M/M/1 at one half waits as long as it works; the law is N = X · R.
 const half = law(1, 0.1, 5);
 assert.ok(Math.abs(half.wait - 0.1) < 1e-12 && half.load === 0.5 && half.capacity === 10, JSON.stringify(half));

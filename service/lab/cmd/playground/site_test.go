@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,9 +126,43 @@ func TestSite(t *testing.T) {
 	if text := browser.Evaluate[string](tab, `document.getElementById("text").value`); !strings.Contains(text, "workers: 20\n") {
 		t.Errorf("the file of 20 workers: %s", text)
 	}
-	if hash := browser.Evaluate[string](tab, `location.hash`); hash != "#workers=20" {
-		t.Errorf("the address carries %q", hash)
+	tab.Until("the address carries the change", func() bool { return browser.Evaluate[string](tab, `location.hash`) == "#workers=20" })
+
+	// Links that are damaged or hostile do no harm, and the controls work after them.
+	status := func() string { return browser.Evaluate[string](tab, `document.getElementById("status").textContent`) }
+	markup := "name: <img src=x>\nduration: 10s\nlayers:\n  - name: <img src=x>\n    workers: 1\n    service_time: 10ms\nclients:\n" +
+		"  - name: c\n    rate: 10\nvariants:\n  - name: <img src=x>\n  - name: </td><script>document.title = 1</script>\n"
+	short := "name: x\nduration: 1s\nstep: 5s\nlayers:\n  - {name: s, workers: 1, service_time: 10ms}\nclients:\n  - {name: c, rate: 10}\n"
+	for fragment, want := range map[string]string{
+		"file=" + url.QueryEscape(short):  "one run of 1 s",
+		"file=%":                          "scenario.yaml:1:1: ",
+		"file=" + url.QueryEscape(markup): "2 runs of 10 s",
+		"workers=2.5&toString=1":          "2 runs of 60 s",
+	} {
+		visit("playground.html#" + fragment)
+		tab.Until(fragment+" has "+want, func() bool { return strings.HasPrefix(status(), want) })
+		if browser.Evaluate[bool](tab, `document.title === "1" || Boolean(document.querySelector("#charts img, #charts script, #laws img, #laws script"))`) {
+			t.Errorf("%s: the page has markup of the link", fragment)
+		}
+		browser.Evaluate[bool](tab, `document.getElementById("status").textContent = "", document.getElementById("reset").click(), true`)
+		tab.Until("the controls work again", func() bool { return strings.HasPrefix(status(), "2 runs of 60 s") })
 	}
+
+	// On a telephone, a chart is in sight beside the last of the controls.
+	tab.View(390, 844, false)
+	visit("playground.html")
+	shown()
+	tab.Until("the first chart is above the control", func() bool {
+		return browser.Evaluate[bool](tab, `document.getElementById("instances").scrollIntoView({ block: "end", behavior: "instant" }), (() => {
+			const chart = document.querySelector("figure").getBoundingClientRect(), control = document.getElementById("instances").getBoundingClientRect();
+			return chart.top >= 0 && chart.bottom <= control.top && control.bottom <= innerHeight;
+		})()`)
+	})
+	tab.Screenshot("site-play-beside")
+	tab.View(1280, 900, false)
+	visit("playground.html")
+	shown()
+
 	var figures struct{ Shown, Took string }
 	testrig.Must(t, json.Unmarshal([]byte(browser.Evaluate[string](tab, `JSON.stringify(document.documentElement.dataset)`)), &figures))
 	browser.Evaluate[bool](tab, `new PerformanceObserver((list) => {
