@@ -29,6 +29,8 @@ type fleet struct {
 	// pause is the time from the end of a link to the next attempt to connect.
 	pause time.Duration
 
+	telling sync.Mutex // held while links tell their states, in the order in which these change; before mu
+
 	mu     sync.Mutex // guards what follows
 	nodes  map[string]*node
 	cuts   map[[2]string]bool // directions in which nothing passes
@@ -158,6 +160,8 @@ func (f *fleet) cut(a, b string, cut bool) {
 
 // update tells all links whether they work.
 func (f *fleet) update() {
+	f.telling.Lock()
+	defer f.telling.Unlock()
 	f.mu.Lock()
 	var tell []func()
 	for _, n := range f.nodes {
