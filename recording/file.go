@@ -1,34 +1,27 @@
 package recording
 
 import (
-	"bufio"
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"hash/crc32"
 	"io"
 	"maps"
 	"time"
+
+	"github.com/weir-go/weir/internal/blockfile"
 )
 
-const (
-	magic      = "weirrec\x01"
-	headerSize = 24
-	blockHead  = 12
-	maxPayload = 1 << 20
+// format: see the documentation of the package.
+var format = blockfile.Format{Magic: "weirrec", Version: 1, Size: Size, What: "recording"}
 
+const (
 	kindRecords = 'R'
 	kindName    = 'N'
 	kindLost    = 'L'
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // A Writer writes a recording. Its methods return the first error of the io.Writer. It is not safe for
 // concurrent use.
 type Writer struct {
-	w     io.Writer
-	err   error
+	w     *blockfile.Writer
 	buf   []byte // a block of records that is not complete
 	named map[uint16]string
 	lost  uint64
@@ -39,14 +32,10 @@ const writeAhead = 512
 
 // NewWriter returns a Writer, and writes the header. Instants of records count from epoch.
 func NewWriter(w io.Writer, epoch time.Time) *Writer {
-	out := &Writer{w: w, named: map[uint16]string{}, buf: make([]byte, blockHead, blockHead+writeAhead*Size)}
-	h := make([]byte, 0, headerSize)
-	h = append(h, magic...)
-	h = binary.LittleEndian.AppendUint64(h, uint64(epoch.UnixNano()))
-	h = binary.LittleEndian.AppendUint32(h, Size)
-	h = binary.LittleEndian.AppendUint32(h, crc32.Checksum(h, castagnoli))
-	out.write(h)
-	return out
+	return &Writer{
+		w: blockfile.NewWriter(w, format, epoch), named: map[uint16]string{},
+		buf: make([]byte, blockfile.Head, blockfile.Head+writeAhead*Size),
+	}
 }
 
 // Write adds a record. It may stay in memory until Flush.
@@ -54,107 +43,74 @@ func (w *Writer) Write(r Record) error {
 	var p packed
 	p.pack(&r)
 	w.add(&p)
-	return w.err
+	return w.w.Err()
 }
 
 func (w *Writer) add(p *packed) {
 	if w.buf = append(w.buf, p[:]...); len(w.buf) == cap(w.buf) {
-		_ = w.Flush() // the error stays in w.err
+		_ = w.Flush() // the error stays in w.w
 	}
 }
 
 // Name says the name of a class.
 func (w *Writer) Name(class uint16, name string) error {
 	if w.named[class] == name {
-		return w.err
+		return w.w.Err()
 	}
 	w.named[class] = name
-	b := make([]byte, blockHead, blockHead+2+len(name))
+	b := make([]byte, blockfile.Head, blockfile.Head+2+len(name))
 	b = binary.LittleEndian.AppendUint16(b, class)
-	w.block(kindName, append(b, name[:min(len(name), maxPayload-2)]...))
-	return w.err
+	w.w.Block(kindName, append(b, name[:min(len(name), blockfile.MaxPayload-2)]...))
+	return w.w.Err()
 }
 
 // Lost says how many requests of the recording have no record.
 func (w *Writer) Lost(n uint64) error {
 	if n != w.lost {
 		w.lost = n
-		w.block(kindLost, binary.LittleEndian.AppendUint64(make([]byte, blockHead, blockHead+8), n))
+		w.w.Block(kindLost, binary.LittleEndian.AppendUint64(make([]byte, blockfile.Head, blockfile.Head+8), n))
 	}
-	return w.err
+	return w.w.Err()
 }
 
 // Flush writes what is still in memory. Call it at the end.
 func (w *Writer) Flush() error {
-	if len(w.buf) > blockHead {
-		w.block(kindRecords, w.buf)
-		w.buf = w.buf[:blockHead]
+	if len(w.buf) > blockfile.Head {
+		w.w.Block(kindRecords, w.buf)
+		w.buf = w.buf[:blockfile.Head]
 	}
-	return w.err
-}
-
-// block writes a block. The first bytes of b are room for its head.
-func (w *Writer) block(kind byte, b []byte) {
-	clear(b[:blockHead])
-	b[0] = kind
-	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-blockHead))
-	binary.LittleEndian.PutUint32(b[8:], sum(b[:8], b[blockHead:]))
-	w.write(b)
-}
-
-func (w *Writer) write(b []byte) {
-	if w.err == nil {
-		_, w.err = w.w.Write(b)
-	}
-}
-
-func sum(head, payload []byte) uint32 {
-	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
+	return w.w.Err()
 }
 
 var (
 	// ErrCut says that a recording ends within a block, as that of a process that was killed does.
-	ErrCut = errors.New("recording: the file is cut off within a block")
+	ErrCut = blockfile.ErrCut
 	// ErrDamaged says that the checksum of a block is wrong. What follows it is not read.
-	ErrDamaged = errors.New("recording: the checksum of a block is wrong")
+	ErrDamaged = blockfile.ErrDamaged
+	// ErrSecond says that a second recording follows, as in two files that were joined. It is not read.
+	ErrSecond = blockfile.ErrSecond
 )
 
 // A Reader reads a recording, also while it is being written. It is not safe for concurrent use.
 type Reader struct {
-	r     *bufio.Reader
-	epoch time.Time
+	r     *blockfile.Reader
 	names map[uint16]string
 	lost  uint64
-	block []byte // of which the records in rest are not read yet
-	rest  []byte
+	rest  []byte // of a block: the records that are not read yet
 	err   error
 }
 
 // NewReader reads the header of a recording.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := &Reader{r: bufio.NewReader(r), names: map[uint16]string{}}
-	var h [headerSize]byte
-	n, err := io.ReadFull(in.r, h[:])
-	switch {
-	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+	in, err := blockfile.NewReader(r, format)
+	if err != nil {
 		return nil, err
-	case n < len(magic) || string(h[:7]) != magic[:7]:
-		return nil, errors.New("recording: the file is no recording: it does not begin with weirrec")
-	case h[7] != magic[7]:
-		return nil, fmt.Errorf("recording: the file has version %d of the format: this program reads version %d", h[7], magic[7])
-	case n < headerSize:
-		return nil, ErrCut
-	case binary.LittleEndian.Uint32(h[20:]) != crc32.Checksum(h[:20], castagnoli):
-		return nil, errors.New("recording: the checksum of the header is wrong")
-	case binary.LittleEndian.Uint32(h[16:]) != Size:
-		return nil, fmt.Errorf("recording: records have %d bytes: want %d", binary.LittleEndian.Uint32(h[16:]), Size)
 	}
-	in.epoch = time.Unix(0, int64(binary.LittleEndian.Uint64(h[8:])))
-	return in, nil
+	return &Reader{r: in, names: map[uint16]string{}}, nil
 }
 
 // Epoch returns the instant from which those of records count.
-func (r *Reader) Epoch() time.Time { return r.epoch }
+func (r *Reader) Epoch() time.Time { return r.r.Epoch() }
 
 // Names returns the names of classes, as far as the file has been read.
 func (r *Reader) Names() map[uint16]string { return maps.Clone(r.names) }
@@ -178,31 +134,11 @@ func (r *Reader) Read() (Record, error) {
 
 // next reads a block.
 func (r *Reader) next() error {
-	var head [blockHead]byte
-	if _, err := io.ReadFull(r.r, head[:]); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return ErrCut
-		}
+	kind, payload, err := r.r.Next()
+	if err != nil {
 		return err // also io.EOF
 	}
-	n := binary.LittleEndian.Uint32(head[4:])
-	if n > maxPayload {
-		return ErrDamaged
-	}
-	if uint32(cap(r.block)) < n {
-		r.block = make([]byte, n)
-	}
-	payload := r.block[:n]
-	if _, err := io.ReadFull(r.r, payload); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return ErrCut
-		}
-		return err
-	}
-	if sum(head[:8], payload) != binary.LittleEndian.Uint32(head[8:]) {
-		return ErrDamaged
-	}
-	switch head[0] {
+	switch kind {
 	case kindRecords:
 		if len(payload)%Size != 0 {
 			return ErrDamaged

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+
+	"github.com/weir-go/weir/internal/blockfile"
 )
 
 var epoch = time.Unix(1_700_000_000, 5)
@@ -109,7 +111,7 @@ func TestACutFileIsReadUpToTheCut(t *testing.T) {
 		switch {
 		case cut < 7 && (err == nil || got != nil):
 			t.Fatalf("cut at %d: %v", cut, err)
-		case cut < headerSize:
+		case cut < blockfile.HeaderSize:
 			continue
 		case err != io.EOF && err != ErrCut:
 			t.Fatalf("cut at %d: %v", cut, err)
@@ -120,7 +122,7 @@ func TestACutFileIsReadUpToTheCut(t *testing.T) {
 				whole = min((i+1)*writeAhead, len(want))
 			}
 		}
-		if cut >= headerSize && !slices.Equal(got, want[:whole]) {
+		if cut >= blockfile.HeaderSize && !slices.Equal(got, want[:whole]) {
 			t.Fatalf("cut at %d: %d records: want %d", cut, len(got), whole)
 		}
 	}
@@ -149,10 +151,11 @@ func TestOtherFiles(t *testing.T) {
 	for _, tt := range []struct {
 		rule, file, want string
 	}{
-		{"empty", "", "no recording"},
+		{"empty", "", "cut off"},
 		{"text", "intended_s,start_s,end_s,status\n", "no recording"},
 		{"another version", string(later), "version 2"},
 		{"a header that is cut", string(good[:10]), "cut off"},
+		{"no header, as of a process that was killed as it began", string(good[:4]), "cut off"},
 	} {
 		if _, err := NewReader(strings.NewReader(tt.file)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v: want %s", tt.rule, err, tt.want)
@@ -171,7 +174,7 @@ func TestOtherFiles(t *testing.T) {
 func TestUnknownBlocksAreSkipped(t *testing.T) {
 	var b bytes.Buffer
 	w := NewWriter(&b, epoch)
-	w.block('?', make([]byte, blockHead+5))
+	w.w.Block('?', make([]byte, blockfile.Head+5))
 	_ = w.Write(Record{Inflight: 1})
 	_ = w.Flush()
 	if _, got, err := readAll(t, &b); err != io.EOF || len(got) != 1 {
@@ -200,7 +203,7 @@ func TestAWriterReturnsTheFirstError(t *testing.T) {
 		_ = w.Write(Record{})
 	}
 	if err != nil || w.Flush() != errFull || w.Write(Record{}) != errFull || w.Name(1, "a") != errFull || w.Lost(1) != errFull {
-		t.Errorf("%v, %v", err, w.err)
+		t.Errorf("%v, %v", err, w.w.Err())
 	}
 }
 
@@ -229,4 +232,12 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("written again: %d records of %d, %v", len(again), len(got), err)
 		}
 	})
+}
+
+// Two recordings that were joined into one file are told from a damaged one.
+func TestASecondRecording(t *testing.T) {
+	file, want, _ := written(20)
+	if _, got, err := readAll(t, bytes.NewReader(append(file, file...))); err != ErrSecond || !slices.Equal(got, want) {
+		t.Errorf("%d records, %v: want %d, and %v", len(got), err, len(want), ErrSecond)
+	}
 }

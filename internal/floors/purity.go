@@ -42,7 +42,7 @@ func (c *checker) checkPurity(file *ast.File) {
 var wallClock = map[string]string{
 	"internal/waitq":                   "the instants of snapshots and of calendars",
 	"inflight":                         "the slots that instances raise their limits in",
-	"recording":                        "the instant from which those of a recording count",
+	"internal/blockfile":               "the instant from which those of a file count",
 	"service/internal/decisionlog":     "the instant from which those of a recording count",
 	"httplimit":                        "X-RateLimit-Reset",
 	"service/internal/rulefile":        "the times of files, to compare them",

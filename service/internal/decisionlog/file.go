@@ -1,19 +1,15 @@
 package decisionlog
 
 import (
-	"bufio"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"hash/crc32"
 	"hash/maphash"
 	"io"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/blockfile"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -88,11 +84,9 @@ type Counters struct {
 	LeafUsed uint64 `json:"leafused"` // tokens that leaves have used
 }
 
+var format = blockfile.Format{Magic: "weirdec", Version: 1, Size: recordSize, What: "recording of decisions"}
+
 const (
-	magic      = "weirdec\x01"
-	headerSize = 24
-	blockHead  = 12
-	maxPayload = 1 << 20
 	recordSize = 32
 
 	kindInfo      = 'I'
@@ -107,21 +101,13 @@ const (
 	maxKeyParts = math.MaxUint16
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func sum(head, payload []byte) uint32 {
-	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
-}
-
 // maxKeys bounds the keys that a Writer remembers. Then it forgets them all, and writes them again with other numbers. A Reader
 // remembers twice as many: some decisions with the last numbers are written after that.
 const maxKeys = 1 << 16
 
 // A Writer writes a file. It is not safe for concurrent use.
 type Writer struct {
-	w       io.Writer
-	err     error
-	size    int64
+	w       *blockfile.Writer
 	info    Info
 	printer *Printer
 	seed    maphash.Seed
@@ -142,31 +128,25 @@ const blockDecisions = 1024
 // epoch.
 func NewWriter(w io.Writer, epoch time.Time, info Info, salt Salt) *Writer {
 	out := &Writer{
-		w: w, info: info, printer: NewPrinter(salt), seed: maphash.MakeSeed(),
+		w: blockfile.NewWriter(w, format, epoch), info: info, printer: NewPrinter(salt), seed: maphash.MakeSeed(),
 		keys: map[uint64]uint32{}, rules: map[string]uint16{"": 0}, terms: map[string]uint16{},
-		keyBlock: make([]byte, blockHead, blockHead+16<<10), block: make([]byte, blockHead, blockHead+blockDecisions*recordSize),
+		keyBlock: make([]byte, blockfile.Head, blockfile.Head+16<<10), block: make([]byte, blockfile.Head, blockfile.Head+blockDecisions*recordSize),
 	}
-	h := make([]byte, 0, headerSize)
-	h = append(h, magic...)
-	h = binary.LittleEndian.AppendUint64(h, uint64(epoch.UnixNano()))
-	h = binary.LittleEndian.AppendUint32(h, recordSize)
-	h = binary.LittleEndian.AppendUint32(h, crc32.Checksum(h, castagnoli))
-	out.write(h)
 	out.json(kindInfo, info)
 	return out
 }
 
 // Size returns how many bytes were written.
-func (w *Writer) Size() int64 { return w.size }
+func (w *Writer) Size() int64 { return w.w.Size() }
 
 // Flush writes what is still in memory.
 func (w *Writer) Flush() error {
 	w.flushKeys()
-	if len(w.block) > blockHead {
-		w.writeBlock(kindDecisions, w.block)
-		w.block = w.block[:blockHead]
+	if len(w.block) > blockfile.Head {
+		w.w.Block(kindDecisions, w.block)
+		w.block = w.block[:blockfile.Head]
 	}
-	return w.err
+	return w.w.Err()
 }
 
 // Count writes the counters if they have changed.
@@ -175,7 +155,7 @@ func (w *Writer) Count(c Counters) error {
 		w.counters = c
 		w.json(kindCounters, c)
 	}
-	return w.err
+	return w.w.Err()
 }
 
 // add adds an entry of a Recorder.
@@ -189,7 +169,7 @@ func (w *Writer) add(e *entry, key string, terms *terms) {
 	b = binary.LittleEndian.AppendUint16(b, w.term(terms))
 	w.block = append(b, e.outcome, byte(e.flags), 0, 0)
 	if len(w.block) == cap(w.block) {
-		_ = w.Flush() // the error stays in w.err
+		_ = w.Flush() // the error stays in w.w
 	}
 }
 
@@ -235,9 +215,9 @@ func (w *Writer) key(key string) uint32 {
 }
 
 func (w *Writer) flushKeys() {
-	if len(w.keyBlock) > blockHead {
-		w.writeBlock(kindKeys, w.keyBlock)
-		w.keyBlock = w.keyBlock[:blockHead]
+	if len(w.keyBlock) > blockfile.Head {
+		w.w.Block(kindKeys, w.keyBlock)
+		w.keyBlock = w.keyBlock[:blockfile.Head]
 	}
 }
 
@@ -247,8 +227,8 @@ func (w *Writer) rule(name string) uint16 {
 	if !ok && len(w.rules) <= maxNames {
 		number = uint16(len(w.rules))
 		w.rules[name] = number
-		b := binary.LittleEndian.AppendUint16(make([]byte, blockHead), number)
-		w.writeBlock(kindRule, append(b, name...))
+		b := binary.LittleEndian.AppendUint16(make([]byte, blockfile.Head), number)
+		w.w.Block(kindRule, append(b, name...))
 	}
 	return number
 }
@@ -271,74 +251,42 @@ func (w *Writer) term(t *terms) uint16 {
 	default:
 		number = uint16(len(w.terms) + 1)
 		w.terms[string(text)] = number
-		w.writeBlock(kindTerms, append(binary.LittleEndian.AppendUint16(make([]byte, blockHead), number), text...))
+		w.w.Block(kindTerms, append(binary.LittleEndian.AppendUint16(make([]byte, blockfile.Head), number), text...))
 	}
 	return number
 }
 
 func (w *Writer) json(kind byte, v any) {
 	text, _ := json.Marshal(v) // plain data
-	w.writeBlock(kind, append(make([]byte, blockHead, blockHead+len(text)), text...))
+	w.w.Block(kind, append(make([]byte, blockfile.Head, blockfile.Head+len(text)), text...))
 }
 
-// writeBlock writes a block. The first bytes of b are room for its head.
-func (w *Writer) writeBlock(kind byte, b []byte) {
-	clear(b[:blockHead])
-	b[0] = kind
-	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-blockHead))
-	binary.LittleEndian.PutUint32(b[8:], sum(b[:8], b[blockHead:]))
-	w.write(b)
-}
-
-func (w *Writer) write(b []byte) {
-	if w.err == nil {
-		var n int
-		n, w.err = w.w.Write(b)
-		w.size += int64(n)
-	}
-}
-
+// Errors of a Reader: see blockfile.
 var (
-	// ErrCut says that a file ends within a block, as that of a process that was killed does.
-	ErrCut = errors.New("the file is cut off within a block")
-	// ErrDamaged says that a block is not as it was written. What follows it is not read.
-	ErrDamaged = errors.New("the checksum of a block is wrong")
+	ErrCut     = blockfile.ErrCut
+	ErrDamaged = blockfile.ErrDamaged
+	ErrSecond  = blockfile.ErrSecond
 )
 
 // A Reader reads a file. It is not safe for concurrent use.
 type Reader struct {
-	r        *bufio.Reader
-	epoch    time.Time
+	r        *blockfile.Reader
 	info     Info
 	counters Counters
 	keys     []*Key // the last ones, by number modulo their number
 	rules    map[uint16]string
 	terms    map[uint16]*Terms
-	block    []byte // of which the decisions in rest are not read yet
-	rest     []byte
+	rest     []byte // of a block: the decisions that are not read yet
 	err      error
 }
 
 // NewReader reads the header and the Info of a file.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := &Reader{r: bufio.NewReaderSize(r, 64<<10), keys: make([]*Key, 2*maxKeys), rules: map[uint16]string{}, terms: map[uint16]*Terms{}}
-	var h [headerSize]byte
-	n, err := io.ReadFull(in.r, h[:])
-	switch {
-	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+	blocks, err := blockfile.NewReader(r, format)
+	if err != nil {
 		return nil, err
-	case !strings.HasPrefix(magic[:7], string(h[:min(n, 7)])):
-		return nil, errors.New("the file has no decisions: it does not begin with weirdec")
-	case n >= len(magic) && h[7] != magic[7]:
-		return nil, fmt.Errorf("the file has version %d of the format: this program reads version %d", h[7], magic[7])
-	case n < headerSize:
-		return nil, ErrCut
-	case binary.LittleEndian.Uint32(h[20:]) != crc32.Checksum(h[:20], castagnoli):
-		return nil, errors.New("the checksum of the header is wrong")
-	case binary.LittleEndian.Uint32(h[16:]) != recordSize:
-		return nil, fmt.Errorf("decisions have %d bytes: want %d", binary.LittleEndian.Uint32(h[16:]), recordSize)
 	}
-	in.epoch = time.Unix(0, int64(binary.LittleEndian.Uint64(h[8:])))
+	in := &Reader{r: blocks, keys: make([]*Key, 2*maxKeys), rules: map[uint16]string{}, terms: map[uint16]*Terms{}}
 	if kind, err := in.next(); err != nil {
 		if err == io.EOF {
 			err = ErrCut
@@ -351,7 +299,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 }
 
 // Epoch returns the instant from which those of decisions count.
-func (r *Reader) Epoch() time.Time { return r.epoch }
+func (r *Reader) Epoch() time.Time { return r.r.Epoch() }
 
 // Info returns the description of the file.
 func (r *Reader) Info() Info { return r.info }
@@ -391,31 +339,11 @@ func (r *Reader) Read() (Decision, error) {
 
 // next reads a block.
 func (r *Reader) next() (kind byte, err error) {
-	var head [blockHead]byte
-	if _, err := io.ReadFull(r.r, head[:]); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, ErrCut
-		}
-		return 0, err // also io.EOF
+	kind, payload, err := r.r.Next()
+	if err == nil && !r.take(kind, payload) {
+		err = ErrDamaged
 	}
-	n := binary.LittleEndian.Uint32(head[4:])
-	if n > maxPayload {
-		return 0, ErrDamaged
-	}
-	if uint32(cap(r.block)) < n {
-		r.block = make([]byte, n)
-	}
-	payload := r.block[:n]
-	if _, err := io.ReadFull(r.r, payload); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, ErrCut
-		}
-		return 0, err
-	}
-	if sum(head[:8], payload) != binary.LittleEndian.Uint32(head[8:]) || !r.take(head[0], payload) {
-		return 0, ErrDamaged
-	}
-	return head[0], nil
+	return kind, err // also io.EOF
 }
 
 // take takes the payload of a block, and reports whether it is well-formed.

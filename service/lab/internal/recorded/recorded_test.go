@@ -72,6 +72,7 @@ func TestWhatIsNotRead(t *testing.T) {
 		err  string
 	}{
 		"cut":      {whole[:len(whole)-3], "it: the file is cut off within a block: the 5 requests before that are read", ""},
+		"joined":   {slices.Concat(whole, whole), "", "it: a second file begins here: give one file at a time"},
 		"cut soon": {whole[:30], "", "it: the file is cut off within a block"},
 		"empty":    {whole[:24], "", "it: the recording has no requests"},
 		"other":    {[]byte("intended_s,start_s\n"), "", "it: the file is no recording"},
