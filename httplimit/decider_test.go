@@ -164,7 +164,7 @@ type deciding func(n int) (keyed.Verdict, error)
 func (d deciding) Decide(_ context.Context, _ string, n int) (keyed.Verdict, error) { return d(n) }
 
 // Clients are told of windows when more comes, of sliding ones only if they were denied, and
-// nothing of a limiter that has failed or whose policy is not known.
+// nothing of a limiter that has failed or has an unknown policy.
 func TestFieldsOfDeciders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		windows := func(w keyed.Window) keyed.Decider[string] {

@@ -12,7 +12,7 @@ import (
 )
 
 // errLongLived refuses a request because requests that go on hold all units of its limit. It
-// is a Rejection of its own: one that weir.Reject shares would also be another limiter's.
+// is a separate Rejection: one that weir.Reject shares would also be another limiter's.
 var errLongLived = &weir.Rejection{Reason: weir.OverLimit, RetryAfter: time.Second}
 
 // warnStay warns that the first request stays in its limit for lack of a place among the long-lived ones.

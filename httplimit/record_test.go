@@ -60,7 +60,7 @@ func TestARecordTellsARequest(t *testing.T) {
 			return l
 		}
 		mux := http.NewServeMux()
-		mux.HandleFunc("GET /work/{id}", func(http.ResponseWriter, *http.Request) { time.Sleep(100 * time.Millisecond) })
+		mux.HandleFunc("GET /jobs/{id}", func(http.ResponseWriter, *http.Request) { time.Sleep(100 * time.Millisecond) })
 		mux.HandleFunc("GET /busy", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
 		mux.HandleFunc("GET /events", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -78,11 +78,11 @@ func TestARecordTellsARequest(t *testing.T) {
 		step := func() { time.Sleep(10 * ms) }
 		dated, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		go get("/work/1", dated)       // at 0
+		go get("/jobs/1", dated)       // at 0
 		step()                         //
-		go get("/work/2", t.Context()) // at 10 ms, waits for 90 ms
+		go get("/jobs/2", t.Context()) // at 10 ms, waits for 90 ms
 		step()                         //
-		get("/work/3", t.Context())    // at 20 ms, the queue is full
+		get("/jobs/3", t.Context())    // at 20 ms, the queue is full
 		step()                         //
 		get("/busy", t.Context())      // at 30 ms
 		step()                         //
@@ -102,9 +102,9 @@ func TestARecordTellsARequest(t *testing.T) {
 		}
 		got, names := recorded(t, rec)
 		for i, w := range []want{
-			{"GET /work/{id}", 0, 0, 100 * ms, 1, recording.Ended(weir.Success), true},
-			{"GET /work/{id}", 10 * ms, 90 * ms, 100 * ms, 1, recording.Ended(weir.Success), false},
-			{"GET /work/{id}", 20 * ms, 0, 0, 1, recording.Rejected(weir.QueueFull), false},
+			{"GET /jobs/{id}", 0, 0, 100 * ms, 1, recording.Ended(weir.Success), true},
+			{"GET /jobs/{id}", 10 * ms, 90 * ms, 100 * ms, 1, recording.Ended(weir.Success), false},
+			{"GET /jobs/{id}", 20 * ms, 0, 0, 1, recording.Rejected(weir.QueueFull), false},
 			{"GET /busy", 30 * ms, 0, 0, 1, recording.Ended(weir.Dropped), false},
 			{"GET /events", 40 * ms, 0, 10 * ms, 1, recording.Ended(weir.Success), false},
 			{"GET /busy", 50 * ms, 0, 0, 1, recording.Ended(weir.Dropped), false},

@@ -1,6 +1,6 @@
 // Package grpcmetric exports the servers and clients of package grpclimit to Prometheus, as
 // package metric does for other limiters. Package metric documents the metrics. It is a
-// package of its own so that a service without gRPC does not link it.
+// separate package, so that a service without gRPC does not link it.
 package grpcmetric
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/redistest"
 )
 
-// Instances whose upstreams are a cycle say so, do not use them, and recover when the cycle is broken.
+// Instances with upstreams that are a cycle say so, do not use them, and recover when the cycle is broken.
 func TestUpstreamCycle(t *testing.T) {
 	name, rules := binary(t), file(t, "rules.yaml", zoneRules)
 	for _, n := range []int{2, 3} {

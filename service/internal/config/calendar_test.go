@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 )
 
-// The next window begins where arithmetic on dates says, in zones whose clocks change after
+// The next window begins where arithmetic on dates says, in zones where clocks change after
 // midnight.
 func FuzzNextWindow(f *testing.F) {
 	f.Add(int64(954_032_400), int64(0), uint8(0)) // clocks in Berlin go forward

@@ -38,7 +38,7 @@ type Descriptor struct {
 	// Replaces has the names of rules that do not count for a request which has this one.
 	Replaces []string
 	// Quota says that a request beyond the limit is denied only if it is beyond the limits of
-	// all its descriptors whose rules say so. Shadow says that the rule only counts. The mode
+	// all its descriptors with a rule that says so. Shadow says that the rule only counts. The mode
 	// of the rule is shadow for both.
 	Quota, Shadow bool
 	// Metadata is added to the dynamic metadata of requests that the rule allows.

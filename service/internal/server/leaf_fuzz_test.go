@@ -149,7 +149,7 @@ func poisson(rnd *rand.Rand, mean float64) (n int) {
 
 // Leaves come and go without a word, change their demands, and lose answers. The server is
 // away for a minute, and comes back without its state. Together the leaves never spend more than burst +
-// rate·t in any time t, but for one token of each leaf whose part of the burst is smaller.
+// rate·t in any time t, but for one token of each leaf with a smaller part of the burst.
 func TestLeavesKeepToTheLimit(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) { liveFourMinutes(t, seed) })

@@ -18,7 +18,7 @@ type zoneFleet struct {
 	stop  chan struct{}
 }
 
-// newZoneFleet returns a zoneFleet, whose demands are called for each request.
+// newZoneFleet returns a zoneFleet. It calls the demands for each request.
 func newZoneFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig, demands ...func() float64) *zoneFleet {
 	f := &zoneFleet{t: t, limit: limit, stop: make(chan struct{})}
 	for i, rate := range demands {

@@ -39,7 +39,7 @@ type Decider interface {
 	// ErrQuota, ErrOwnQuota or ErrNoRate, no request takes tokens. It panics if a cost is negative or
 	// if there are fewer verdicts than requests.
 	Batch(ctx context.Context, reqs []Request, all bool, verdicts []Verdict) (ok bool, err error)
-	// Descriptors is Batch for the descriptors of one request: a request whose rule is
+	// Descriptors is Batch for the descriptors of one request: a request with a rule that is
 	// replaced by the rule of another (see config.Descriptor) is allowed without a Rule, and
 	// takes no tokens. Quotas of requests for other domains than those of a file of
 	// envoyproxy/ratelimit are ignored, as there: it sets them to nil.

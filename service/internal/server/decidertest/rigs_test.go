@@ -292,7 +292,7 @@ func newLeaf(t *testing.T, behind *node, rules *config.Rules, cfg server.TierCon
 	return tier, nil
 }
 
-// tierOf returns a leaf whose upstream knows what leaves have.
+// tierOf returns a leaf of an upstream that knows what leaves have.
 func tierOf(t *testing.T, rules *config.Rules, cfg server.TierConfig) (*node, error) {
 	cfg.Name = "leaf"
 	tier, err := server.NewTier(limits(rules), cfg)

@@ -58,7 +58,7 @@ func (o *Owned) take(slots *slot.Set, now time.Duration, sharing *allocator.Conf
 	o.taken.Store(&all)
 }
 
-// Sharing returns how to share the limits of a key whose slot the node owns since a short time; else nil.
+// Sharing returns how to share the limits of a key in a slot that the node owns since a short time; else nil.
 func (o *Owned) Sharing(now time.Duration, key string) *allocator.Config {
 	taken := o.taken.Load()
 	if taken == nil || (*taken)[len(*taken)-1].sharing.Learn <= now {

@@ -54,7 +54,7 @@ type Advice struct {
 
 	Rejected    int      `json:"rejected"`
 	Servable    *float64 `json:"servable_share"`    // of Rejected: the part for which there was capacity
-	Unwanted    int      `json:"unwanted"`          // requests whose caller had left when the work ended
+	Unwanted    int      `json:"unwanted"`          // requests that had lost their caller when the work ended
 	WastedShare float64  `json:"wasted_work_share"` // their part of the time of all work
 
 	Recommended *Recommendation `json:"recommended,omitempty"`

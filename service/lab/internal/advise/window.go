@@ -17,7 +17,7 @@ type window struct {
 	from, to time.Duration
 	inflight float64 // requests at work, on average
 	arrived  float64 // admitted requests, a second
-	done     float64 // requests whose work ended, a second
+	done     float64 // requests that have ended their work, a second
 	ended    int     // such requests
 	response float64 // mean time of the work of the requests that were admitted, in seconds
 	spread   float64 // coefficient of variation of that
@@ -25,7 +25,7 @@ type window struct {
 
 	offered  int // requests that came
 	rejected int // of these
-	lost     int // requests whose work may be going on unseen
+	lost     int // requests with work that may be going on unseen
 }
 
 // worked reports whether the work of a request is known from its beginning to its end.

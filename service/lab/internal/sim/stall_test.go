@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
 
-// stalled is a scene with a limit, whose guard stalls for the second half of each second.
+// stalled is a scene with a limit. Its guard stalls for the second half of each second.
 func stalled(limit int, work, timeout time.Duration) sim.Scenario {
 	sc := scene(work, timeout)
 	sc.Layers[0].Workers = 0
