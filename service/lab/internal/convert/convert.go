@@ -61,7 +61,7 @@ type Log struct {
 
 // A parser reads lines.
 type parser interface {
-	// parse reads a line. It returns errSkip if the line is of another kind.
+	// parse reads a line, with the further lines of its cells. It returns errSkip if the line is of another kind.
 	parse(line []byte, r *Request) error
 	// missing returns what the lines lack. It is called after parse.
 	missing() []string
@@ -123,7 +123,11 @@ func Read(in io.Reader, from Source) (*Log, error) {
 	log := &Log{Format: from.Format}
 	lines := bufio.NewScanner(buffered)
 	lines.Buffer(nil, maxLine)
-	for n := 1; lines.Scan(); n++ {
+	if from.Format == CSV {
+		lines.Split(splitCSV)
+	}
+	for n, next := 1, 1; lines.Scan(); n = next {
+		next += 1 + bytes.Count(lines.Bytes(), []byte("\n"))
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
