@@ -326,6 +326,23 @@ func TestReplayAFileThatHasJustBegun(t *testing.T) {
 	})
 }
 
+// Counters count since the epoch. A file that ends before its first ones does not hide what an earlier one tells.
+func TestReplayCountersOfEarlierFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, rules, salt, epoch := t.TempDir(), load(t, `rules: []`), decisionlog.NewSalt(), time.Now()
+		info := decisionlog.Info{Separators: againstSeparators, SaltID: salt.ID()}
+		for name, c := range map[string]decisionlog.Counters{"a": {Lost: 3, Failed: 1}, "b": {Lost: 5, Failed: 1, Leases: 2}, "c": {}} {
+			var b bytes.Buffer
+			testrig.Must(t, decisionlog.NewWriter(&b, epoch, info, salt).Count(c))
+			testrig.Must(t, os.WriteFile(filepath.Join(dir, name+decisionlog.Ext), b.Bytes(), 0o600))
+		}
+		got, err := Replay(t.Context(), rules, server.Config{}, Recording{Files: []string{dir}, Salt: &salt})
+		if err != nil || len(got.Warnings) != 3 || !strings.HasPrefix(got.Warnings[0], "5 decisions were lost") || !strings.HasPrefix(got.Warnings[1], "1 requests ended") || !strings.HasPrefix(got.Warnings[2], "2 requests for leases") {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
 // A file counts once, by whatever name.
 func TestReplayAFileTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
