@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/weir-go/weir/service/internal/blackbox"
+	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
@@ -15,5 +16,9 @@ type recordings struct {
 }
 
 func (c *recordings) box(log *slog.Logger) (*blackbox.Box, error) {
-	return blackbox.New(blackbox.Config{Records: c.Records, Dir: c.Recordings, Size: int64(c.RecordingsSize), Log: log})
+	cfg := blackbox.Config{Records: c.Records, Dir: c.Recordings, Size: int64(c.RecordingsSize), Log: log}
+	if err := cfg.Check(); err != nil {
+		return nil, cli.Usagef("%v", err)
+	}
+	return blackbox.New(cfg)
 }

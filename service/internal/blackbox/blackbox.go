@@ -4,6 +4,7 @@ package blackbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"mime"
@@ -49,15 +50,22 @@ type Box struct {
 	lost     atomic.Uint64
 }
 
-// New returns a Box, and creates its directory.
+// Check returns an error if the flags contradict each other.
+func (c *Config) Check() error {
+	switch least := share * 2 * copied(c.Records); {
+	case c.Dir == "":
+	case c.Records == 0:
+		return errors.New("--recordings needs --records")
+	case c.Size < least:
+		return fmt.Errorf("--recordings-size=%v: must be at least %v with --records=%d", bytesize.Size(c.Size), bytesize.Size(least), c.Records)
+	}
+	return nil
+}
+
+// New checks the Config, returns a Box, and creates its directory.
 func New(cfg Config) (*Box, error) {
-	switch least := share * 2 * copied(cfg.Records); {
-	case cfg.Records == 0 && cfg.Dir != "":
-		return nil, fmt.Errorf("--recordings needs --records")
-	case cfg.Records == 0:
-		return nil, nil
-	case cfg.Dir != "" && cfg.Size < least:
-		return nil, fmt.Errorf("--recordings-size=%v: must be at least %v with --records=%d", bytesize.Size(cfg.Size), bytesize.Size(least), cfg.Records)
+	if err := cfg.Check(); err != nil || cfg.Records == 0 {
+		return nil, err
 	}
 	recorder, err := recording.New(recording.Config{Records: cfg.Records})
 	if err != nil {
