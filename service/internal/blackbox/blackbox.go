@@ -107,17 +107,20 @@ func (b *Box) Note(what string) {
 	}
 }
 
-// Start writes files until ctx ends or end is called, which finishes the present one.
-func (b *Box) Start(ctx context.Context) (end func()) {
+// Start writes files until ctx ends or end is called, which finishes the present one. Until then it runs watches, which call
+// Note. Without files, it does nothing.
+func (b *Box) Start(ctx context.Context, watches ...func(ctx context.Context)) (end func()) {
 	if b == nil || b.cfg.Dir == "" {
 		return func() {}
 	}
 	ctx, stop := context.WithCancel(ctx)
-	var writing sync.WaitGroup
-	writing.Go(func() { b.run(ctx) })
+	var running sync.WaitGroup
+	for _, each := range append(watches, b.run) {
+		running.Go(func() { each(ctx) })
+	}
 	return func() {
 		stop()
-		writing.Wait()
+		running.Wait()
 	}
 }
 
@@ -220,7 +223,7 @@ var (
 
 // Collect sends the metrics.
 func (b *Box) Collect(s metric.Scrape) {
-	if b == nil || b.cfg.Dir == "" {
+	if b == nil {
 		return
 	}
 	s.Send(saved, float64(b.saved.Load()))
