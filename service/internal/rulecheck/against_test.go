@@ -246,6 +246,34 @@ func TestReplayWaits(t *testing.T) {
 	})
 }
 
+// The grant of a request that waited is settled, too.
+func TestReplaySettlesAfterAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := `rules: [{glob: "*", rate: 10/s, burst: 10}]`
+		p := newPair(t, rules, rules)
+		take := func(f func(context.Context, *decider.Request, *decider.Verdict) error, n int) (v decider.Verdict) {
+			testrig.Must(t, f(t.Context(), &decider.Request{Key: "a", N: n, WantID: true}, &v))
+			if !v.OK {
+				t.Fatalf("%d are denied: %+v", n, v)
+			}
+			return v
+		}
+		take(p.old.Decide, 10)
+		v := take(p.old.Wait, 5)
+		if v.Waited == 0 {
+			t.Fatal("it does not wait")
+		}
+		time.Sleep(100 * time.Millisecond)
+		_, err := p.old.Settle(t.Context(), "a", string(p.old.AppendGrantID(nil, v.Grant, "a")), 0)
+		testrig.Must(t, err)
+		time.Sleep(time.Millisecond)
+		take(p.old.Decide, 6)
+		if got := p.replay(); got.Requests != 3 || got.Denied != (Denials{}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // A pattern that depends on a part of a segment is said, and not guessed. Known keys settle it.
 func TestReplaySaysWhatIsNotKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
