@@ -11,7 +11,7 @@ import (
 // recordings are the flags of the recording.
 type recordings struct {
 	Records        int           `least:"0" most:"67108864" default:"500000" placeholder:"N" group:"recording" help:"How many requests have a record in memory, of 32 bytes each, for GET /-/recording?last=5m; 0: none (${default})."`
-	Recordings     string        `placeholder:"DIR" group:"recording" help:"A directory of this process for recordings: of the minute before and the minute after each change of the condition, such as when requests begin to be rejected. The latest 100 files are kept."`
+	Recordings     string        `placeholder:"DIR" group:"recording" help:"A directory of this process for recordings: of the minute before and the minute after each change of the condition for the worse, such as when requests begin to be rejected. The latest 100 files are kept."`
 	RecordingsSize settings.Size `least:"16777216" default:"1GiB" placeholder:"SIZE" group:"recording" help:"Maximum size of all recordings. The oldest are deleted; one has at most a quarter of it (${default})."`
 }
 

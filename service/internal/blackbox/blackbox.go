@@ -1,5 +1,5 @@
 // Package blackbox has the recording of a running service: the last requests in memory, and in files the
-// requests around each change of its condition.
+// requests around each change of its condition for the worse.
 package blackbox
 
 import (

@@ -285,7 +285,7 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
-// Without files, nobody watches for changes.
+// Without files, changes are not watched for.
 func TestWatchOnlyForFiles(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		synctest.Test(t, func(t *testing.T) {
