@@ -222,7 +222,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// More classes than a recording has names for share a number.
+// More classes than a recording has names for share a number, which is their name.
 func TestManyClasses(t *testing.T) {
 	var log Log
 	for i := range recording.MaxClasses + 10 {
@@ -233,8 +233,8 @@ func TestManyClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := Read(&file, Source{})
-	if err != nil || again.Requests[recording.MaxClasses-1].Class == "" || again.Requests[recording.MaxClasses].Record.Class != recording.Others {
-		t.Errorf("%v", err)
+	if err != nil || again.Requests[recording.MaxClasses-1].Class == "" || again.Requests[recording.MaxClasses].Record.Class != recording.Others || again.Requests[recording.MaxClasses].Class != "65535" {
+		t.Errorf("%+v, %v", again.Requests[recording.MaxClasses], err)
 	}
 }
 
