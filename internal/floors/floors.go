@@ -411,7 +411,7 @@ var sideways = map[string][]string{
 		"service/internal/transport/weirapi", "service/internal/server/token", "service/internal/servermetric", "service/internal/ring/census", "service/internal/connlimit", "service/internal/eventloop",
 		"service/internal/h2inline", "service/internal/httpserve", "service/internal/logqueue", "service/internal/supervisor",
 	},
-	"service/lab/internal/convert":  {"service/lab/internal/advise", "service/lab/internal/trace"},
+	"service/lab/internal/convert":  {"service/lab/internal/advise", "service/lab/internal/recorded", "service/lab/internal/trace"},
 	"service/lab/internal/load":     {"service/lab/internal/pace", "service/lab/internal/trace"},
 	"service/lab/internal/report":   {"service/lab/internal/plot"},
 	"service/lab/internal/origin":   {"service/internal/settings"},

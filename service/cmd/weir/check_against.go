@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/cli"
@@ -14,6 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/decisionlog"
 	"github.com/weir-go/weir/service/internal/rulecheck"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/settings"
 )
 
 // checkDetail follows the flags in --help.
@@ -21,27 +21,10 @@ const checkDetail = `The exit status is 1 if the rules have mistakes, if a store
 
 // checkAgainst says on which recorded requests to try rules.
 type checkAgainst struct {
-	Against   []string `placeholder:"PATH" help:"Tell which of these requests the rules would have denied, and which were: files or directories of weir serve --record-decisions, of one instance or of all."`
-	SaltFile  string   `placeholder:"FILE" help:"The salt of the fingerprints, if weir serve had --decisions-salt-file."`
-	KnownKeys string   `placeholder:"FILE" help:"Keys that may be in the recording, one in each line: they are named, and patterns can be compared with parts of their segments. Keys after the rules count, too."`
-	MaxDenied *percent `placeholder:"SHARE" help:"The most requests that may be denied more than were, such as 0.1%. Requests of which that is not known count as such."`
-}
-
-// A percent is a share such as 0.1% or 0.001.
-type percent float64
-
-// UnmarshalText reads it.
-func (p *percent) UnmarshalText(text []byte) error {
-	number, found := strings.CutSuffix(string(text), "%")
-	v, err := strconv.ParseFloat(number, 64)
-	if found {
-		v /= 100
-	}
-	if err != nil || !(v >= 0 && v <= 1) {
-		return fmt.Errorf("%q: want a share such as 0.1%% or 0.001", text)
-	}
-	*p = percent(v)
-	return nil
+	Against   []string        `placeholder:"PATH" help:"Tell which of these requests the rules would have denied, and which were: files or directories of weir serve --record-decisions, of one instance or of all."`
+	SaltFile  string          `placeholder:"FILE" help:"The salt of the fingerprints, if weir serve had --decisions-salt-file."`
+	KnownKeys string          `placeholder:"FILE" help:"Keys that may be in the recording, one in each line: they are named, and patterns can be compared with parts of their segments. Keys after the rules count, too."`
+	MaxDenied *settings.Share `placeholder:"SHARE" help:"The most requests that may be denied more than were, such as 0.1%. Requests of which that is not known count as such."`
 }
 
 // replay tells what the rules would have done.

@@ -150,11 +150,11 @@ func TestRecordDecisionsUnusable(t *testing.T) {
 		t.Errorf("%d, %s", code, stderr)
 	}
 	args = serveArgs([]string{"--record-decisions", t.TempDir(), "--decisions-separators", "a"})
-	if code, _, stderr := weir(t, args...); code != 1 || !strings.Contains(stderr, `--decisions-separators="a": must be`) {
+	if code, _, stderr := weir(t, args...); code != 2 || !strings.Contains(stderr, `--decisions-separators="a": must be`) {
 		t.Errorf("%d, %s", code, stderr)
 	}
 	args = serveArgs([]string{"--decisions-salt-file", path})
-	if code, _, stderr := weir(t, args...); code != 1 || !strings.Contains(stderr, "--decisions-salt-file needs --record-decisions") {
+	if code, _, stderr := weir(t, args...); code != 2 || !strings.Contains(stderr, "--decisions-salt-file needs --record-decisions") {
 		t.Errorf("%d, %s", code, stderr)
 	}
 }

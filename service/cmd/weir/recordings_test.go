@@ -116,18 +116,22 @@ func TestServeRecording(t *testing.T) {
 }
 
 func TestRecordingFlags(t *testing.T) {
-	for want, args := range map[string][]string{
-		"--recordings needs --records":         {"--records", "0", "--recordings", t.TempDir()},
-		"--recordings-size=16MiB: must be at":  {"--recordings-size", "16MiB", "--recordings", t.TempDir()},
-		"--recordings: mkdir /dev/null: not a": {"--recordings", "/dev/null"},
+	for _, tt := range []struct {
+		status int
+		want   string
+		args   []string
+	}{
+		{2, "--recordings needs --records", []string{"--records", "0", "--recordings", t.TempDir()}},
+		{2, "--recordings-size=16MiB: must be at", []string{"--recordings-size", "16MiB", "--recordings", t.TempDir()}},
+		{1, "--recordings: mkdir /dev/null: not a", []string{"--recordings", "/dev/null"}},
 	} {
 		for _, command := range []string{"proxy", "serve"} {
 			var errs bytes.Buffer
-			args := append([]string{command, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)
+			args := append([]string{command, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, tt.args...)
 			if command == "proxy" {
 				args = append(args, "--origin", nowhere)
 			}
-			if code := program.Run(t.Context(), args, &errs, &errs); code == 0 || !strings.Contains(errs.String(), want) {
+			if code := program.Run(t.Context(), args, &errs, &errs); code != tt.status || !strings.Contains(errs.String(), tt.want) {
 				t.Errorf("%q: %d: %s", args, code, &errs)
 			}
 		}

@@ -151,6 +151,9 @@ func (c *serveCmd) check() error {
 	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
 		return cli.Usagef("--client-ca needs --tls-cert and --tls-key")
 	}
+	if err := c.Decisions.Check(); err != nil {
+		return cli.Usagef("%v", err)
+	}
 	return nil
 }
 

@@ -1,9 +1,10 @@
 // Package blackbox has the recording of a running service: the last requests in memory, and in files the
-// requests around each change of its condition.
+// requests around each change of its condition for the worse.
 package blackbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"mime"
@@ -49,15 +50,22 @@ type Box struct {
 	lost     atomic.Uint64
 }
 
-// New returns a Box, and creates its directory.
+// Check returns an error if the flags contradict each other.
+func (c *Config) Check() error {
+	switch least := share * 2 * copied(c.Records); {
+	case c.Dir == "":
+	case c.Records == 0:
+		return errors.New("--recordings needs --records")
+	case c.Size < least:
+		return fmt.Errorf("--recordings-size=%v: must be at least %v with --records=%d", bytesize.Size(c.Size), bytesize.Size(least), c.Records)
+	}
+	return nil
+}
+
+// New checks the Config, returns a Box, and creates its directory.
 func New(cfg Config) (*Box, error) {
-	switch least := share * 2 * copied(cfg.Records); {
-	case cfg.Records == 0 && cfg.Dir != "":
-		return nil, fmt.Errorf("--recordings needs --records")
-	case cfg.Records == 0:
-		return nil, nil
-	case cfg.Dir != "" && cfg.Size < least:
-		return nil, fmt.Errorf("--recordings-size=%v: must be at least %v with --records=%d", bytesize.Size(cfg.Size), bytesize.Size(least), cfg.Records)
+	if err := cfg.Check(); err != nil || cfg.Records == 0 {
+		return nil, err
 	}
 	recorder, err := recording.New(recording.Config{Records: cfg.Records})
 	if err != nil {
@@ -99,17 +107,20 @@ func (b *Box) Note(what string) {
 	}
 }
 
-// Start writes files until ctx ends or end is called, which finishes the present one.
-func (b *Box) Start(ctx context.Context) (end func()) {
+// Start writes files until ctx ends or end is called, which finishes the present one. Until then it runs watches, which call
+// Note. Without files, it does nothing.
+func (b *Box) Start(ctx context.Context, watches ...func(ctx context.Context)) (end func()) {
 	if b == nil || b.cfg.Dir == "" {
 		return func() {}
 	}
 	ctx, stop := context.WithCancel(ctx)
-	var writing sync.WaitGroup
-	writing.Go(func() { b.run(ctx) })
+	var running sync.WaitGroup
+	for _, each := range append(watches, b.run) {
+		running.Go(func() { each(ctx) })
+	}
 	return func() {
 		stop()
-		writing.Wait()
+		running.Wait()
 	}
 }
 
@@ -212,7 +223,7 @@ var (
 
 // Collect sends the metrics.
 func (b *Box) Collect(s metric.Scrape) {
-	if b == nil || b.cfg.Dir == "" {
+	if b == nil {
 		return
 	}
 	s.Send(saved, float64(b.saved.Load()))

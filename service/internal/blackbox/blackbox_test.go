@@ -285,6 +285,29 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
+// Without files, changes are not watched for.
+func TestWatchOnlyForFiles(t *testing.T) {
+	for _, dir := range []string{"", t.TempDir()} {
+		synctest.Test(t, func(t *testing.T) {
+			box, err := blackbox.New(blackbox.Config{Records: 1000, Dir: dir, Size: 16 << 20, Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			watched, over := false, false
+			end := box.Start(t.Context(), func(ctx context.Context) {
+				watched = true
+				<-ctx.Done()
+				over = true
+			})
+			synctest.Wait()
+			end()
+			if want := dir != ""; watched != want || over != want {
+				t.Errorf("%q: watched %t, ended %t: want %t", dir, watched, over, want)
+			}
+		})
+	}
+}
+
 func TestBadConfig(t *testing.T) {
 	for want, cfg := range map[string]blackbox.Config{
 		"--recordings needs --records":                                         {Dir: t.TempDir()},

@@ -225,8 +225,7 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 		go d.watcher.Run(ctx, d.reloadAndLog)
 	}
 	go d.state.SaveEvery(ctx, d.cfg.StateInterval)
-	defer d.cfg.Box.Start(ctx)()
-	go shedding.Watch(ctx, d.server, d.cfg.Box.Note)
+	defer d.cfg.Box.Start(ctx, func(ctx context.Context) { shedding.Watch(ctx, d.server, d.cfg.Box.Note) })()
 	defer d.onHangup()() // also without files: by default, SIGHUP ends the process
 	d.announce(at.Public.Addr(), at.Admin.Addr())
 	for _, more := range []net.Listener{at.GRPC, at.RESP} {

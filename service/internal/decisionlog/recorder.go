@@ -58,11 +58,11 @@ type stripeEntries struct {
 
 // A Recorder collects decisions in bounded memory until Drain. It is safe for concurrent use. It starts no goroutine.
 type Recorder struct {
-	epoch   time.Time
-	offset  atomic.Int64 // of the epoch of verdicts, if readClock is not set
-	now     bool         // read the clock for each decision
-	stripes []stripeEntries
-	group   atomic.Uint32
+	epoch     time.Time
+	offset    atomic.Int64 // of the epoch of verdicts, if readClock is not set
+	readClock bool         // for each decision
+	stripes   []stripeEntries
+	group     atomic.Uint32
 
 	failed, leases, leafUsed atomic.Uint64
 
@@ -75,7 +75,7 @@ type Recorder struct {
 
 // New returns a Recorder. Unless Follow is called, it reads the clock for each decision.
 func New() *Recorder {
-	r := &Recorder{epoch: time.Now(), now: true, stripes: make([]stripeEntries, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))}
+	r := &Recorder{epoch: time.Now(), readClock: true, stripes: make([]stripeEntries, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))}
 	for i := range r.stripes {
 		r.stripes[i].now = new(entries)
 	}
@@ -85,7 +85,7 @@ func New() *Recorder {
 // Follow takes the instants of verdicts, which now returns, for those of decisions. Call it before any decision.
 func (r *Recorder) Follow(now func() time.Duration) {
 	r.offset.Store(int64(time.Since(r.epoch) - now()))
-	r.now = false
+	r.readClock = false
 }
 
 // Epoch returns the instant at which New was called.
@@ -107,7 +107,7 @@ func (r *Recorder) Counters() Counters {
 
 // at returns the instant of a verdict.
 func (r *Recorder) at(v *decider.Verdict) time.Duration {
-	if r.now {
+	if r.readClock {
 		return time.Since(r.epoch)
 	}
 	return v.At + time.Duration(r.offset.Load())
@@ -149,7 +149,7 @@ func (r *Recorder) add(s *stripeEntries, at time.Duration, req *decider.Request,
 // settled adds a settlement.
 func (r *Recorder) settled(key, id string, n, was int) {
 	now, age := time.Since(r.epoch), time.Duration(math.MaxInt64)
-	if !r.now {
+	if !r.readClock {
 		offset := time.Duration(r.offset.Load())
 		if at, ok := grant.Instant(id, now-offset); ok {
 			age = max(now-offset-at, 0)

@@ -26,16 +26,27 @@ type Recording struct {
 	settings Settings
 }
 
-// Record returns a Decider for transports and, if decisions are recorded, a Recording.
-func (s Settings) Record(d decider.Decider) (decider.Decider, *Recording, error) {
+// Check returns an error if the flags contradict each other.
+func (s *Settings) Check() error {
 	switch {
 	case s.Dir == "" && s.SaltFile != "":
-		return nil, nil, errors.New("--decisions-salt-file needs --record-decisions")
+		return errors.New("--decisions-salt-file needs --record-decisions")
 	case s.Dir == "":
-		return d, nil, nil
+		return nil
 	}
 	if err := CheckSeparators(s.Separators); err != nil {
-		return nil, nil, fmt.Errorf("--decisions-separators=%w", err)
+		return fmt.Errorf("--decisions-separators=%w", err)
+	}
+	return nil
+}
+
+// Record checks the Settings, and returns a Decider for transports and, if decisions are recorded, a Recording.
+func (s Settings) Record(d decider.Decider) (decider.Decider, *Recording, error) {
+	if err := s.Check(); err != nil {
+		return nil, nil, err
+	}
+	if s.Dir == "" {
+		return d, nil, nil
 	}
 	r := New()
 	return Record(d, r), &Recording{Recorder: r, settings: s}, nil

@@ -170,7 +170,7 @@ func FuzzPartial(f *testing.F) {
 		}
 		p, err := NewPartial([]Pattern{pattern}, separators)
 		if err != nil {
-			t.Skip(err) // of package syntax
+			return // it is no regex for package syntax
 		}
 		if p.Doubt(hide(key, p), false) >= 0 {
 			return

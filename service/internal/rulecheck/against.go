@@ -172,8 +172,7 @@ func (p *player) play(ctx context.Context) error {
 // decide decides the requests of a batch, or one.
 func (p *player) decide(all []item) {
 	first := &all[0]
-	switch {
-	case first.flags&decisionlog.Settled != 0:
+	if first.flags&decisionlog.Settled != 0 {
 		p.settle(first)
 		return
 	}
@@ -206,7 +205,7 @@ func (p *player) decide(all []item) {
 	}
 	if err != nil {
 		for i := range all {
-			p.verdicts[i] = decider.Verdict{Rule: &decider.RuleRef{Name: "error: " + err.Error()}}
+			p.verdicts[i] = failed(err)
 		}
 	}
 	if !whole {
@@ -218,17 +217,23 @@ func (p *player) decide(all []item) {
 	p.count(all, p.verdicts[:len(all)])
 }
 
+// failed returns the denial of a request that could not be decided.
+func failed(err error) decider.Verdict {
+	return decider.Verdict{Rule: &decider.RuleRef{Name: "error: " + err.Error()}}
+}
+
 // maxGrants bounds the grants of a key that may be settled.
 const maxGrants = 256
 
 // A grant is a grant of the replay.
 type grant struct {
-	at int64 // of the decision, in nanoseconds since 1970
+	at    int64 // of the decision, in nanoseconds since 1970; of a request that waits, its arrival
+	waits bool
 	decider.Grant
 }
 
 // settle settles the grant that was settled, if the rules give it. If the recording does not tell its age, it is the last one with
-// the cost that was taken.
+// the cost that was taken. For a request that would wait, it is the last one that came before.
 func (p *player) settle(e *item) {
 	if e.key < 0 {
 		return
@@ -237,7 +242,7 @@ func (p *player) settle(e *item) {
 	all := p.grants[e.key]
 	for i := len(all) - 1; i >= 0; i-- {
 		at := e.at - int64(e.maxWait)
-		if g := &all[i]; g.N == int(e.group) && (e.maxWait == decisionlog.MaxAge || at-slack < g.at && g.at < at+millisecond+slack) {
+		if g := &all[i]; g.N == int(e.group) && (e.maxWait == decisionlog.MaxAge || (g.waits || at-slack < g.at) && g.at < at+millisecond+slack) {
 			key := p.recorded.keys[e.key].text
 			id := p.server.AppendGrantID(nil, g.Grant, key)
 			_, _ = p.server.Settle(context.Background(), key, string(id), int(e.n)) // without a rule, it is no grant
@@ -318,7 +323,9 @@ func (p *player) wake(until time.Duration) {
 		p.now = w.at
 		req := p.request(w.item)
 		err := p.server.Decide(context.Background(), &req, &v)
-		if err == nil && p.mayWait(w.item, &req, &v, w.end) {
+		if err != nil {
+			v = failed(err)
+		} else if p.mayWait(w.item, &req, &v, w.end) {
 			continue
 		}
 		p.waited++
@@ -339,7 +346,7 @@ func (p *player) count(all []item, verdicts []decider.Verdict) {
 		}
 		if v.OK && p.settles[all[i].key] {
 			grants := p.grants[all[i].key]
-			p.grants[all[i].key] = append(grants[max(len(grants)-maxGrants+1, 0):], grant{all[i].at, v.Grant})
+			p.grants[all[i].key] = append(grants[max(len(grants)-maxGrants+1, 0):], grant{all[i].at, all[i].flags&decisionlog.Waits != 0, v.Grant})
 		}
 	}
 	p.result.Requests++
@@ -405,8 +412,8 @@ func (p *player) finish(file *config.Rules) {
 	slices.SortFunc(p.keys, func(a, b KeyChange) int {
 		return cmp.Or(cmp.Compare(b.More, a.More), cmp.Compare(b.Denied.Now, a.Denied.Now), cmp.Compare(b.Denied.Then, a.Denied.Then), strings.Compare(a.Key, b.Key))
 	})
-	changed := func(k KeyChange) bool { return k.Denied == (Denials{}) }
-	if end := slices.IndexFunc(p.keys, changed); end >= 0 {
+	neverDenied := func(k KeyChange) bool { return k.Denied == (Denials{}) }
+	if end := slices.IndexFunc(p.keys, neverDenied); end >= 0 {
 		p.keys = p.keys[:end]
 	}
 	r.Top = append([]KeyChange{}, p.keys[:min(len(p.keys), maxTop)]...)

@@ -246,6 +246,34 @@ func TestReplayWaits(t *testing.T) {
 	})
 }
 
+// The grant of a request that waited is settled, too.
+func TestReplaySettlesAfterAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := `rules: [{glob: "*", rate: 10/s, burst: 10}]`
+		p := newPair(t, rules, rules)
+		take := func(f func(context.Context, *decider.Request, *decider.Verdict) error, n int) (v decider.Verdict) {
+			testrig.Must(t, f(t.Context(), &decider.Request{Key: "a", N: n, WantID: true}, &v))
+			if !v.OK {
+				t.Fatalf("%d are denied: %+v", n, v)
+			}
+			return v
+		}
+		take(p.old.Decide, 10)
+		v := take(p.old.Wait, 5)
+		if v.Waited == 0 {
+			t.Fatal("it does not wait")
+		}
+		time.Sleep(100 * time.Millisecond)
+		_, err := p.old.Settle(t.Context(), "a", string(p.old.AppendGrantID(nil, v.Grant, "a")), 0)
+		testrig.Must(t, err)
+		time.Sleep(time.Millisecond)
+		take(p.old.Decide, 6)
+		if got := p.replay(); got.Requests != 3 || got.Denied != (Denials{}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // A pattern that depends on a part of a segment is said, and not guessed. Known keys settle it.
 func TestReplaySaysWhatIsNotKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -322,6 +350,23 @@ func TestReplayAFileThatHasJustBegun(t *testing.T) {
 			if err != nil || got.Requests != 1 || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "cut off") {
 				t.Errorf("%d bytes: %+v, %v", n, got, err)
 			}
+		}
+	})
+}
+
+// Counters count since the epoch. A file that ends before its first ones does not hide what an earlier one tells.
+func TestReplayCountersOfEarlierFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, rules, salt, epoch := t.TempDir(), load(t, `rules: []`), decisionlog.NewSalt(), time.Now()
+		info := decisionlog.Info{Separators: againstSeparators, SaltID: salt.ID()}
+		for name, c := range map[string]decisionlog.Counters{"a": {Lost: 3, Failed: 1}, "b": {Lost: 5, Failed: 1, Leases: 2}, "c": {}} {
+			var b bytes.Buffer
+			testrig.Must(t, decisionlog.NewWriter(&b, epoch, info, salt).Count(c))
+			testrig.Must(t, os.WriteFile(filepath.Join(dir, name+decisionlog.Ext), b.Bytes(), 0o600))
+		}
+		got, err := Replay(t.Context(), rules, server.Config{}, Recording{Files: []string{dir}, Salt: &salt})
+		if err != nil || len(got.Warnings) != 3 || !strings.HasPrefix(got.Warnings[0], "5 decisions were lost") || !strings.HasPrefix(got.Warnings[1], "1 requests ended") || !strings.HasPrefix(got.Warnings[2], "2 requests for leases") {
+			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }

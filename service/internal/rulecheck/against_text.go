@@ -3,7 +3,6 @@ package rulecheck
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -101,7 +100,7 @@ func (a *Against) Print(w io.Writer) error {
 		}
 	}
 	table.Init(&b, 0, 0, 2, ' ', 0)
-	if slices.ContainsFunc(a.Rules, func(RuleChange) bool { return true }) {
+	if len(a.Rules) > 0 {
 		b.WriteString("\n")
 		row("rule", "denied then", "would deny")
 		for _, r := range a.Rules[:min(len(a.Rules), maxTop)] {

@@ -134,7 +134,7 @@ func (r *reader) file(path string) error {
 			if err != io.EOF {
 				r.cut = append(r.cut, path)
 			}
-			r.runs[epoch] = in.Counters()
+			r.runs[epoch] = later(r.runs[epoch], in.Counters())
 			return nil
 		case err != nil:
 			return err
@@ -166,6 +166,11 @@ func (r *reader) file(path string) error {
 			at: epoch + int64(d.At), maxWait: d.MaxWait, n: uint32(d.N), group: d.Group, key: key, rule: rule, terms: term, denied: d.Denied, flags: d.Flags,
 		})
 	}
+}
+
+// later returns the later of two Counters of a process, which only grow. A file that ends before its first ones has zeros.
+func later(a, b decisionlog.Counters) decisionlog.Counters {
+	return decisionlog.Counters{Lost: max(a.Lost, b.Lost), Failed: max(a.Failed, b.Failed), Leases: max(a.Leases, b.Leases), LeafUsed: max(a.LeafUsed, b.LeafUsed)}
 }
 
 // wordsOf returns the patterns of the rules for keys of a file, and the segments that they know.

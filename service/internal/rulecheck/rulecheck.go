@@ -1,4 +1,5 @@
-// Package rulecheck checks files of rules, and tells which limits a key gets.
+// Package rulecheck checks files of rules, and tells which limits a key gets, and what the rules would have done with recorded
+// requests.
 package rulecheck
 
 import (

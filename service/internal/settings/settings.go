@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +35,23 @@ func (d *Duration) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%q is not a duration such as 1.5s or 200ms", text)
 	}
 	*d = Duration(v)
+	return nil
+}
+
+// A Share is a part of a whole, which is written as 1% or 0.01.
+type Share float64
+
+// UnmarshalText parses a number in [0, 1], or one in [0, 100] with a per cent sign.
+func (s *Share) UnmarshalText(text []byte) error {
+	number, percent := strings.CutSuffix(string(text), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v <= 1) {
+		return fmt.Errorf("%q: want a share such as 1%% or 0.01", text)
+	}
+	*s = Share(v)
 	return nil
 }
 

@@ -78,3 +78,17 @@ func TestRefusedChange(t *testing.T) {
 		t.Errorf("%d, %q", w.Code, w.Body)
 	}
 }
+
+func TestShare(t *testing.T) {
+	for text, want := range map[string]settings.Share{"1%": 0.01, "0.01": 0.01, "10 %": 0.1, "0": 0, "100%": 1, "1": 1} {
+		var got settings.Share
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%s: %v, %v: want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "%", "2", "101%", "-1%", "NaN", "1 %%"} {
+		if err := new(settings.Share).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is read", text)
+		}
+	}
+}

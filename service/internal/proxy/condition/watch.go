@@ -214,10 +214,18 @@ func (s *Status) worseThan(was *Status) string {
 	switch {
 	case s.Condition != was.Condition && s.Condition != Well:
 		return string(s.Condition)
-	case slices.ContainsFunc(s.Out, func(origin string) bool { return !slices.Contains(was.Out, origin) }):
+	case slices.ContainsFunc(s.Out, func(out string) bool {
+		return !slices.ContainsFunc(was.Out, func(other string) bool { return origin(other) == origin(out) })
+	}):
 		return OriginOut
 	}
 	return ""
+}
+
+// origin returns the origin that an element of Status.Out names. Its cause changes when a trial fails in another way.
+func origin(out string) string {
+	name, _, _ := strings.Cut(out, " (")
+	return name
 }
 
 // Run logs changes of the condition until ctx ends. It calls worse with each bad condition that begins, and

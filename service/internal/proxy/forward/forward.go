@@ -136,7 +136,10 @@ func (f *forward) release(o weir.Outcome) {
 	if f.unwatchClient != nil {
 		f.unwatchClient()
 	}
-	now := f.forwarder.now()
+	var now time.Duration
+	if was == unitHeld || f.lacksRecordLocked() {
+		now = f.forwarder.now()
+	}
 	switch was {
 	case unitHeld:
 		f.units.CountHolder(-1)

@@ -54,15 +54,17 @@ func (p *Forwarder) Record(ctx context.Context, q *Request, err error) {
 	}
 }
 
+// lacksRecordLocked reports whether the record of the forward's request is still to be added.
+func (f *forward) lacksRecordLocked() bool { return f.forwarder.cfg.Recorder != nil && !f.recorded }
+
 // recordLocked adds the record of the forward's request, whose work has ended, on its first call.
 func (f *forward) recordLocked(end time.Duration, o weir.Outcome) {
-	to := f.forwarder.cfg.Recorder
-	if to == nil || f.recorded {
+	if !f.lacksRecordLocked() {
 		return
 	}
 	f.recorded = true
 	r := &f.record
 	r.Start, r.End = f.begun+f.forwarder.offset, end+f.forwarder.offset
 	r.Wait, r.Outcome = r.Start-r.Intended, recording.Ended(o)
-	to.Add(r)
+	f.forwarder.cfg.Recorder.Add(r)
 }

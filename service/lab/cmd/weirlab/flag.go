@@ -7,26 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
-
-// A share is a flag with a part of a whole: 0.01 or 1%.
-type share float64
-
-// UnmarshalText reads a number in [0, 1], or one in [0, 100] with a per cent sign.
-func (s *share) UnmarshalText(text []byte) error {
-	number, percent := strings.CutSuffix(string(text), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if percent {
-		v /= 100
-	}
-	if err != nil || !(v >= 0 && v <= 1) {
-		return fmt.Errorf("%q: want a share such as 1%% or 0.01", text)
-	}
-	*s = share(v)
-	return nil
-}
 
 // writeFile creates a file in the directory of --out, which it makes, and reports that
 // on stderr.

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/inputfile"
+	"github.com/weir-go/weir/service/internal/settings"
 	"github.com/weir-go/weir/service/lab/internal/advise"
 	"github.com/weir-go/weir/service/lab/internal/load"
 	"github.com/weir-go/weir/service/lab/internal/report"
@@ -67,16 +68,16 @@ func (c *loadTLS) tls() (*tls.Config, error) {
 
 // loadThresholds are the flags for what a run must keep.
 type loadThresholds struct {
-	MaxP50     *time.Duration `name:"max-p50" env:"WEIR_MAX_P50" least:"0s" placeholder:"TIME" help:"The most that P50 may be, the median latency of the successes."`
-	MaxP75     *time.Duration `name:"max-p75" env:"WEIR_MAX_P75" least:"0s" placeholder:"TIME" help:"The most that P75 may be."`
-	MaxP90     *time.Duration `name:"max-p90" env:"WEIR_MAX_P90" least:"0s" placeholder:"TIME" help:"The most that P90 may be."`
-	MaxP95     *time.Duration `name:"max-p95" env:"WEIR_MAX_P95" least:"0s" placeholder:"TIME" help:"The most that P95 may be."`
-	MaxP99     *time.Duration `name:"max-p99" env:"WEIR_MAX_P99" least:"0s" placeholder:"TIME" help:"The most that P99 may be."`
-	MaxP999    *time.Duration `name:"max-p999" env:"WEIR_MAX_P999" least:"0s" placeholder:"TIME" help:"The most that P99.9 may be."`
-	MaxP9999   *time.Duration `name:"max-p9999" env:"WEIR_MAX_P9999" least:"0s" placeholder:"TIME" help:"The most that P99.99 may be."`
-	MaxLatency *time.Duration `least:"0s" placeholder:"TIME" help:"The most that the slowest success may take."`
-	MaxFailed  *share         `placeholder:"SHARE" help:"The most requests that may fail, such as 1%: all without success, rejections included (fewer than all)."`
-	MinGoodput float64        `least:"0" default:"0" placeholder:"RPS" help:"The least successes per second, answered in time (${default})."`
+	MaxP50     *time.Duration  `name:"max-p50" env:"WEIR_MAX_P50" least:"0s" placeholder:"TIME" help:"The most that P50 may be, the median latency of the successes."`
+	MaxP75     *time.Duration  `name:"max-p75" env:"WEIR_MAX_P75" least:"0s" placeholder:"TIME" help:"The most that P75 may be."`
+	MaxP90     *time.Duration  `name:"max-p90" env:"WEIR_MAX_P90" least:"0s" placeholder:"TIME" help:"The most that P90 may be."`
+	MaxP95     *time.Duration  `name:"max-p95" env:"WEIR_MAX_P95" least:"0s" placeholder:"TIME" help:"The most that P95 may be."`
+	MaxP99     *time.Duration  `name:"max-p99" env:"WEIR_MAX_P99" least:"0s" placeholder:"TIME" help:"The most that P99 may be."`
+	MaxP999    *time.Duration  `name:"max-p999" env:"WEIR_MAX_P999" least:"0s" placeholder:"TIME" help:"The most that P99.9 may be."`
+	MaxP9999   *time.Duration  `name:"max-p9999" env:"WEIR_MAX_P9999" least:"0s" placeholder:"TIME" help:"The most that P99.99 may be."`
+	MaxLatency *time.Duration  `least:"0s" placeholder:"TIME" help:"The most that the slowest success may take."`
+	MaxFailed  *settings.Share `placeholder:"SHARE" help:"The most requests that may fail, such as 1%: all without success, rejections included (fewer than all)."`
+	MinGoodput float64         `least:"0" default:"0" placeholder:"RPS" help:"The least successes per second, answered in time (${default})."`
 }
 
 // thresholds returns what the flags say; given reports whether there is any.
@@ -287,9 +288,9 @@ type loadCompareCmd struct {
 	Before string `arg:"" name:"before" placeholder:"FILE" help:"The result of the first run: a file of weirlab load --report=FILE.json, or the output of --json."`
 	After  string `arg:"" name:"after" placeholder:"FILE" help:"The result of the second run."`
 
-	MaxWorse *share `placeholder:"SHARE" help:"Exit with status 1 if a figure of the second run is worse by more than this, and by more than the noise: 10% (no bound)."`
-	Report   string `placeholder:"FILE" help:"Write a page with both curves into this .html file."`
-	JSON     bool   `name:"json" help:"Print the comparison as JSON."`
+	MaxWorse *settings.Share `placeholder:"SHARE" help:"Exit with status 1 if a figure of the second run is worse by more than this, and by more than the noise: 10% (no bound)."`
+	Report   string          `placeholder:"FILE" help:"Write a page with both curves into this .html file."`
+	JSON     bool            `name:"json" help:"Print the comparison as JSON."`
 }
 
 // Run compares two runs.

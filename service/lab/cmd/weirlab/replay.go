@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/cli"
+	"github.com/weir-go/weir/service/internal/settings"
 	"github.com/weir-go/weir/service/lab/internal/figure"
 	"github.com/weir-go/weir/service/lab/internal/replay"
 )
@@ -16,11 +17,11 @@ import (
 type replayCmd struct {
 	File string `arg:"" name:"file" placeholder:"FILE" help:"A recording (docs/recording.md); - is the standard input."`
 
-	Limit       []string       `sep:"none" placeholder:"LIMIT" help:"What would have happened with this limit: auto, none, or a number of requests in flight; can be repeated (auto, as many as there are workers, none)."`
-	Queue       *int           `least:"0" placeholder:"N" help:"Requests that may wait for the limit (1000)."`
-	MaxWait     *time.Duration `least:"1ms" placeholder:"TIME" help:"How long a request may wait for the limit (500ms)."`
-	RetryBudget *share         `placeholder:"SHARE" help:"Callers send a request that was not served again, twice at most, for at most this share of the requests, such as 10% (only the retries in the recording)."`
-	Workers     int            `default:"0" placeholder:"N" help:"Workers of the service; 0: as the recording tells (${default})."`
+	Limit       []string        `sep:"none" placeholder:"LIMIT" help:"What would have happened with this limit: auto, none, or a number of requests in flight; can be repeated (auto, as many as there are workers, none)."`
+	Queue       *int            `least:"0" placeholder:"N" help:"Requests that may wait for the limit (1000)."`
+	MaxWait     *time.Duration  `least:"1ms" placeholder:"TIME" help:"How long a request may wait for the limit (500ms)."`
+	RetryBudget *settings.Share `placeholder:"SHARE" help:"Callers send a request that was not served again, twice at most, for at most this share of the requests, such as 10% (only the retries in the recording)."`
+	Workers     int             `default:"0" placeholder:"N" help:"Workers of the service; 0: as the recording tells (${default})."`
 
 	RecordedLimit   *replay.Limit  `placeholder:"LIMIT" help:"The limit that was in force: auto, none, or a number (as the recording tells)."`
 	RecordedQueue   *int           `least:"0" placeholder:"N" help:"The queue of --recorded-limit (1000)."`

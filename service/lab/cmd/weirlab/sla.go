@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/cli"
+	"github.com/weir-go/weir/service/internal/settings"
 	"github.com/weir-go/weir/service/internal/terminal"
 	"github.com/weir-go/weir/service/lab/internal/sla"
 )
@@ -22,16 +23,16 @@ type slaCmd struct {
 	Article bool `help:"Measure with the upstream, the rates (400, 405, … 600) and the points (5 s, all of which count) of the article: 20 minutes."`
 	Sim     bool `help:"Simulate in virtual time, within a second, instead of measuring over HTTP."`
 
-	Rates     []string      `placeholder:"RPS" help:"Request rates to offer, instead of 25, 50, … 600. 400,425 or ranges: 400..600@25."`
-	Only      []string      `placeholder:"NAME" help:"Measure only the rows whose names contain one of these texts: ${rows}."`
-	Point     time.Duration `placeholder:"TIME" help:"How long to measure each row at each rate; a third of that for rows that do not queue (4.5s; with --quick 1.5s, with --article 5s)."`
-	Requests  int           `placeholder:"N" help:"Least number of requests that count at each point, which lasts longer if need be. A share of 99.99% needs 10000 or more."`
-	Skip      *share        `placeholder:"SHARE" help:"Share of each point, at its beginning, that does not count (20%; with --article 0%)."`
-	Phase     time.Duration `placeholder:"TIME" help:"Length of each of three phases: the upstream is normal, slow, and normal again (5s; with --quick 1.5s; with --article left out)."`
-	Again     int           `default:"2" placeholder:"N" help:"Repeat a measurement up to N times if the machine was too busy to send requests within ${quiet} of their time. The least disturbed one counts (${default}; with --quick 0)."`
-	Arrivals  string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
-	Abandoned bool          `help:"Let the upstream continue to process requests whose callers have given up."`
-	Seed      uint64        `default:"1" placeholder:"N" help:"Seed of the service times and of poisson arrivals (${default})."`
+	Rates     []string        `placeholder:"RPS" help:"Request rates to offer, instead of 25, 50, … 600. 400,425 or ranges: 400..600@25."`
+	Only      []string        `placeholder:"NAME" help:"Measure only the rows whose names contain one of these texts: ${rows}."`
+	Point     time.Duration   `placeholder:"TIME" help:"How long to measure each row at each rate; a third of that for rows that do not queue (4.5s; with --quick 1.5s, with --article 5s)."`
+	Requests  int             `placeholder:"N" help:"Least number of requests that count at each point, which lasts longer if need be. A share of 99.99% needs 10000 or more."`
+	Skip      *settings.Share `placeholder:"SHARE" help:"Share of each point, at its beginning, that does not count (20%; with --article 0%)."`
+	Phase     time.Duration   `placeholder:"TIME" help:"Length of each of three phases: the upstream is normal, slow, and normal again (5s; with --quick 1.5s; with --article left out)."`
+	Again     int             `default:"2" placeholder:"N" help:"Repeat a measurement up to N times if the machine was too busy to send requests within ${quiet} of their time. The least disturbed one counts (${default}; with --quick 0)."`
+	Arrivals  string          `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
+	Abandoned bool            `help:"Let the upstream continue to process requests whose callers have given up."`
+	Seed      uint64          `default:"1" placeholder:"N" help:"Seed of the service times and of poisson arrivals (${default})."`
 
 	slaSetting
 

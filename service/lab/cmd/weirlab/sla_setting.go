@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/cli"
+	"github.com/weir-go/weir/service/internal/settings"
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/sla"
 )
@@ -21,9 +22,9 @@ type slaSetting struct {
 	Burst *int           `placeholder:"N" group:"tuned" help:"Burst of the tuned ones (10)."`
 	Wait  *time.Duration `placeholder:"TIME" group:"tuned" help:"Longest wait for a token (75ms)."`
 
-	AgreedRate    *float64       `placeholder:"RPS" group:"agreement" help:"Requests per second that the service has to bear (425)."`
-	AgreedP95     *time.Duration `name:"agreed-p95" env:"WEIR_AGREED_P95" placeholder:"TIME" group:"agreement" help:"P95 of the answers with success (275ms)."`
-	AgreedSuccess *share         `placeholder:"SHARE" group:"agreement" help:"Share of the requests that succeed (99.99%)."`
+	AgreedRate    *float64        `placeholder:"RPS" group:"agreement" help:"Requests per second that the service has to bear (425)."`
+	AgreedP95     *time.Duration  `name:"agreed-p95" env:"WEIR_AGREED_P95" placeholder:"TIME" group:"agreement" help:"P95 of the answers with success (275ms)."`
+	AgreedSuccess *settings.Share `placeholder:"SHARE" group:"agreement" help:"Share of the requests that succeed (99.99%)."`
 }
 
 // set overrides a parameter if its flag is given.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
 // A Format is the format of a source.
@@ -61,7 +62,7 @@ type Log struct {
 
 // A parser reads lines.
 type parser interface {
-	// parse reads a line. It returns errSkip if the line is of another kind.
+	// parse reads a line, with the further lines of its cells. It returns errSkip if the line is of another kind.
 	parse(line []byte, r *Request) error
 	// missing returns what the lines lack. It is called after parse.
 	missing() []string
@@ -123,7 +124,11 @@ func Read(in io.Reader, from Source) (*Log, error) {
 	log := &Log{Format: from.Format}
 	lines := bufio.NewScanner(buffered)
 	lines.Buffer(nil, maxLine)
-	for n := 1; lines.Scan(); n++ {
+	if from.Format == CSV {
+		lines.Split(splitCSV)
+	}
+	for n, next := 1, 1; lines.Scan(); n = next {
+		next += 1 + bytes.Count(lines.Bytes(), []byte("\n"))
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
@@ -146,7 +151,7 @@ func Read(in io.Reader, from Source) (*Log, error) {
 		return nil, fmt.Errorf("it has no requests%s", prefixed(": ", log.FirstBad))
 	}
 	log.Missing = p.missing()
-	slices.SortStableFunc(log.Requests, func(a, b Request) int { return cmp.Compare(a.Intended, b.Intended) })
+	log.sort()
 	if slices.Contains(log.Missing, inflight) {
 		countInflight(log.Requests)
 	}
@@ -203,37 +208,27 @@ func countInflight(all []Request) {
 
 // readRecording reads a recording.
 func readRecording(in io.Reader) (*Log, error) {
-	r, err := recording.NewReader(in)
+	f, err := recorded.Read(in, "recording")
 	if err != nil {
 		return nil, err
 	}
-	log, epoch := &Log{Format: Recording}, time.Duration(r.Epoch().UnixNano())
-	for {
-		rec, err := r.Read()
-		if err != nil {
-			if err != io.EOF {
-				log.Cut = err
-			}
-			break
-		}
-		for _, at := range []*time.Duration{&rec.Intended, &rec.Start, &rec.End} {
+	log, epoch := &Log{Format: Recording, Lost: f.Lost, Cut: f.Cut}, time.Duration(f.Epoch.UnixNano())
+	for _, r := range f.Records {
+		for _, at := range []*time.Duration{&r.Intended, &r.Start, &r.End} {
 			*at += epoch
 		}
-		if rec.Deadline != 0 {
-			rec.Deadline += epoch
+		if r.Deadline != 0 {
+			r.Deadline += epoch
 		}
-		log.Requests = append(log.Requests, Request{Record: rec})
+		log.Requests = append(log.Requests, Request{r, f.Class(r.Class)})
 	}
-	if log.Cut != nil && !errors.Is(log.Cut, recording.ErrCut) && !errors.Is(log.Cut, recording.ErrDamaged) {
-		return nil, log.Cut
-	}
-	names := r.Names()
-	for i := range log.Requests {
-		log.Requests[i].Class = names[log.Requests[i].Record.Class]
-	}
-	log.Lost = r.Lost()
-	slices.SortStableFunc(log.Requests, func(a, b Request) int { return cmp.Compare(a.Intended, b.Intended) })
+	log.sort()
 	return log, nil
+}
+
+// sort puts the requests into the order of Intended.
+func (l *Log) sort() {
+	slices.SortStableFunc(l.Requests, func(a, b Request) int { return cmp.Compare(a.Intended, b.Intended) })
 }
 
 // WriteRecording writes a log as a recording.

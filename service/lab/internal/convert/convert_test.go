@@ -186,6 +186,28 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// A cell may have several lines. A line with half of a cell is skipped alone.
+func TestLinesInCells(t *testing.T) {
+	log := Log{Requests: []Request{{Class: "GET /a\nb, \"c\"\n\nd"}, {Class: "GET /b"}, {Class: "\n"}}}
+	var text bytes.Buffer
+	if err := log.WriteCSV(&text); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(bytes.NewReader(text.Bytes()), Source{})
+	if err != nil || len(again.Requests) != 3 || again.Skipped > 0 {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	for i, want := range log.Requests {
+		if got := again.Requests[i].Class; got != want.Class {
+			t.Errorf("%q: want %q", got, want.Class)
+		}
+	}
+	again, err = Read(strings.NewReader("intended,end,class\n1,2,\"a\nb\"\n1,2,\"a\n"+strings.Repeat("1,2,\"c\"\n", 20_000)), Source{})
+	if err != nil || len(again.Requests) != 20_001 || again.Skipped != 1 || !strings.HasPrefix(again.FirstBad, "line 4: ") {
+		t.Errorf("%d requests, %d skipped, %v, %v", len(again.Requests), again.Skipped, again.FirstBad, err)
+	}
+}
+
 // A recording that is cut off is read up to the cut.
 func TestCut(t *testing.T) {
 	var file bytes.Buffer
@@ -200,7 +222,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// More classes than a recording has names for share a number.
+// More classes than a recording has names for share a number, which is their name.
 func TestManyClasses(t *testing.T) {
 	var log Log
 	for i := range recording.MaxClasses + 10 {
@@ -211,8 +233,8 @@ func TestManyClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := Read(&file, Source{})
-	if err != nil || again.Requests[recording.MaxClasses-1].Class == "" || again.Requests[recording.MaxClasses].Record.Class != recording.Others {
-		t.Errorf("%v", err)
+	if err != nil || again.Requests[recording.MaxClasses-1].Class == "" || again.Requests[recording.MaxClasses].Record.Class != recording.Others || again.Requests[recording.MaxClasses].Class != "65535" {
+		t.Errorf("%+v, %v", again.Requests[recording.MaxClasses], err)
 	}
 }
 

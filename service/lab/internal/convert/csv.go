@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"errors"
@@ -32,6 +33,26 @@ var traceColumns = []string{"intended_s", "start_s", "end_s", "status", "reason"
 func isHeader(line string) bool {
 	names, _ := csv.NewReader(strings.NewReader(line)).Read() // a line of another format may be no CSV
 	return slices.Contains(names, "intended") && slices.Contains(names, "end") || slices.Contains(names, "intended_s") && slices.Contains(names, "end_s")
+}
+
+// maxCell bounds a line whose cells have further lines, in bytes.
+const maxCell = 64 << 10
+
+// splitCSV is a bufio.SplitFunc. A line ends outside of quotes; if the quotes do not close within maxCell, at its first end.
+func splitCSV(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	quoted := false
+	for i, c := range data[:min(len(data), maxCell)] {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == '\n' && !quoted:
+			return i + 1, data[:i], nil
+		}
+	}
+	if quoted && !atEOF && len(data) < maxCell {
+		return 0, nil, nil
+	}
+	return bufio.ScanLines(data, atEOF)
 }
 
 func (c *csvFile) missing() (all []string) {

@@ -20,6 +20,7 @@ import (
 // A File is the content of a recording.
 type File struct {
 	Name    string             // for messages
+	Epoch   time.Time          // from which the instants of Records count
 	Records []recording.Record // in the order in which they came
 	Classes map[uint16]string
 	Lost    uint64 // requests without a record
@@ -45,7 +46,7 @@ func Read(in io.Reader, name string) (*File, error) {
 	if err != nil {
 		return fail(err)
 	}
-	f := &File{Name: name}
+	f := &File{Name: name, Epoch: r.Epoch()}
 	for {
 		record, err := r.Read()
 		if err == nil {

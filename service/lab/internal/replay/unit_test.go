@@ -63,6 +63,18 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+func TestStationText(t *testing.T) {
+	one := 1
+	for want, st := range map[string]Station{
+		"1 worker": {Workers: 1}, "2 workers, queue 1": {Workers: 2, Queue: &one}, "as many workers as come": {},
+		"1 processor, which requests share": {Workers: 1, Sharing: true}, "10 processors, which requests share": {Workers: 10, Sharing: true},
+	} {
+		if got := st.String(); got != want {
+			t.Errorf("%s: want %s", got, want)
+		}
+	}
+}
+
 func TestLimitText(t *testing.T) {
 	for text, want := range map[string]Limit{"none": {Name: "none"}, "auto": {Name: "auto"}, "20": {Name: "fixed", N: 20}} {
 		var l Limit
