@@ -17,7 +17,8 @@ import (
 const (
 	// maxClaim bounds the time in which the state of keys arrives.
 	maxClaim = 30 * time.Second
-	// maxClaimTries bounds the time in which a member is asked again.
+	// maxClaimTries bounds the time in which a member is asked again, without the time in which it had other claims to wait for
+	// before it refused one.
 	maxClaimTries = 3 * time.Second
 )
 
@@ -43,14 +44,14 @@ func (r *Ring) loseLocked(was *view, s *census.Survey) *slot.Set {
 	return lost
 }
 
-// miss notes slots whose state was claimed and did not come: here, unless another member has claimed them since, and for the
-// members that claim them from this one.
+// miss notes slots whose state was claimed and did not come: here, of those that this node decides, unless another member has
+// claimed them since, and for the members that claim them from this one.
 func (r *Ring) miss(cl *handover.Claim, slots slot.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	here := slots
+	here := handover.Common(&slots, r.view.Load().decides())
 	here.Remove(r.claims.Lost(cl))
-	r.cfg.Local.Expect(&here, 0)
+	r.cfg.Local.Expect(here, 0)
 	if longest := r.longestLease(); longest > 0 {
 		r.unknown.Note(&slots, "", r.now()+longest)
 	}
@@ -154,6 +155,7 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, cl *handover.Claim) (*sl
 		if p.link.Stats().State.Peer.Revision < wire.KnowsEpochs {
 			epoch = 0
 		}
+		asked := time.Now()
 		answer, err := p.link.Call(ctx, claimCall, handover.AppendClaim(nil, slots, epoch))
 		now := r.processOf(p.Name)
 		if process == "" {
@@ -165,6 +167,7 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, cl *handover.Claim) (*sl
 		if err == nil {
 			if later, ok := handover.ReadRefusal(answer); ok && epoch > 0 {
 				r.claims.Again(cl, r.view.Load().decides(), later)
+				began = began.Add(time.Since(asked))
 				if refused++; time.Since(began) > maxClaimTries || refused > 1 && !pause(ctx, nil, poll) {
 					return nil, errClaim
 				}

@@ -111,6 +111,53 @@ func TestOwnerChangesDuringAClaim(t *testing.T) {
 	})
 }
 
+// A claim that has waited for an earlier one for long, and is late then, is made once more: the state of its slots is known.
+func TestRefusalAfterAWait(t *testing.T) {
+	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
+		slots, c := f.slotOf(f.ownedBy("c")), f.nodes["c"]
+		a := f.nodes["a"].claims
+		earlier := a.Begin(slots)
+		_, epoch := a.Get(earlier)
+		c.claims.Note(f.nodes["a"].cfg.Node, slots, epoch)
+		cl := c.claims.Begin(slots)
+		defer c.claims.End(cl)
+		_, own := c.claims.Get(cl)
+		time.AfterFunc(2*maxClaimTries, func() {
+			a.Note("another", slots, own+1)
+			a.End(earlier)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), maxClaim)
+		defer cancel()
+		if rest, err := c.claimFrom(ctx, c.places["a"], cl); err != nil || rest.Len() > 0 {
+			t.Errorf("%v: want the state of the slots", err)
+		}
+		if _, epoch := c.claims.Get(cl); epoch <= own+1 {
+			t.Errorf("epoch %d, want one after %d", epoch, own+1)
+		}
+	})
+}
+
+// A claim that has failed leaves slots given up that this node does not decide any more.
+func TestFailedClaimOfOthersSlots(t *testing.T) {
+	inFleet(t, 3, oneLease(), func(t *testing.T, f *fleet) {
+		b := f.nodes["b"]
+		for key, want := range map[string]error{f.ownedBy("a"): decider.ErrMoved, f.ownedBy("b"): nil} {
+			slots := f.slotOf(key)
+			b.server.Expect(slots, 0)
+			cl := b.claims.Begin(slots)
+			if want != nil {
+				b.server.Depart(slots)
+				b.claims.Again(cl, b.view.Load().decides(), 1<<40) // another member has claimed it
+			}
+			b.miss(cl, *slots)
+			b.claims.End(cl)
+			if _, err := b.server.Explain(t.Context(), key); err != want {
+				t.Errorf("%s: %v, want %v", key, err, want)
+			}
+		}
+	})
+}
+
 // ownedBefore returns a key that a member owns, and that others own before it once they are there, the last one before all.
 func (f *fleet) ownedBefore(name string, before ...string) string {
 	f.t.Helper()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/peer/wire"
@@ -388,6 +389,13 @@ func (f *fleet) ownedBy(name string) string {
 	}
 	f.t.Fatalf("%s owns no key", name)
 	return ""
+}
+
+// slotOf returns the slot of a key.
+func (f *fleet) slotOf(key string) *slot.Set {
+	set := new(slot.Set)
+	set.Add(slot.Of(key))
+	return set
 }
 
 // take asks a member for tokens, and returns how many it gives of n, and the step of the last.

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/peer/wire"
 	"github.com/weir-go/weir/service/internal/ring/handover"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -12,8 +11,7 @@ import (
 
 // claimsOf has a member claim the slot of a key from another one, as if it took itself for the owner.
 func (f *fleet) claimsOf(name, key, from string, epoch uint64, revision int) error {
-	slots := new(slot.Set)
-	slots.Add(slot.Of(key))
+	slots := f.slotOf(key)
 	caller := wire.Info{Node: f.nodes[name].cfg.Node, Revision: revision}
 	_, err := f.nodes[from].Calls()[claimCall](f.t.Context(), caller, handover.AppendClaim(nil, slots, epoch))
 	return err

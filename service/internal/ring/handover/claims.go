@@ -37,8 +37,9 @@ type Claim struct {
 	over  chan struct{} // of a claim under way: closed when that has ended, or has another epoch; else nil
 }
 
-// maxClaims bounds the claims that are not under way.
-const maxClaims = 64
+// maxClaims bounds the claims that are not under way. With more, the oldest are forgotten. It is twice the members that
+// serve.DefaultMaxConns allows: the last claims of each of them count, and each can have restarted.
+const maxClaims = 512
 
 // Begin begins a claim of this node.
 func (c *Claims) Begin(slots *slot.Set) *Claim {
@@ -81,10 +82,20 @@ func (c *Claims) Note(node string, slots *slot.Set, epoch uint64) bool {
 	return true
 }
 
+// addLocked adds a claim. Of the claims of a slot that a node has made, the last one counts.
 func (c *Claims) addLocked(cl *Claim) {
 	now := c.now()
 	cl.until = now + c.keep
-	c.all = append(slices.DeleteFunc(c.all, func(o *Claim) bool { return o.over == nil && o.until < now }), cl)
+	c.all = append(slices.DeleteFunc(c.all, func(o *Claim) bool {
+		if o.over != nil {
+			return false
+		}
+		again := o.node == cl.node && o.epoch <= cl.epoch
+		if again {
+			o.slots.Remove(&cl.slots)
+		}
+		return o.until < now || again && o.slots.Len() == 0
+	}), cl)
 	for i := 0; i < len(c.all) && len(c.all) > maxClaims; {
 		if c.all[i].over != nil {
 			i++

@@ -3,6 +3,7 @@ package handover
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,37 @@ func TestClaimedAgain(t *testing.T) {
 	c, _ := claimsOf("a")
 	if !c.Note("b", set(1, 2), 9) || !c.Note("b", set(2), 5) || c.Note("c", set(2), 5) {
 		t.Error("want a refusal because of the claim of another node alone")
+	}
+}
+
+// A claim counts for as long as it is kept, however often a member claims, and however many members do.
+func TestManyClaims(t *testing.T) {
+	for name, node := range map[string]func(i int) string{
+		"one member again and again": func(int) string { return "c" },
+		"many members":               func(i int) string { return fmt.Sprint(i) },
+	} {
+		c, _ := claimsOf("a")
+		c.Note("b", set(1), 9)
+		for i := range maxClaims - 1 {
+			c.Note(node(i), set(2, uint16(3+i%2)), uint64(10+i/4))
+		}
+		if c.Note("d", set(1), 5) {
+			t.Errorf("%s: the later claim of the slot is forgotten", name)
+		}
+		if c.Note("d", set(2), 5) || c.Note("d", set(3), 5) || c.Note("d", set(4), 5) {
+			t.Errorf("%s: want a refusal for each slot that is claimed", name)
+		}
+	}
+	c, now := claimsOf("a")
+	for i := range 2 * maxClaims {
+		c.Note(fmt.Sprint(i), set(2), uint64(1+i))
+	}
+	if n := len(c.all); n != maxClaims {
+		t.Errorf("%d claims, want the last %d", n, maxClaims)
+	}
+	*now = 2 * time.Minute
+	if c.Note("b", set(9), 1); len(c.all) != 1 {
+		t.Errorf("%d claims, want the last one: others are over", len(c.all))
 	}
 }
 

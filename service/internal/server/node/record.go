@@ -9,9 +9,12 @@ import (
 
 // Wait waits for missing tokens: see decider.Decider.
 func (n *Node) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+	if n.cfg.Recorder == nil || req.N == 0 {
+		return n.wait(ctx, req, v)
+	}
 	began := n.clock.Now()
 	err := n.wait(ctx, req, v)
-	if n.cfg.Recorder == nil || req.N == 0 || err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
 	rule := v.Rule
