@@ -113,7 +113,7 @@ func web(s *served) string { return s.public }
 
 func grpcURL(s *served) string { return "http://" + s.grpcAddress() }
 
-// port is that of RESP.
+// port returns the port of RESP.
 func port(s *served) string {
 	_, port, _ := net.SplitHostPort(s.resp())
 	return port
