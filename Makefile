@@ -93,7 +93,7 @@ faults: build need ## play faults in network namespaces, compare what follows wi
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, zsh, fish, mandoc, groff, h2load, h2spec, wrk, hey, k6, ghz, buf, gpg, GoReleaser, Helm, Node, Python, Java, Rust, httpx, redis-cli, redis-py, ioredis, connect-node, axe
+need: need-release ## install what make system needs beside Go and a C compiler: promtool, Envoy, nginx, HAProxy, envoyproxy/ratelimit, Redis, Valkey and PostgreSQL, strace, and clients: Chromium, curl, zsh, fish, mandoc, groff, h2load, h2spec, wrk, hey, k6, ghz, buf, gpg, GoReleaser, Node, Python, Java, Rust, httpx, redis-cli, redis-py, ioredis, connect-node, axe
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need zsh zsh
@@ -139,7 +139,6 @@ need: need-release ## install what make system needs beside Go and a C compiler:
 	@internal/tools/pyneed httpx httpx==0.28.1
 	@internal/tools/pyneed httpx h2==4.4.1
 	@internal/tools/goneed h2spec github.com/summerwind/h2spec/cmd/h2spec@v0.0.0-20200804131034-70ac22940108
-	@internal/tools/goneed helm helm.sh/helm/v4/cmd/helm@v4.3.1
 	@internal/tools/goneed $(BUF)
 	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
 

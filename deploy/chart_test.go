@@ -33,13 +33,14 @@ func parse(t *testing.T, text string) (v values) {
 // chartValues returns the chart, and what its templates see of values.
 func chartValues(t *testing.T, release string, v values) (*chart.Chart, common.Values) {
 	t.Helper()
-	c, all, err := load(release, v)
+	c, all, err := load("helm/weir", release, v)
 	must(t, err)
 	return c, all
 }
 
-func load(release string, v values) (*chart.Chart, common.Values, error) {
-	c, err := loader.Load("helm/weir")
+// load returns the chart of a folder or an archive, and what its templates see of values.
+func load(path, release string, v values) (*chart.Chart, common.Values, error) {
+	c, err := loader.Load(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,7 +52,12 @@ func load(release string, v values) (*chart.Chart, common.Values, error) {
 // render renders the chart as helm install does, without access to a cluster. It returns
 // the text of every template by the name of its file.
 func render(release string, v values) (map[string]string, error) {
-	c, all, err := load(release, v)
+	return renderChart("helm/weir", release, v)
+}
+
+// renderChart is render for the chart of a folder or an archive.
+func renderChart(path, release string, v values) (map[string]string, error) {
+	c, all, err := load(path, release, v)
 	if err != nil {
 		return nil, err
 	}

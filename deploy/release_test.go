@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"debug/buildinfo"
+	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"helm.sh/helm/v4/pkg/registry"
 )
 
 // A release of one platform, made twice in two folders, has the same files. Their checksums have the signature of the
@@ -110,11 +115,6 @@ func TestRelease(t *testing.T) {
 		t.Errorf("the image has %swant %s", got, want)
 	}
 
-	helm, err := exec.LookPath("helm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("HELM", helm)
 	files, err := filepath.Glob(filepath.Join(made, "weir_*"))
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +124,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Setenv("HELM", helm(t, first))
 	t.Log(run(t, ".", "./fiveways", first))
 }
 
@@ -181,7 +182,7 @@ func checkChart(t *testing.T, made string) {
 	layout := t.TempDir()
 	run(t, layout, "tar", "-xf", filepath.Join(made, "weir_chart.oci.tar"))
 	manifest := manifestDigest(t, filepath.Join(made, "weir_chart.oci.tar"))
-	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.Replace(path.Base(r.URL.Path), "0.9.0", manifest, 1)
 		if strings.Contains(r.URL.Path, "/manifests/") {
 			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
@@ -189,13 +190,42 @@ func checkChart(t *testing.T, made string) {
 		}
 		http.ServeFile(w, r, filepath.Join(layout, "blobs", strings.Replace(name, ":", "/", 1)))
 	}))
-	defer registry.Close()
-	run(t, layout, "helm", "pull", "--plain-http", "--version", "0.9.0", "oci://"+strings.TrimPrefix(registry.URL, "http://")+"/weir")
-	run(t, layout, "cmp", "weir-0.9.0.tgz", filepath.Join(made, "weir_chart.tgz"))
-	want := strings.ReplaceAll(run(t, "helm", "helm", "template", "a", "weir", "--set", "admin.auth=false"), "image: weir:0.1.0\n", "image: weir:0.9.0\n")
-	if got := run(t, layout, "helm", "template", "a", "weir-0.9.0.tgz", "--set", "admin.auth=false"); got != want {
+	defer server.Close()
+	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptWriter(io.Discard), registry.ClientOptCredentialsFile(filepath.Join(layout, "credentials")))
+	must(t, err)
+	pulled, err := client.Pull(strings.TrimPrefix(server.URL, "http://") + "/weir:0.9.0")
+	must(t, err)
+	packed, err := os.ReadFile(filepath.Join(made, "weir_chart.tgz"))
+	must(t, err)
+	if !bytes.Equal(pulled.Chart.Data, packed) || pulled.Chart.Meta.Name != "weir" || pulled.Chart.Meta.Version != "0.9.0" {
+		t.Errorf("the registry has %d bytes of %+v: want the packaged chart", len(pulled.Chart.Data), pulled.Chart.Meta)
+	}
+	want, err := render("a", unguarded)
+	must(t, err)
+	got, err := renderChart(filepath.Join(made, "weir_chart.tgz"), "a", unguarded)
+	must(t, err)
+	for name, text := range want {
+		want[name] = strings.ReplaceAll(text, "image: weir:0.1.0\n", "image: weir:0.9.0\n")
+	}
+	if !maps.Equal(got, want) {
 		t.Errorf("the packaged chart renders\n%s\nwant\n%s", got, want)
 	}
+}
+
+// unguarded are the values without a random secret.
+var unguarded = values{"admin": values{"auth": false}}
+
+// helm returns a program that answers the one command of fiveways for Helm, about the chart in dist.
+func helm(t *testing.T, dist string) (path string) {
+	t.Helper()
+	packed := filepath.Join(dist, "weir_chart.tgz")
+	files, err := renderChart(packed, "weir", unguarded)
+	must(t, err)
+	path = filepath.Join(t.TempDir(), "helm")
+	must(t, os.WriteFile(path+".yaml", []byte(strings.Join(documents(files), "\n---\n")), 0o600))
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$*\" = 'template weir %s --set admin.auth=false' ] && cat %s.yaml\n", packed, path)
+	must(t, os.WriteFile(path, []byte(script), 0o700))
+	return path
 }
 
 // signingKey makes a key that lives as long as the test, and returns its name.

@@ -75,7 +75,7 @@ public class OverResp {
             System.out.println(allowed(answer) ? "allowed" : "denied " + answer.get("reason"));
         }
 
-        // A request that waits for its turn, for ten seconds at most, on a connection of its own.
+        // A request that waits for its turn, for ten seconds at most. Later commands on its connection wait for it.
         var late = "late:java/resp";
         call("WEIR.TAKE", late);
         var waited = call("WEIR.WAIT", late, "TIMEOUT", "10s");

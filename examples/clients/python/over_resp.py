@@ -22,7 +22,7 @@ for _ in range(3):
     answer = call("WEIR.TAKE", "user:python/resp")
     print("allowed" if answer["allowed"] else "denied " + answer["reason"])
 
-# A request that waits for its turn, for ten seconds at most, on a connection of its own.
+# A request that waits for its turn, for ten seconds at most. Later commands on its connection wait for it.
 call("WEIR.TAKE", "late:python/resp")
 answer = call("WEIR.WAIT", "late:python/resp", "TIMEOUT", "10s")
 print("granted", "after a wait" if answer["waited_ms"] > 0 else "at once")

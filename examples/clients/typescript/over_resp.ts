@@ -21,7 +21,7 @@ for (let i = 0; i < 3; i++) {
   console.log(answer.allowed ? "allowed" : `denied ${answer.reason}`);
 }
 
-// A request that waits for its turn, for ten seconds at most, on a connection of its own.
+// A request that waits for its turn, for ten seconds at most. Later commands on its connection wait for it.
 key = "late:ts/resp";
 await call("WEIR.TAKE", key);
 const waited = await call("WEIR.WAIT", key, "TIMEOUT", "10s");

@@ -197,6 +197,6 @@ func (f *Flag) values() (found []candidate) {
 
 // sentence returns the first sentence of a help text.
 func sentence(text string) string {
-	text, _, _ = strings.Cut(text, ". ")
-	return strings.TrimSuffix(strings.Join(strings.Fields(text), " "), ".")
+	text, _, _ = strings.Cut(strings.Join(strings.Fields(text), " "), ". ")
+	return strings.TrimSuffix(text, ".")
 }

@@ -31,7 +31,7 @@ type bareCmd struct {
 func (*bareCmd) Run(context.Context, Streams) error { return nil }
 
 var toy = &Program{
-	Name: "toy", Description: "toy has 2 commands.", Vars: map[string]string{"more": "none, some"}, TwoWords: []string{"run it"},
+	Name: "toy", Description: "toy has 2 commands.\n\nAnd more.", Vars: map[string]string{"more": "none, some"}, TwoWords: []string{"run it"},
 	Commands: []Command{
 		{Name: "run", Help: "Run a file.", Detail: "More:\n\n\ttoy run\n\nLists:\n  - one\n  - two", New: func() Runner { return new(toyCmd) }},
 		{Name: "run-it", Help: "Run it.", New: func() Runner { return new(bareCmd) }},
@@ -185,6 +185,10 @@ https://github.com/weir\-go/weir
 `
 	if page != want {
 		t.Errorf("%s\nwant\n%s", page, want)
+	}
+	out.Reset()
+	if code := toy.Run(t.Context(), []string{"man"}, &out, &out); code != 0 || !strings.Contains(out.String(), "\n.SH NAME\ntoy \\- toy has 2 commands\n.SH") {
+		t.Errorf("%s\nwant a name of one sentence", &out)
 	}
 	if got := roff(".a\n'b\\"); got != "\\&.a\n\\&'b\\e" {
 		t.Errorf("%q: a line of the text is a request", got)

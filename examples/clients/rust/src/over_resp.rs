@@ -30,7 +30,7 @@ fn main() -> RedisResult<()> {
         }
     }
 
-    // A request that waits for its turn, for ten seconds at most, on a connection of its own.
+    // A request that waits for its turn, for ten seconds at most. Later commands on its connection wait for it.
     let late = "late:rust/resp";
     call(weir, "WEIR.TAKE", &[late])?;
     let waited = call(weir, "WEIR.WAIT", &[late, "TIMEOUT", "10s"])?;

@@ -7,12 +7,14 @@
 //
 // A denial is an answer, not an error. The errors are:
 //
-//   INVALID_ARGUMENT   The request is not valid.
-//   UNAUTHENTICATED    The token is missing or unknown.
-//   PERMISSION_DENIED  The token does not allow the key or the call, or the server does not allow a field.
-//   NOT_FOUND          The grant, the lease, or a rule for it does not exist.
-//   UNAVAILABLE        No decision is available, or too many requests are in progress. Try again.
-//   DEADLINE_EXCEEDED  The message did not come in time.
+//   INVALID_ARGUMENT    The request is not valid.
+//   UNAUTHENTICATED     The token is missing or unknown.
+//   PERMISSION_DENIED   The token does not allow the key or the call, or the server does not allow a field.
+//   NOT_FOUND           The grant, the lease, or a rule for it does not exist.
+//   UNAVAILABLE         No decision is available, or too many requests are in progress. Try again.
+//   DEADLINE_EXCEEDED   The message did not come in time.
+//   RESOURCE_EXHAUSTED  The message has more than 256 KiB.
+//   INTERNAL            The message is not valid protobuf, or a text in it is not UTF-8.
 //
 // Times in milliseconds are rounded up.
 
