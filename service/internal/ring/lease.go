@@ -72,7 +72,7 @@ func (r *Ring) Acquire(ctx context.Context, req decider.LeaseRequest) (l decider
 		req.Wait = false
 		l, err = r.cfg.Fallback.Acquire(ctx, req)
 	}
-	if err != nil && ctx.Err() != nil && caller.Err() == nil { // see Dismiss
+	if err != nil && ctx.Err() != nil && caller.Err() == nil { // see Close
 		err = weir.Reject(weir.Closed, waiting.DrainRetry)
 	}
 	if before := last.Sub(came); before > time.Millisecond {

@@ -73,7 +73,7 @@ func (r *Ring) note(name, node string) []byte {
 	return body
 }
 
-// hear reads the note of a member.
+// hear reads the note of a member. The name is empty for a process that is not known as one.
 func (r *Ring) hear(name string, body []byte) {
 	var n census.Note
 	if json.Unmarshal(body, &n) != nil {
@@ -81,6 +81,10 @@ func (r *Ring) hear(name string, body []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if name == "" {
+		r.meetLocked(n)
+		return
+	}
 	if p := r.places[name]; p != nil {
 		p.quorum.Store(n.Quorum)
 	}
@@ -91,15 +95,8 @@ func (r *Ring) hear(name string, body []byte) {
 	}
 }
 
-// meet reads the note of a process that is not known as a member. It can ask this node, so this node can probably
-// ask it.
-func (r *Ring) meet(body []byte) {
-	var n census.Note
-	if json.Unmarshal(body, &n) != nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// meetLocked notes a process that is not known as a member. It can ask this node, so this node can probably ask it.
+func (r *Ring) meetLocked(n census.Note) {
 	if r.cfg.Strangers {
 		r.census.Meet(r.now(), n)
 		_ = r.refreshLocked() // the process knows its name
@@ -125,11 +122,7 @@ var errStranger = errors.New("the caller is not known as a member")
 // onNote answers a note with the note of this node.
 func (r *Ring) onNote(_ context.Context, from wire.Info, body []byte) ([]byte, error) {
 	name := r.nameOf(from.Node)
-	if name != "" {
-		r.hear(name, body)
-	} else {
-		r.meet(body)
-	}
+	r.hear(name, body)
 	return r.note(name, from.Node), nil
 }
 

@@ -170,7 +170,12 @@ func (r *Ring) Use(members []census.Member) error {
 
 // placeLocked makes places for new members, and removes those of members that are gone.
 func (r *Ring) placeLocked(s *census.Survey) error {
-	r.dropLocked(s.Removed)
+	for _, name := range s.Removed {
+		if p := r.places[name]; p != nil {
+			r.closeLocked(p)
+			delete(r.places, name)
+		}
+	}
 	var failed []error
 	for _, m := range s.Added {
 		if err := r.addLocked(m); err != nil {
@@ -178,16 +183,6 @@ func (r *Ring) placeLocked(s *census.Survey) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// dropLocked removes members, and closes their links.
-func (r *Ring) dropLocked(names []string) {
-	for _, name := range names {
-		if p := r.places[name]; p != nil {
-			r.closeLocked(p)
-			delete(r.places, name)
-		}
-	}
 }
 
 // addLocked adds a member and its link.
