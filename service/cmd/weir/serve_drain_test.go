@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/redistest"
 )
 
 // wait sends a request that waits, as the nth one, and returns a channel for its answer.
@@ -99,6 +102,58 @@ func TestDrainGraceIsOver(t *testing.T) {
 	if s.logged("refusing the requests that still wait") != 1 {
 		t.Error("want that to be said")
 	}
+}
+
+// The peers of an instance decide whatever it has accepted: a request that waits, also of a key that it owned, gets its turn
+// there. While one waits, another one is not refused because the instance ends.
+func TestDrainToPeers(t *testing.T) {
+	hosts := []string{"127.0.0.1:" + redistest.FreePort(t), "127.0.0.1:" + redistest.FreePort(t)}
+	rules := file(t, "rules.yaml", `rules: [{name: late, glob: "*", rate: 1/h, max_wait: 9h}]`)
+	var members []*served
+	for _, host := range hosts {
+		members = append(members, serving(t, "--rules", rules, "--listen", host, "--peers", "http://"+hosts[0]+",http://"+hosts[1]))
+	}
+	redistest.Until(t, "peers", func() error {
+		for _, s := range members {
+			if status := ask(t, http.DefaultClient, "GET", s.admin+"/-/status").body; strings.Count(status, `"status":"live"`) != 2 {
+				return fmt.Errorf("%s", status)
+			}
+		}
+		return nil
+	})
+	stays, leaves := members[0], members[1]
+	const keys = 8 // of both owners
+	var granted [keys]answered
+	var waiters [keys]chan answered
+	path := func(i int) string { return fmt.Sprintf("/rate/%d", i) }
+	for i := range keys {
+		granted[i] = stays.post(path(i))
+		waiters[i] = make(chan answered, 1)
+		go func() {
+			a, _ := tryAsk(http.DefaultClient, "POST", leaves.public+path(i)+"?canWait=true")
+			waiters[i] <- a
+		}()
+	}
+	redistest.Until(t, "requests that wait", func() error {
+		if is := stays.status().Total.Waiting + leaves.status().Total.Waiting; is != keys {
+			return fmt.Errorf("%d", is)
+		}
+		return nil
+	})
+	leaves.stop()
+	leaves.until("msg=draining how=finish")
+	for i := range keys {
+		if a, err := tryAsk(http.DefaultClient, "POST", leaves.public+path(i)+"?canWait=true&timeout=1ms"); err == nil && a.status != 429 {
+			t.Errorf("one more who would wait: %v: want 429, or no connection", a)
+		}
+	}
+	for i, w := range waiters {
+		stays.giveBack(http.DefaultClient, path(i), granted[i])
+		if a := <-w; a.status != 200 {
+			t.Errorf("waiter %d: %v: want its turn", i, a)
+		}
+	}
+	leaves.end()
 }
 
 // Draining does not wait for a connection that never had a request.

@@ -12,9 +12,9 @@ import (
 
 // drain ends the service. First it serves as before, but is not ready, and asks clients to
 // leave. Then, until no request waits, or the grace is over, decisions are made as
-// before, but no further request may wait. Then it refuses the requests that still
-// wait, and stops. Requests that are still being read or answered are cut
-// off, which is an error.
+// before, but no further request may wait; if peers have the keys, nothing more is accepted, and requests that have come get
+// their turn there. Then it refuses the requests that still wait, and stops. Requests that are still being read or answered
+// are cut off, which is an error.
 func (d *Daemon) drain() error {
 	d.draining.Store(true)
 	supervisor.Stopping(d.log)
@@ -24,21 +24,28 @@ func (d *Daemon) drain() error {
 		time.Sleep(d.cfg.DrainDelay)
 	}
 	start := time.Now()
-	d.fleet.leave(d)
-	refuse := d.cfg.Drain == "refuse"
+	moved, refuse := d.fleet.leave(d), d.cfg.Drain == "refuse"
 	waiting := d.waiting()
-	d.close(refuse)
-	d.log.Info("draining", "how", d.cfg.Drain, "waiting", waiting, "grace", d.cfg.Grace)
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Grace)
-	defer cancel()
-	if !refuse && httpserve.Until(ctx, func() bool { return d.waiting() == 0 }) != nil {
-		d.log.Warn("the grace is over: refusing the requests that still wait", "waiting", d.waiting())
-		d.close(true)
+	if refuse || !moved {
+		d.close(refuse)
 	}
+	d.log.Info("draining", "how", d.cfg.Drain, "waiting", waiting, "grace", d.cfg.Grace)
+	end := time.Now().Add(d.cfg.Grace)
+	grace, cancel := context.WithDeadline(context.Background(), end)
+	defer cancel()
+	if !moved {
+		_ = httpserve.Until(grace, func() bool { return d.waiting() == 0 })
+	}
+	defer context.AfterFunc(grace, func() {
+		if n := d.waiting(); n > 0 {
+			d.log.Warn("the grace is over: refusing the requests that still wait", "waiting", n)
+		}
+		d.close(true)
+	})()
 	_ = d.conns.Close()
 	d.conns.CloseUnused()
 	// Clients get some time to take their answers.
-	ctx, cancel = context.WithDeadline(context.Background(), start.Add(max(d.cfg.Grace, time.Since(start)+parting)))
+	ctx, cancel := context.WithDeadline(context.Background(), end.Add(parting))
 	defer cancel()
 	d.rlqs.Close()
 	leavesEnd := make(chan error, 1)
@@ -61,5 +68,5 @@ func (d *Daemon) waiting() int {
 	return n
 }
 
-// parting is the least time that clients have to take their answers.
+// parting is the time that clients have to take their answers after the grace.
 const parting = 2 * time.Second

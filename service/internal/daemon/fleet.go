@@ -158,20 +158,23 @@ func (f *fleet) waiting() int {
 // leaveTime bounds the time in which the state of a member that leaves moves to others.
 const leaveTime = 5 * time.Second
 
-// leave has the peers take over the keys of this instance.
-func (f *fleet) leave(d *Daemon) {
+// leave has the peers take over the keys of this instance. It reports whether there are peers that can: this instance decides
+// about no key then, and asks them.
+func (f *fleet) leave(d *Daemon) (moved bool) {
 	if f == nil {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	start := time.Now()
-	switch moved, err := f.ring.Leave(ctx); {
+	moved, err := f.ring.Leave(ctx)
+	switch {
 	case err != nil:
 		d.log.Warn("not all keys were handed over to peers: these have full buckets there", "error", err)
 	case moved:
 		d.log.Info("the keys of this instance have moved to its peers", "took", time.Since(start).Round(time.Millisecond))
 	}
+	return moved || err != nil
 }
 
 // shutdown ends the links of peers to this instance, and its links to them.
