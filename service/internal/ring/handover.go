@@ -44,7 +44,7 @@ func (r *Ring) loseLocked(was *view, s *census.Survey) *slot.Set {
 	return lost
 }
 
-// miss notes slots whose state was claimed and did not come: here, of those that this node decides, unless another member has
+// miss notes slots whose state was claimed and did not come: here, of the ones that this node decides, unless another member has
 // claimed them since, and for the members that claim them from this one.
 func (r *Ring) miss(cl *handover.Claim, slots slot.Set) {
 	r.mu.Lock()
