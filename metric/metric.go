@@ -70,10 +70,15 @@ import (
 	"github.com/weir-go/weir/throttle"
 )
 
-// NewHTTP returns a collector of a Middleware. Like every constructor of this
-// package, it panics if the source is nil, or if the name is empty or not UTF-8.
-func NewHTTP(name string, m *httplimit.Middleware) prometheus.Collector {
-	return collector.New(name, &measure.HTTP, collector.Need(m).Stats)
+// NewHTTP returns a collector of a Middleware, perhaps with exemplars of its waits. Like every
+// constructor of this package, it panics if the source is nil, or if the name is empty or not
+// UTF-8.
+func NewHTTP(name string, m *httplimit.Middleware, waits ...*Waits) prometheus.Collector {
+	var exemplars []collector.Exemplars
+	for _, w := range waits {
+		exemplars = append(exemplars, w.add)
+	}
+	return collector.New(name, &measure.HTTP, collector.Need(m).Stats, exemplars...)
 }
 
 // NewLimiter returns a collector of a concurrency limit.

@@ -227,6 +227,29 @@ classes: [{name: cached, routes: /cached, cache: {ttl: 1s}}]
 	proxy.until("the origin fails")
 }
 
+// Prometheus finds the trace of a request in the exemplars of a histogram.
+func TestPrometheusExemplars(t *testing.T) {
+	to := receiveOTLP(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
+	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer origin.Close()
+	s := proxying(t, "--origin", origin.URL)
+	traced(t, "GET", s.public, "01")
+	p := startPrometheus(t, "none", map[string][]string{"weir-proxy": {s.admin}})
+	redistest.Until(t, "an exemplar", func() error {
+		var found []struct{ Exemplars []struct{ Labels map[string]string } }
+		query := "/api/v1/query_exemplars?query=weir_proxy_origin_duration_seconds_bucket&start=0&end=" + fmt.Sprint(time.Now().Add(time.Hour).Unix())
+		if err := p.get(query, &found); err != nil {
+			return err
+		}
+		if len(found) != 1 || len(found[0].Exemplars) != 1 || found[0].Exemplars[0].Labels["trace_id"] != traceID {
+			return fmt.Errorf("there are %v", found)
+		}
+		return nil
+	})
+	s.end()
+}
+
 // useLibrary returns the address of a program that uses each part of the library, until the test ends.
 func useLibrary(t *testing.T) (address string) {
 	t.Helper()

@@ -176,10 +176,19 @@ func end(span trace.Span, status int, opts ...trace.SpanEndOption) {
 	span.End(opts...)
 }
 
-// Answered records the span of a request that was answered with a status. It must only be called if Traces.
-func (e *Exporter) Answered(r *http.Request, route string, status int, came time.Time) {
-	_, span := e.start(r, route, trace.WithTimestamp(came))
+// Answered records the span of a request that was answered with a status. It returns the ID of the trace, or "" if that is not
+// sampled. It must only be called if Traces.
+func (e *Exporter) Answered(r *http.Request, route string, status int, came time.Time) string {
+	ctx, span := e.start(r, route, trace.WithTimestamp(came))
 	end(span, status)
+	return traceID(ctx)
+}
+
+func traceID(ctx context.Context) string {
+	if c := trace.SpanContextFromContext(ctx); c.IsSampled() {
+		return c.TraceID().String()
+	}
+	return ""
 }
 
 // Handler returns next with a span for each request, which the request that next gets has as its parent. If there are no
@@ -200,6 +209,11 @@ func (e *Exporter) Handler(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(out, r)
 	})
+}
+
+// TraceID returns the ID of the trace of a request that has come through Handler, or "" if that is not sampled.
+func TraceID(r *http.Request) string {
+	return traceID(propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 }
 
 // A writer keeps the status of an answer.
