@@ -13,6 +13,7 @@ package otlp
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -121,10 +122,34 @@ func (e *Exporter) Gather(g prometheus.Gatherer) {
 }
 
 func (e *Exporter) gather() ([]*dto.MetricFamily, error) {
-	if g := e.gatherer.Load(); g != nil {
-		return (*g).Gather()
+	g := e.gatherer.Load()
+	if g == nil {
+		return nil, nil
 	}
-	return nil, nil
+	families, err := (*g).Gather()
+	for _, f := range families {
+		for _, m := range f.Metric {
+			for _, b := range m.Histogram.GetBucket() {
+				b.Exemplar = binary(b.Exemplar)
+			}
+		}
+	}
+	return families, err
+}
+
+// binary returns an exemplar with the bytes of the IDs in its labels, which the bridge exports as they are: OTLP has no digits there.
+func binary(x *dto.Exemplar) *dto.Exemplar {
+	if x == nil {
+		return nil
+	}
+	y := &dto.Exemplar{Value: x.Value, Timestamp: x.Timestamp}
+	for _, l := range x.Label {
+		if id, err := hex.DecodeString(l.GetValue()); err == nil {
+			text := string(id)
+			y.Label = append(y.Label, &dto.LabelPair{Name: l.Name, Value: &text})
+		}
+	}
+	return y
 }
 
 // closeTime bounds the last export.

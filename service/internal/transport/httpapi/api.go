@@ -96,8 +96,8 @@ type Config struct {
 	// different clients are different leaves, also if they have the same name. It must be safe
 	// for concurrent use.
 	Client func(r *http.Request) string
-	// Answered, if not nil, is called after each answer, with its status, when the request came, and the time that
-	// Stats.Took counts, or 0. It must be safe for concurrent use.
+	// Answered, if not nil, is called after each answer, with its status, when the request came, and the time that Stats.Took
+	// counts, or 0. It must be safe for concurrent use.
 	Answered func(r *http.Request, status int, came time.Time, took time.Duration)
 }
 
