@@ -30,7 +30,7 @@ func evaluate(t *testing.T, addition string) (m mixin) {
 	return m
 }
 
-// The files of grafana are the dashboards of the mixin, and its alerts are those of prometheus.
+// The mixin has the dashboards of grafana and the alerts of prometheus.
 func TestMixin(t *testing.T) {
 	m := evaluate(t, "{}")
 	var want []string

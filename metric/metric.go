@@ -30,7 +30,7 @@
 //   - weir_limit, weir_inflight, weir_abandoned, weir_waiting{class}: the state of
 //     an inflight.Limiter. Classes that share a limiter show the same state.
 //   - weir_wait_seconds{class}: a histogram of the times that admitted requests were in
-//     the queue. The ones that did not wait are in the first bucket.
+//     the queue. The ones that did not wait are in the first bucket. NewWaits adds exemplars.
 //   - weir_limit_changes_total{class, cause}: changes of the limit, by limit.Cause.
 //     A cause is there once it has occurred.
 //   - weir_patience_seconds{class}: inflight.Stats.Patience; 0 if it is not known.
