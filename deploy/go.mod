@@ -5,6 +5,7 @@ module github.com/weir-go/weir/deploy
 go 1.26.0
 
 require (
+	github.com/google/go-jsonnet v0.22.0
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.95.1
 	helm.sh/helm/v4 v4.3.1
 	k8s.io/api v0.37.2

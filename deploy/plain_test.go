@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the manifests of the directory kubernetes")
+var update = flag.Bool("update", false, "write the manifests of the directory kubernetes, and the dashboards of grafana")
 
 // plain are the manifests for clusters without Helm: what the chart renders, by file.
 var plain = map[string]struct{ release, values, about string }{

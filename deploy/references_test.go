@@ -64,7 +64,7 @@ func (o objects) check(t *testing.T, name string, v values) {
 	c.checkAlerts()
 }
 
-// job returns the job of Prometheus, by which alerts and dashboards find the metrics.
+// job returns the job of Prometheus, by which alerts find the metrics.
 func (c checker) job() string {
 	if c.mode == "proxy" {
 		return "weir-proxy"

@@ -57,12 +57,21 @@ func (c *familyCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-func (c *familyCollector) Collect(ch chan<- prometheus.Metric) { c.collect(Scrape{c.descs, ch}) }
+func (c *familyCollector) Collect(ch chan<- prometheus.Metric) {
+	c.collect(Scrape{descs: c.descs, ch: ch})
+}
 
 // A Scrape receives the values of one reading of a source.
 type Scrape struct {
-	descs map[*Family]*prometheus.Desc
-	ch    chan<- prometheus.Metric
+	descs     map[*Family]*prometheus.Desc
+	ch        chan<- prometheus.Metric
+	exemplars *Exemplars // nil: none
+}
+
+// With returns a Scrape that sends histograms with exemplars.
+func (s Scrape) With(e *Exemplars) Scrape {
+	s.exemplars = e
+	return s
 }
 
 // Send sends a counter or a gauge. Texts that are not UTF-8 are sent quoted, so
@@ -74,7 +83,11 @@ func (s Scrape) Send(f *Family, v float64, labels ...string) {
 // SendHistogram sends a histogram of durations, in seconds. There is one more count
 // than bounds: for durations beyond the last bound.
 func (s Scrape) SendHistogram(f *Family, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) {
-	s.ch <- collector.Histogram(s.descs[f], bounds, counts, sum, labels)
+	h := collector.Histogram(s.descs[f], bounds, counts, sum, labels)
+	if s.exemplars != nil {
+		h = s.exemplars.add(h)
+	}
+	s.ch <- h
 }
 
 // SendDecisions sends the decisions of an inflight.Limiter to a counter with the

@@ -30,7 +30,7 @@
 //   - weir_limit, weir_inflight, weir_abandoned, weir_waiting{class}: the state of
 //     an inflight.Limiter. Classes that share a limiter show the same state.
 //   - weir_wait_seconds{class}: a histogram of the times that admitted requests were in
-//     the queue. The ones that did not wait are in the first bucket.
+//     the queue. The ones that did not wait are in the first bucket. NewWaits adds exemplars.
 //   - weir_limit_changes_total{class, cause}: changes of the limit, by limit.Cause.
 //     A cause is there once it has occurred.
 //   - weir_patience_seconds{class}: inflight.Stats.Patience; 0 if it is not known.
@@ -70,10 +70,15 @@ import (
 	"github.com/weir-go/weir/throttle"
 )
 
-// NewHTTP returns a collector of a Middleware. Like every constructor of this
-// package, it panics if the source is nil, or if the name is empty or not UTF-8.
-func NewHTTP(name string, m *httplimit.Middleware) prometheus.Collector {
-	return collector.New(name, &measure.HTTP, collector.Need(m).Stats)
+// NewHTTP returns a collector of a Middleware, perhaps with exemplars of its waits. Like every
+// constructor of this package, it panics if the source is nil, or if the name is empty or not
+// UTF-8.
+func NewHTTP(name string, m *httplimit.Middleware, waits ...*Waits) prometheus.Collector {
+	var exemplars []collector.Exemplars
+	for _, w := range waits {
+		exemplars = append(exemplars, w.add)
+	}
+	return collector.New(name, &measure.HTTP, collector.Need(m).Stats, exemplars...)
 }
 
 // NewLimiter returns a collector of a concurrency limit.

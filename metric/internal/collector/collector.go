@@ -2,6 +2,7 @@
 package collector
 
 import (
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -18,13 +19,16 @@ func Need[T any](source *T) *T {
 	return source
 }
 
+// Exemplars adds exemplars to a histogram.
+type Exemplars func(labels []string, to prometheus.Metric) prometheus.Metric
+
 // New returns a Collector that reads stats for each scrape. It panics if the name, which is a
 // label of every metric, is empty or not UTF-8.
-func New[S any](name string, source *measure.Source[S], stats func() S) prometheus.Collector {
+func New[S any](name string, source *measure.Source[S], stats func() S, exemplars ...Exemplars) prometheus.Collector {
 	if name == "" || !utf8.ValidString(name) {
 		panic("metric: the name is empty or not UTF-8")
 	}
-	c := &collector[S]{source, stats, make(map[*measure.Metric]*prometheus.Desc)}
+	c := &collector[S]{source, stats, make(map[*measure.Metric]*prometheus.Desc), exemplars}
 	for _, m := range source.Metrics {
 		c.descs[m] = prometheus.NewDesc(m.Prometheus, m.Help, m.Labels, prometheus.Labels{"name": name})
 	}
@@ -32,9 +36,10 @@ func New[S any](name string, source *measure.Source[S], stats func() S) promethe
 }
 
 type collector[S any] struct {
-	source *measure.Source[S]
-	stats  func() S
-	descs  map[*measure.Metric]*prometheus.Desc
+	source    *measure.Source[S]
+	stats     func() S
+	descs     map[*measure.Metric]*prometheus.Desc
+	exemplars []Exemplars
 }
 
 func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {
@@ -44,13 +49,14 @@ func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
-	c.source.Send(sink{c.descs, ch}, c.stats())
+	c.source.Send(sink{c.descs, ch, c.exemplars}, c.stats())
 }
 
 // A sink sends the values of a source to a scrape.
 type sink struct {
-	descs map[*measure.Metric]*prometheus.Desc
-	ch    chan<- prometheus.Metric
+	descs     map[*measure.Metric]*prometheus.Desc
+	ch        chan<- prometheus.Metric
+	exemplars []Exemplars
 }
 
 func (s sink) Value(m *measure.Metric, v float64, labels ...string) {
@@ -62,7 +68,12 @@ func (s sink) Value(m *measure.Metric, v float64, labels ...string) {
 }
 
 func (s sink) Histogram(m *measure.Metric, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) {
-	s.ch <- Histogram(s.descs[m], bounds, counts, sum, labels)
+	plain := slices.Clone(labels) // Histogram quotes labels
+	h := Histogram(s.descs[m], bounds, counts, sum, labels)
+	for _, add := range s.exemplars {
+		h = add(plain, h)
+	}
+	s.ch <- h
 }
 
 // Histogram returns a histogram of durations, in seconds. There is one more count than bounds:

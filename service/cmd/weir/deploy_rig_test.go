@@ -17,7 +17,7 @@ func deployed(t *testing.T, name string) string {
 }
 
 // dashboards are the files of the dashboards.
-var dashboards = []string{"grafana/dashboard.json", "grafana/proxy.json"}
+var dashboards = []string{"grafana/serve.json", "grafana/proxy.json", "grafana/fleet.json", "grafana/envoy.json", "grafana/library.json"}
 
 // dashboard returns the queries of the panels of a dashboard, and those of its variables. It checks that each
 // panel has its own id, and a query unless it is a row.

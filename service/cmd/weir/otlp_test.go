@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -166,6 +167,62 @@ func TestProxyOTLP(t *testing.T) {
 	}
 	if to.metrics["weir_proxy_requests_total"] == nil && len(to.metrics) < 20 {
 		t.Errorf("%d metrics", len(to.metrics))
+	}
+}
+
+// A scrape in the format OpenMetrics has a trace in a bucket of each histogram that the request is in, if it is sampled. Without
+// traces, there is no such format.
+func TestExemplars(t *testing.T) {
+	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer origin.Close()
+	const openMetrics = "application/openmetrics-text; version=1.0.0"
+	rules := file(t, "rules.yaml", `rules: [{name: one, glob: "*", rate: 1/h}]`)
+	for name, start := range map[string]func() *served{
+		"proxy": func() *served { return proxying(t, "--origin", origin.URL) },
+		"serve": func() *served { return serving(t, "--rules", rules) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start()
+			traced(t, "POST", s.public+"/rate/a", "01")
+			if text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics", "Accept", openMetrics); strings.Contains(text.body, "trace_id") || strings.Contains(text.header.Get("Content-Type"), "openmetrics") {
+				t.Errorf("%v: want plain text", text)
+			}
+			s.end()
+			to := receiveOTLP(t)
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
+			t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
+			s = start()
+			metrics := func(accept string) string {
+				return ask(t, http.DefaultClient, "GET", s.admin+"/metrics", "Accept", accept).body
+			}
+			traced(t, "POST", s.public+"/rate/a", "00")
+			if text := metrics(openMetrics); strings.Contains(text, "trace_id") || !strings.HasSuffix(text, "# EOF\n") {
+				t.Errorf("%s\nwant OpenMetrics without an exemplar", text)
+			}
+			for range 64 { // weir serve measures one of them
+				traced(t, "POST", s.public+"/rate/a", "01")
+			}
+			if text := metrics("text/plain"); strings.Contains(text, "trace_id") {
+				t.Errorf("%s\nwant no exemplar in plain text", text)
+			}
+			text := metrics(openMetrics)
+			for _, want := range map[string][]string{
+				"proxy": {"weir_proxy_wait_seconds", "weir_proxy_class_wait_seconds", "weir_proxy_origin_duration_seconds"},
+				"serve": {"weir_serve_decision_seconds"},
+			}[name] {
+				if !regexp.MustCompile(`(?m)^` + want + `_bucket\{.*\} \d+ # \{trace_id="` + traceID + `"\} \S+ \S+$`).MatchString(text) {
+					t.Errorf("%s\nwant an exemplar of %s", text, want)
+				}
+			}
+			s.end()
+			to.mu.Lock()
+			defer to.mu.Unlock()
+			if name == "proxy" {
+				if e := to.metrics["weir_proxy_wait_seconds"].GetHistogram().GetDataPoints()[0].Exemplars; len(e) != 1 || hex.EncodeToString(e[0].TraceId) != traceID {
+					t.Errorf("exemplars over OTLP: %v", e)
+				}
+			}
+		})
 	}
 }
 

@@ -88,8 +88,15 @@ func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 	if err != nil {
 		return err
 	}
+	export, err := otlp.Start(ctx, otlp.Config{Name: "weir-proxy", Version: program.Version(), Log: log})
+	if err != nil {
+		return err
+	}
+	defer export.Close()
 	cfg := c.config(log)
-	wire.configure(&cfg)
+	if wire.configure(&cfg); export.Traces() {
+		cfg.TraceID = otlp.TraceID
+	}
 	if cfg.Box, err = c.box(log); err != nil {
 		return err
 	}
@@ -115,11 +122,6 @@ func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 		defer to.Close()
 		limited = takeTokens(to, c.UpstreamKey, p.Shadow, decisions, p.CountDenied, p)
 	}
-	export, err := otlp.Start(ctx, otlp.Config{Name: "weir-proxy", Version: program.Version(), Log: log})
-	if err != nil {
-		return err
-	}
-	defer export.Close()
 	export.Gather(p.Metrics())
 	limited = export.Handler(limited)
 	ln, admin, err := c.OpenBoth(c.Listen, c.Admin, log)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
@@ -26,26 +27,29 @@ func (d *Daemon) logRefused(text string) func(from net.Addr, err error) {
 	}
 }
 
-// answered returns a function that logs and traces answers; nil if neither is wanted.
-func (c *Config) answered() func(r *http.Request, status int, came time.Time) {
+// answered returns a function that logs and traces answers; nil if neither is wanted. The times of decisions become exemplars.
+func (c *Config) answered(exemplars *metric.Exemplars) func(r *http.Request, status int, came time.Time, took time.Duration) {
 	logs := logAnswers(c.Log, c.LogAnswers)
 	if !c.Export.Traces() {
 		return logs
 	}
-	return func(r *http.Request, status int, came time.Time) {
-		if c.Export.Answered(r, httpapi.Route(r), status, came); logs != nil {
-			logs(r, status, came)
+	return func(r *http.Request, status int, came time.Time, took time.Duration) {
+		if id := c.Export.Answered(r, httpapi.Route(r), status, came); took > 0 {
+			exemplars.Note(took, id)
+		}
+		if logs != nil {
+			logs(r, status, came, took)
 		}
 	}
 }
 
 // logAnswers returns a function that logs answers of some classes of status, or nil if there is no class.
-func logAnswers(log *slog.Logger, classes [6]bool) func(r *http.Request, status int, came time.Time) {
+func logAnswers(log *slog.Logger, classes [6]bool) func(r *http.Request, status int, came time.Time, took time.Duration) {
 	if classes == ([len(classes)]bool{}) {
 		return nil
 	}
 	lines := rate.NewLimiter(maxLogged, maxLogged)
-	return func(r *http.Request, status int, came time.Time) {
+	return func(r *http.Request, status int, came time.Time, _ time.Duration) {
 		if class := status / 100; class < len(classes) && classes[class] && lines.Allow() {
 			log.Info("answer", "status", status, "method", r.Method, "path", r.URL.EscapedPath(), "from", r.RemoteAddr, "took", time.Since(came))
 		}

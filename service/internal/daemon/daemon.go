@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/blackbox"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
@@ -106,6 +107,7 @@ type Daemon struct {
 	asked     decider.Decider // by transports: decider, or one that records
 	decisions *decisionlog.Recording
 	api       *httpapi.API
+	exemplars *metric.Exemplars // of the times of decisions
 	rls       *grpcapi.API
 	rlqs      *rlqsapi.API
 	weir      *weirapi.API
@@ -129,7 +131,7 @@ type Daemon struct {
 
 // New loads the files.
 func New(cfg Config) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, log: cfg.Log, node: rand.Text()}
+	d := &Daemon{cfg: cfg, log: cfg.Log, node: rand.Text(), exemplars: metric.NewExemplars(httpapi.LatencyBounds[:])}
 	// Before the first load, so that no change after it is missed.
 	d.watcher = rulefile.NewWatcher(cfg.paths(), cfg.WatchInterval)
 	rules, access, err := cfg.load()
@@ -151,7 +153,7 @@ func New(cfg Config) (*Daemon, error) {
 	cfg.API.Authorize, cfg.API.Client = d.guard.Authorize, d.guard.Client
 	cfg.RateLimit.BodyTimeout, cfg.RateLimit.Identify = cfg.ClientTimeout, d.identify()
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
-	cfg.API.MaxRequests, cfg.API.Answered = d.most, cfg.answered()
+	cfg.API.MaxRequests, cfg.API.Answered = d.most, cfg.answered(d.exemplars)
 	if d.api, err = httpapi.New(d.asked, cfg.API); err != nil {
 		return nil, err
 	}

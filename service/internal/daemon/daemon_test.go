@@ -39,7 +39,7 @@ func TestLogAnswers(t *testing.T) {
 			var out bytes.Buffer
 			answered := logAnswers(slog.New(slog.NewJSONHandler(&out, nil)), tt.log)
 			for range tt.n {
-				answered(httptest.NewRequest("POST", "/rate/a%0Ab", nil), tt.status, time.Now())
+				answered(httptest.NewRequest("POST", "/rate/a%0Ab", nil), tt.status, time.Now(), 0)
 			}
 			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 			if out.Len() == 0 {

@@ -45,7 +45,7 @@ func (d *Daemon) metrics() (http.Handler, error) {
 		}
 	}
 	d.cfg.Export.Gather(registry)
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}), nil
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: d.cfg.Export.Traces()}), nil
 }
 
 var (
@@ -127,7 +127,7 @@ func (d *Daemon) collect(s metric.Scrape) {
 		s.Send(requests, float64(a.N), a.Method, a.Path, strconv.Itoa(a.Status))
 	}
 	s.Send(batched, float64(answers.Batched))
-	s.SendHistogram(latency, httpapi.LatencyBounds[:], answers.Took, answers.TookSum)
+	s.With(d.exemplars).SendHistogram(latency, httpapi.LatencyBounds[:], answers.Took, answers.TookSum)
 	d.resp.collect(s)
 	d.guard.Uses(func(name string, n uint64) { s.Send(uses, float64(n), name) })
 	quotas := d.rlqs.Stats()

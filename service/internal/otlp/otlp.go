@@ -13,6 +13,7 @@ package otlp
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -121,10 +122,34 @@ func (e *Exporter) Gather(g prometheus.Gatherer) {
 }
 
 func (e *Exporter) gather() ([]*dto.MetricFamily, error) {
-	if g := e.gatherer.Load(); g != nil {
-		return (*g).Gather()
+	g := e.gatherer.Load()
+	if g == nil {
+		return nil, nil
 	}
-	return nil, nil
+	families, err := (*g).Gather()
+	for _, f := range families {
+		for _, m := range f.Metric {
+			for _, b := range m.Histogram.GetBucket() {
+				b.Exemplar = binary(b.Exemplar)
+			}
+		}
+	}
+	return families, err
+}
+
+// binary returns an exemplar with the bytes of the IDs in its labels, which the bridge exports as they are: OTLP has no digits there.
+func binary(x *dto.Exemplar) *dto.Exemplar {
+	if x == nil {
+		return nil
+	}
+	y := &dto.Exemplar{Value: x.Value, Timestamp: x.Timestamp}
+	for _, l := range x.Label {
+		if id, err := hex.DecodeString(l.GetValue()); err == nil {
+			text := string(id)
+			y.Label = append(y.Label, &dto.LabelPair{Name: l.Name, Value: &text})
+		}
+	}
+	return y
 }
 
 // closeTime bounds the last export.
@@ -176,10 +201,19 @@ func end(span trace.Span, status int, opts ...trace.SpanEndOption) {
 	span.End(opts...)
 }
 
-// Answered records the span of a request that was answered with a status. It must only be called if Traces.
-func (e *Exporter) Answered(r *http.Request, route string, status int, came time.Time) {
-	_, span := e.start(r, route, trace.WithTimestamp(came))
+// Answered records the span of a request that was answered with a status. It returns the ID of the trace, or "" if that is not
+// sampled. It must only be called if Traces.
+func (e *Exporter) Answered(r *http.Request, route string, status int, came time.Time) string {
+	ctx, span := e.start(r, route, trace.WithTimestamp(came))
 	end(span, status)
+	return traceID(ctx)
+}
+
+func traceID(ctx context.Context) string {
+	if c := trace.SpanContextFromContext(ctx); c.IsSampled() {
+		return c.TraceID().String()
+	}
+	return ""
 }
 
 // Handler returns next with a span for each request, which the request that next gets has as its parent. If there are no
@@ -200,6 +234,11 @@ func (e *Exporter) Handler(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(out, r)
 	})
+}
+
+// TraceID returns the ID of the trace of a request that has come through Handler, or "" if that is not sampled.
+func TraceID(r *http.Request) string {
+	return traceID(propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 }
 
 // A writer keeps the status of an answer.

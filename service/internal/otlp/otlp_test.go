@@ -66,3 +66,23 @@ func TestCloseWithoutTraces(t *testing.T) {
 		t.Error("no metrics were exported")
 	}
 }
+
+// The next handler of a request finds the trace if it is sampled.
+func TestTraceID(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1")
+	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
+	t.Setenv("OTEL_BSP_EXPORT_TIMEOUT", "1")
+	export, err := otlp.Start(t.Context(), otlp.Config{Log: slog.New(slog.DiscardHandler)})
+	testrig.Must(t, err)
+	defer export.Close()
+	const id = "0af7651916cd43dd8448eb211c80319c"
+	for flags, want := range map[string]string{"00": "", "01": id} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("traceparent", "00-"+id+"-b7ad6b7169203331-"+flags)
+		export.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if got := otlp.TraceID(r); got != want {
+				t.Errorf("flags %s: %q: want %q, %q", flags, got, want, r.Header)
+			}
+		})).ServeHTTP(httptest.NewRecorder(), r)
+	}
+}

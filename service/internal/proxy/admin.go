@@ -125,7 +125,7 @@ func (p *Proxy) Admin() http.Handler {
 	mux.HandleFunc("POST /-/reload", p.serveReload)
 	mux.Handle("/-/set", settings.Handler(func() any { return p.Settings() }, p.Set))
 	mux.Handle("GET /-/recording", p.cfg.Box)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{EnableOpenMetrics: p.cfg.TraceID != nil}))
 	return mux
 }
 

@@ -64,7 +64,13 @@ type observer struct {
 	watch *condition.Watcher
 }
 
-func (o observer) OriginAnswered(after time.Duration) { o.origin.Observe(after.Seconds()) }
+func (o observer) OriginAnswered(after time.Duration, traceID string) {
+	if traceID == "" {
+		o.origin.Observe(after.Seconds())
+		return
+	}
+	o.origin.(prometheus.ExemplarObserver).ObserveWithExemplar(after.Seconds(), prometheus.Labels{"trace_id": traceID})
+}
 
 func (o observer) OriginFailed(reason string, err error) {
 	o.watch.NoteFailure(err)
@@ -145,7 +151,7 @@ func (p *Proxy) collect(s metric.Scrape) {
 	s.Send(decisionsFamily, float64(p.all.Stats().Refused[tally.Pressure]), "reject", tally.Pressure)
 	s.SendOutcomes(outcomesFamily, st.Stats)
 	s.Send(wastedFamily, float64(st.Wasted))
-	s.SendHistogram(waitFamily, inflight.WaitBounds[:], st.Waits[:], st.Waited)
+	s.With(p.all.Exemplars()).SendHistogram(waitFamily, inflight.WaitBounds[:], st.Waits[:], st.Waited)
 }
 
 // collectOrigin sends the metrics of an origin. It leaves out the signs that it has not shown.

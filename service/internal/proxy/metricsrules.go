@@ -82,7 +82,7 @@ func collectClass(s metric.Scrape, c *plan.Class) {
 	s.Send(classRequests, float64(st.Requests), c.Name)
 	s.SendOutcomes(classOutcomes, st.Stats, c.Name)
 	s.Send(classWasted, float64(st.Wasted), c.Name)
-	s.SendHistogram(classWait, inflight.WaitBounds[:], st.Waits[:], st.Waited, c.Name)
+	s.With(c.Counts.Exemplars()).SendHistogram(classWait, inflight.WaitBounds[:], st.Waits[:], st.Waited, c.Name)
 	decided := func(decision, reason string, count uint64) {
 		s.Send(classDecisions, float64(count), c.Name, decision, reason)
 	}

@@ -147,6 +147,9 @@ type Config struct {
 	// Box gets a record of each request that asks for a place at an origin, or is rejected before, and
 	// the changes of the condition. If nil, nothing is recorded.
 	Box *blackbox.Box
+	// TraceID returns the ID of the trace of a request, or "" if that is not sampled. The traces become exemplars
+	// of histograms, for scrapes in the format OpenMetrics. If nil, there are none.
+	TraceID func(r *http.Request) string
 	// Collectors are of further metrics of the process, for /metrics.
 	Collectors []prometheus.Collector
 }
@@ -211,7 +214,7 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p.forwarder = forward.New(forward.Config{
 		Origins: p.origins, Trust: p.trust, AbandonedHold: cfg.AbandonedHold, ClientTimeout: cfg.ClientTimeout,
-		LongLived: cmp.Or(cfg.LongLived, DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: observer{p.metrics, p.watch}, Recorder: cfg.Box.Recorder(),
+		LongLived: cmp.Or(cfg.LongLived, DefaultLongLived), Epoch: p.epoch, Log: p.log, Observer: observer{p.metrics, p.watch}, Recorder: cfg.Box.Recorder(), TraceID: cfg.TraceID,
 	})
 	if _, err := p.load(); err != nil {
 		return nil, err

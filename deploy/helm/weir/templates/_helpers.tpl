@@ -13,7 +13,7 @@
 {{ include "weir.fullname" . }}-headless
 {{- end }}
 
-{{/* The job of Prometheus, by which alerts and dashboards find the metrics. */}}
+{{/* The job of Prometheus, by which alerts find the metrics. */}}
 {{- define "weir.job" -}}
 {{- ternary "weir-proxy" "weir" (eq .Values.mode "proxy") -}}
 {{- end }}

@@ -29,12 +29,14 @@ type Config struct {
 	Log           *slog.Logger
 	Observer      Observer
 	Recorder      *recording.Recorder // nil: none
+	// TraceID returns the ID of the trace of a request, or "" if that is not sampled. If nil, there are no traces.
+	TraceID func(r *http.Request) string
 }
 
 // An Observer hears what becomes of forwards, for metrics. It must be safe for concurrent use.
 type Observer interface {
 	// OriginAnswered hears how long an origin took to answer or to fail, while the client waited.
-	OriginAnswered(after time.Duration)
+	OriginAnswered(after time.Duration, traceID string)
 	// OriginFailed hears why a client gets an error instead of the answer of an origin.
 	OriginFailed(reason string, err error)
 	// LimitLeft hears why a forward has left the limit, and goes on.
@@ -111,6 +113,7 @@ type Request struct {
 	Client clients.Client
 	Class  *Class
 	Route  string // empty if the limits of the class have requests of one route
+	trace  string // the ID of its trace; empty if that is not sampled
 }
 
 // Forward sends a request to the origin within the limit of its class, or refuses it.
@@ -132,8 +135,11 @@ func (p *Forwarder) Forward(w http.ResponseWriter, r *http.Request, q *Request) 
 		return
 	}
 	now := p.now()
+	if p.cfg.TraceID != nil {
+		q.trace = p.cfg.TraceID(r)
+	}
 	f := p.beginForward(w, r, q, came, &ps, now)
-	c.Counts.CountAdmitted(now - came.at)
+	c.Counts.CountAdmitted(now-came.at, q.trace)
 	if failed := f.serve(w, r); failed != nil {
 		f.sendElsewhere(w, r, failed)
 	}

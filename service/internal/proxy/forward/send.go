@@ -39,7 +39,7 @@ func (f *forward) sendRequest(req *http.Request) (*http.Response, error) {
 		switch a, event := f.awaitEvent(f.ctx.Done(), nil); event {
 		case originAnswered:
 			now := p.now()
-			p.cfg.Observer.OriginAnswered(now - f.begun)
+			p.cfg.Observer.OriginAnswered(now-f.begun, f.trace)
 			return f.judgeFirstAnswer(req, a, now)
 		case clientLeft:
 			if f.upload != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/metric"
 )
 
 // The reasons for which a request is refused, besides each weir.Reason.
@@ -29,8 +30,9 @@ type Counts struct {
 	cancelled   atomic.Uint64                               // the client left the queue
 	refused     refusals
 	outcomes    [weir.Dropped + 1]atomic.Uint64
-	wasted      atomic.Uint64 // of the outcomes
-	wouldRefuse refusals      // let through in shadow mode
+	wasted      atomic.Uint64     // of the outcomes
+	wouldRefuse refusals          // let through in shadow mode
+	exemplars   *metric.Exemplars // of waits
 }
 
 // refusals are the requests that were refused, but not by rules.
@@ -44,7 +46,9 @@ type refusals struct {
 const reasons = weir.Recovering + 1
 
 // New returns the counts of a class, which add to those of all classes, or the latter if all is nil.
-func New(all *Counts) *Counts { return &Counts{all: all} }
+func New(all *Counts) *Counts {
+	return &Counts{all: all, exemplars: metric.NewExemplars(inflight.WaitBounds[:])}
+}
 
 // CountRequest counts a request that has come.
 func (c *Counts) CountRequest() { c.requests.Add(1) }
@@ -52,13 +56,14 @@ func (c *Counts) CountRequest() { c.requests.Add(1) }
 // CountDenied counts a request that the rules have denied.
 func (c *Counts) CountDenied() { c.denied.Add(1) }
 
-// CountAdmitted counts a request that has got its units, after a wait.
-func (c *Counts) CountAdmitted(waited time.Duration) {
+// CountAdmitted counts a request that has got its units, after a wait. The ID of its trace is empty if it is not sampled.
+func (c *Counts) CountAdmitted(waited time.Duration, traceID string) {
 	i, _ := slices.BinarySearch(inflight.WaitBounds[:], waited)
 	for ; c != nil; c = c.all {
 		c.admitted.Add(1)
 		c.waited.Add(int64(waited))
 		c.waits[i].Add(1)
+		c.exemplars.Note(waited, traceID)
 	}
 }
 
@@ -106,6 +111,9 @@ func (c *Counts) CountWouldBeTooLarge() { c.wouldRefuse.tooLarge.Add(1) }
 
 // CountWouldSpare counts a request that was let through in shadow mode in spite of the pressure.
 func (c *Counts) CountWouldSpare() { c.wouldRefuse.spared.Add(1) }
+
+// Exemplars returns the exemplars of waits.
+func (c *Counts) Exemplars() *metric.Exemplars { return c.exemplars }
 
 // Stats are the counts at an instant.
 type Stats struct {

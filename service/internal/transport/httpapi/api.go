@@ -96,9 +96,9 @@ type Config struct {
 	// different clients are different leaves, also if they have the same name. It must be safe
 	// for concurrent use.
 	Client func(r *http.Request) string
-	// Answered, if not nil, is called after each answer, with its status and when the request came. It must
-	// be safe for concurrent use.
-	Answered func(r *http.Request, status int, came time.Time)
+	// Answered, if not nil, is called after each answer, with its status, when the request came, and the time that Stats.Took
+	// counts, or 0. It must be safe for concurrent use.
+	Answered func(r *http.Request, status int, came time.Time, took time.Duration)
 }
 
 // Validate returns an error that names the first invalid field.
@@ -186,11 +186,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panics = false
 	reset := c.leave()
 	a.count(i, c.status)
+	var took time.Duration
 	if c.turn++; c.turn%tookEvery == 1 && (c.parts > 1 || c.root == checkRoot) && !c.waits {
-		a.took.add(time.Since(c.came))
+		took = time.Since(c.came)
+		a.took.add(took)
 	}
 	if a.cfg.Answered != nil && !reset {
-		a.cfg.Answered(r, c.status, c.came)
+		a.cfg.Answered(r, c.status, c.came, took)
 	}
 	c.forget()
 	a.calls.Put(c)

@@ -14,9 +14,8 @@ func (a *API) count(endpoint, status int) {
 	a.answers[endpoint][max(slices.Index(statuses[:], status), 0)].Add(1)
 }
 
-// A Count is the number of requests to an endpoint with a status. Path is a
-// template, such as /rate/{key}; it and Method are empty if there is no such
-// endpoint. Status 499 means that the client disconnected while it waited.
+// A Count is the number of requests to an endpoint with a status. Path is a template, such as /rate/{key}; it and Method are
+// empty if there is no such endpoint. Status 499 means that the client disconnected while it waited.
 type Count struct {
 	Method, Path string
 	Status       int
@@ -27,9 +26,8 @@ type Count struct {
 type Stats struct {
 	Answers []Count // that are not zero
 	Batched uint64  // requests in batches
-	// Took are the times of requests for a key that did not wait, of one request in
-	// 64: Took[i] counts times longer than LatencyBounds[i-1] and at most
-	// LatencyBounds[i]; the last has no upper bound. TookSum is the sum of the times.
+	// Took are the times of requests for a key that did not wait, of one request in 64: Took[i] counts times longer than
+	// LatencyBounds[i-1] and at most LatencyBounds[i]; the last has no upper bound. TookSum is the sum of the times.
 	Took    []uint64
 	TookSum time.Duration
 	Limits  []Bound
