@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 // Page writes the advice on a recording as a page of HTML.
 func (a *Advice) Page(w io.Writer, f *recorded.File) error {
 	p := page.Page{
-		Title:  "weirlab advise " + f.Name,
+		Title:  "weirlab advise: " + filepath.Base(f.Name),
 		Sub:    fmt.Sprintf("%d requests in %s, %d without a record · from %s", a.Requests, seconds(a.Length), a.Lost, f.Epoch.Add(f.Records[0].Intended).UTC().Format("2006-01-02 15:04:05 MST")),
 		Answer: a.answer(), Facts: a.facts(),
 	}
@@ -102,6 +103,10 @@ func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 	if a.Law != "" {
 		law += " Line: " + described[a.Law] + ", with the interval of 95 % around it."
 	}
+	throughput := "Throughput; the capacity is not known."
+	if a.Capacity.Value != nil {
+		throughput = "Throughput, and the capacity with its interval of 95 %."
+	}
 	laws, times := a.lawSheet(), a.timeSheet(f.Records)
 	for i, d := range []struct{ title, note, words string }{
 		{"Throughput over requests in flight", law, "Requests per second over requests in flight. " + knee},
@@ -115,7 +120,7 @@ func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 		{"Requests per second", "By the time at which they came.", fmt.Sprintf("Requests per second over time, by what became of them. %d came, %d were rejected.", a.Requests, a.Rejected)},
 		{"In flight", "On average, and the number with which requests waited for the limit or were rejected.", "Requests in flight over time. " + knee},
 		{"Latency of the served", "From the intended start.", "Latency of the served requests over time: P50 and P95."},
-		{"Capacity", "With the interval of 95 %, and the throughput of each stretch of time.", "Capacity and throughput over time. The capacity at the end is " + a.Capacity.of(round, " requests/s") + a.Capacity.between(round) + "."},
+		{"Capacity", throughput, "Capacity and throughput over time. The capacity at the end is " + a.Capacity.of(round, " requests/s") + a.Capacity.between(round) + "."},
 	} {
 		if err := p.Draw(d.title, d.note, d.words, times, i); err != nil {
 			return err

@@ -50,7 +50,7 @@ func series(records []recording.Record) (all []slot, length time.Duration) {
 				break
 			}
 			overlap := min(r.End, from+length) - max(r.Start, from)
-			all[k].inflight += overlap.Seconds() / length.Seconds()
+			all[k].inflight += max(overlap, 0).Seconds() / length.Seconds()
 		}
 	}
 	for i := range all {

@@ -72,6 +72,7 @@ var themed = strings.NewReplacer(
 	"#FFFFFF", "var(--card)", "#222222", "var(--ink)", "#777777", "var(--faint)", "#E4E4E4", "var(--grid)", "#A8A8A8", "var(--grey)",
 	"#0072B2", "var(--blue)", "#D55E00", "var(--red)", "#009E73", "var(--green)", "#E69F00", "var(--orange)",
 	"#CC79A7", "var(--pink)", "#56B4E9", "var(--sky)", "#6A3D9A", "var(--violet)", "#8C564B", "var(--brown)",
+	"#0071B1", "var(--blue)", "#E59E00", "var(--orange)", // of shades, which SVG rounds down
 )
 
 // Draw adds a panel of a sheet. Words describe it for readers that do not see it.

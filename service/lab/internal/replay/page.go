@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // Page writes the report as a page of HTML.
 func (r *Report) Page(w io.Writer) error {
-	p := page.Page{Title: "weirlab replay " + r.File, Sub: r.about(), Answer: r.answer()}
+	p := page.Page{Title: "weirlab replay: " + filepath.Base(r.File), Sub: r.about(), Answer: r.answer()}
 	if r.Cut != "" {
 		p.Bad = []string{r.Cut}
 	}
