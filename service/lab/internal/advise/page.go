@@ -108,6 +108,10 @@ func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 		throughput = "Throughput, and the capacity with its interval of 95 %."
 	}
 	laws, times := a.lawSheet(), a.timeSheet(f.Records)
+	inflight := "On average."
+	if len(times.Panels[1].Lines) > 1 {
+		inflight = "On average, and the number with which requests waited for the limit or were rejected."
+	}
 	for i, d := range []struct{ title, note, words string }{
 		{"Throughput over requests in flight", law, "Requests per second over requests in flight. " + knee},
 		{"Response time over requests in flight", law, "Time of the work over requests in flight. A request alone takes " + a.Alone.text(seconds) + ". " + knee},
@@ -118,7 +122,7 @@ func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 	}
 	for i, d := range []struct{ title, note, words string }{
 		{"Requests per second", "By the time at which they came.", fmt.Sprintf("Requests per second over time, by what became of them. %d came, %d were rejected.", a.Requests, a.Rejected)},
-		{"In flight", "On average, and the number with which requests waited for the limit or were rejected.", "Requests in flight over time. " + knee},
+		{"In flight", inflight, "Requests in flight over time. " + knee},
 		{"Latency of the served", "From the intended start.", "Latency of the served requests over time: P50 and P95."},
 		{"Capacity", throughput, "Capacity and throughput over time. The capacity at the end is " + a.Capacity.of(round, " requests/s") + a.Capacity.between(round) + "."},
 	} {

@@ -17,7 +17,7 @@ var text string
 
 var page = template.Must(template.New("page").Parse(text))
 
-// A Page is what it says from top to bottom.
+// A Page has these things from top to bottom.
 type Page struct {
 	Title, Sub string
 	Answer     []string // sentences, of which the first is the most important
