@@ -49,6 +49,9 @@ func (a *Advice) answer() (sentences []string) {
 	} else {
 		say("The capacity of the service is not known: it is %s.", a.Capacity.of(round, " requests/s"))
 	}
+	for i := 1; i < len(a.History); i++ {
+		say("The capacity changed at %s: before, it was %s.", seconds(a.History[i].From), a.History[i-1].Capacity.of(round, " requests/s"))
+	}
 	if a.Rejected > 0 {
 		say("%d requests were rejected; %s.", a.Rejected, a.served())
 	}
@@ -100,6 +103,9 @@ func (r *Recommendation) part() page.Part {
 func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 	knee := "The knee is " + a.Knee.of(round, " requests in flight") + a.Knee.between(round) + "."
 	law := "Dots: a stretch of time each."
+	if len(a.History) > 1 {
+		law = "Dots: a stretch of time each, grey before the capacity changed."
+	}
 	if a.Law != "" {
 		law += " Line: " + described[a.Law] + ", with the interval of 95 % around it."
 	}

@@ -38,7 +38,7 @@ func (a *Advice) lawSheet() plot.Sheet {
 	for i, p := range a.parts {
 		label, color := "measured", color.Color(plot.Blue)
 		if i < len(a.parts)-1 {
-			label, color = "before the capacity changed", plot.Grey
+			label, color = "earlier", plot.Grey
 			if i > 0 {
 				label = ""
 			}
