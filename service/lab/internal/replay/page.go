@@ -36,7 +36,7 @@ func (r *Report) Page(w io.Writer) error {
 
 // about says what was recorded.
 func (r *Report) about() string {
-	text := fmt.Sprintf("%d requests in %v", r.Requests, time.Duration(r.Length*1e9).Round(100*time.Millisecond))
+	text := fmt.Sprintf("%s in %v", many(r.Requests, "request"), time.Duration(r.Length*1e9).Round(100*time.Millisecond))
 	if r.Before != nil {
 		text += " · limit in force: " + r.Before.String()
 	}

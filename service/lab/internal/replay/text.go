@@ -39,7 +39,7 @@ func many(n int, what string) string {
 // Table writes the report as text.
 func (r *Report) Table(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "recording  %d requests in %v\n", r.Requests, time.Duration(r.Length*1e9).Round(100*time.Millisecond))
+	fmt.Fprintf(out, "recording  %s in %v\n", many(r.Requests, "request"), time.Duration(r.Length*1e9).Round(100*time.Millisecond))
 	if r.Before != nil {
 		fmt.Fprintf(out, "limit      %s\n", r.Before)
 	}
