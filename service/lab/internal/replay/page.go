@@ -71,6 +71,9 @@ func (r *Report) table() page.Part {
 	t := page.Table{Head: columns}
 	t.Rows = append(t.Rows, page.Row(append([]string{"what happened"}, r.Happened.cells()...)...))
 	part := page.Part{Title: "What happened, and what would have", Table: &t}
+	if !r.Holds {
+		part.Title = "What happened"
+	}
 	add := func(name string, o *Outcome) {
 		row := page.Row(append([]string{name}, o.Median.cells()...)...)
 		for i, text := range o.ranges() {
