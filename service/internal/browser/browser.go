@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
@@ -147,6 +148,15 @@ func testid(id string) chromedp.CSS { return chromedp.CSS(fmt.Sprintf(`[data-tes
 func (tab *Tab) Visit(url string) {
 	tab.t.Helper()
 	tab.do(chromedp.Navigate(url))
+}
+
+// Downloads lets the page save files in a directory.
+func (tab *Tab) Downloads(dir string) {
+	tab.t.Helper()
+	tab.do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
+		_, err := chromedp.Call(ctx, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir})
+		return chromedp.Void{}, err
+	})
 }
 
 // Click clicks the element with this data-testid.

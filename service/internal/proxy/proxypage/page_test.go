@@ -4,10 +4,21 @@ package proxypage_test
 
 import (
 	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weir-go/weir/internal/testrig"
+	"github.com/weir-go/weir/recording"
+
+	"github.com/weir-go/weir/service/internal/blackbox"
 	"github.com/weir-go/weir/service/internal/browser"
+	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/operator"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // The page shows what happens, with numbers that agree, and does what is asked of it.
@@ -163,6 +174,50 @@ func TestPageChange(t *testing.T) {
 	tab.Click("confirm-yes")
 	tab.Until("an error is told", has(tab, "changed", "nothing was changed"))
 	tab.WantError("status of 400")
+}
+
+// An operator with a token gets the recording as a file, and the command that reads it; without a recording, the reason.
+func TestPageRecording(t *testing.T) {
+	set, err := token.Parse("tokens.yaml", []byte("tokens: [{name: ops, token: secret-of-the-operator, allow: [admin]}]"))
+	testrig.Must(t, err)
+	var guard token.Guard
+	guard.Use(set)
+	box, err := blackbox.New(blackbox.Config{Records: 10_000})
+	testrig.Must(t, err)
+	r := newRecordedRig(t, rules, box)
+	r.load(t)
+	srv := httptest.NewServer(httpserve.Private(operator.Guard(r.page, &guard, slog.New(slog.DiscardHandler)), true, nil))
+	t.Cleanup(srv.Close)
+	tab := browser.Open(t, "about:blank", 1280, 900)
+	dir := t.TempDir()
+	tab.Downloads(dir)
+	tab.Visit(strings.Replace(srv.URL, "://", "://any:secret-of-the-operator@", 1) + "/operator/base.css") // the browser keeps the token
+	tab.Visit(srv.URL + "/")
+	tab.Until("requests are there", func() bool { return number(tab.Text("throughput")) > 0 })
+	tab.Click("record")
+	tab.Until("the command is told", has(tab, "recorded", "weirlab advise "))
+	name := browser.Evaluate[string](tab, `document.querySelector("#recorded code").textContent.split(" ")[2]`)
+	var f *os.File
+	tab.Until("the file is there", func() bool { f, err = os.Open(filepath.Join(dir, name)); return err == nil })
+	defer f.Close()
+	in, err := recording.NewReader(f)
+	testrig.Must(t, err)
+	if first, err := in.Read(); err != nil || first.End == 0 {
+		t.Errorf("%+v, %v", first, err)
+	}
+	for _, width := range []int64{1280, 390} {
+		tab.View(width, 900, width == 390)
+		browser.Evaluate[bool](tab, `document.getElementById("record-title").scrollIntoView(), true`)
+		tab.Until("the page is not too wide", func() bool {
+			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
+		})
+		tab.Screenshot(fmt.Sprint("recording-", width))
+	}
+
+	tab.Visit(newRig(t, rules).URL + "/")
+	tab.Click("record")
+	tab.Until("the reason is told", has(tab, "recorded", "No recording: nothing is recorded: --records is 0"))
+	tab.WantError("status of 404")
 }
 
 // An origin that fails is told.

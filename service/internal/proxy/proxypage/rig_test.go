@@ -19,6 +19,7 @@ import (
 
 	"github.com/weir-go/weir/internal/testrig"
 
+	"github.com/weir-go/weir/service/internal/blackbox"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxy/proxypage"
@@ -45,6 +46,7 @@ total: {limit: 50}
 type rig struct {
 	*proxy.Proxy
 	URL  string
+	page *proxypage.Page
 	text atomic.Pointer[string] // of the file of rules
 	away func()                 // ends the page
 
@@ -54,6 +56,12 @@ type rig struct {
 
 func newRig(t testing.TB, file string) *rig {
 	t.Helper()
+	return newRecordedRig(t, file, nil)
+}
+
+// newRecordedRig is newRig with a recording.
+func newRecordedRig(t testing.TB, file string, box *blackbox.Box) *rig {
+	t.Helper()
 	r := &rig{}
 	r.text.Store(&file)
 	idle := filepath.Join(t.TempDir(), "cpu.pressure")
@@ -62,13 +70,13 @@ func newRig(t testing.TB, file string) *rig {
 	var err error
 	r.Proxy, err = proxy.New(proxy.Config{
 		Origins: []string{"http://a.test", "http://b.test"}, Transport: r, Logger: slog.New(slog.DiscardHandler), RulesPath: "rules.yaml",
-		Limit: proxy.FixedLimit(8), PressureFile: idle, Queue: 4, MaxWait: 100 * time.Millisecond,
+		Limit: proxy.FixedLimit(8), Box: box, PressureFile: idle, Queue: 4, MaxWait: 100 * time.Millisecond,
 		LoadRules: func() (*proxyrule.Rules, error) { return proxyrule.Parse("rules.yaml", []byte(*r.text.Load())) },
 	})
 	testrig.Must(t, err)
-	page := proxypage.New(r.Proxy, false)
-	t.Cleanup(page.Close)
-	srv := httptest.NewServer(httpserve.Private(page, true, nil))
+	r.page = proxypage.New(r.Proxy, false)
+	t.Cleanup(r.page.Close)
+	srv := httptest.NewServer(httpserve.Private(r.page, true, nil))
 	t.Cleanup(srv.Close)
 	r.URL, r.away = srv.URL, srv.Close
 	return r

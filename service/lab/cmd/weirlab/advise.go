@@ -20,7 +20,9 @@ type adviseCmd struct {
 	SLO  *objective `name:"slo" placeholder:"QUANTILE=TIME" help:"Objective of latency to advise for, such as p95=200ms (none)."`
 	Load *multiple  `placeholder:"FACTOR" help:"Load to size for, as a multiple of the busiest time of the recording, such as 1.5x (1x)."`
 	Seed uint64     `default:"1" placeholder:"N" help:"Seed of the bootstrap intervals (${default})."`
-	JSON bool       `name:"json" help:"Print the advice as JSON."`
+
+	Report pageFile `placeholder:"FILE" help:"Write a page with plots into this .html file."`
+	JSON   bool     `name:"json" help:"Print the advice as JSON."`
 }
 
 // adviseDetail follows the flags in --help.
@@ -79,9 +81,14 @@ func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
 	}
 	a.Cut = f.Note()
 	if c.JSON {
-		return cli.PrintJSON(std.Out, a)
+		err = cli.PrintJSON(std.Out, a)
+	} else {
+		err = a.Table(std.Out)
 	}
-	return a.Table(std.Out)
+	if err == nil {
+		err = c.Report.write(std.Err, func(w io.Writer) error { return a.Page(w, f) })
+	}
+	return err
 }
 
 // openRecording reads a recording, of which - is the standard input, and says on stderr what of it is not read.

@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"html"
 	"math"
 	"os"
 	"path/filepath"
@@ -83,5 +85,59 @@ func TestAdvise(t *testing.T) {
 		if code, _, stderr := weirlab(t, append([]string{"advise"}, tt.args...)...); code != tt.code || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%q: %d, %q: want %d, %q", tt.args, code, stderr, tt.code, tt.want)
 		}
+	}
+}
+
+// The page has the figures of --json, and says what the recording cannot tell.
+func TestAdvisePage(t *testing.T) {
+	dir := t.TempDir()
+	whole := overloaded()
+	for _, tt := range []struct {
+		name    string
+		content []byte
+		want    []string
+	}{
+		{"<whole>.rec", whole, []string{"Recommended: a limit of", "Throughput over requests in flight", "Capacity and throughput over time", "workers with a queue (M/M/c-like)"}},
+		{"cut.rec", whole[:len(whole)-5], []string{"the 7680 requests before that are read"}},
+		{"low.rec", whole[:len(whole)/4], []string{"The capacity of the service is not known: it is at least", "What the recording cannot tell", "The load never came near the knee"}},
+	} {
+		file, out := filepath.Join(dir, tt.name), filepath.Join(dir, tt.name+".html")
+		clitest.Fatal(t, os.WriteFile(file, tt.content, 0o600))
+		code, stdout, stderr := weirlab(t, "advise", file, "--json", "--report", out)
+		if code != 0 || !strings.Contains(stderr, "wrote "+out) {
+			t.Fatalf("%s: %d, %s", tt.name, code, stderr)
+		}
+		page := string(must(t, out))
+		for _, want := range append(tt.want, "weirlab advise: "+html.EscapeString(tt.name)) {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: want %q in the page", tt.name, want)
+			}
+		}
+		var a struct {
+			Requests       int
+			Knee, Capacity struct{ Value, Low, High *float64 }
+			Recommended    *struct{ Limit, Queue, Instances int }
+		}
+		clitest.Fatal(t, json.Unmarshal([]byte(stdout), &a))
+		figures := []string{fmt.Sprintf("%d requests in", a.Requests)}
+		if a.Knee.Value != nil {
+			figures = append(figures, fmt.Sprintf("<dd>%.1f in flight</dd><dd class=\"note\">%.1f to %.1f</dd>", *a.Knee.Value, *a.Knee.Low, *a.Knee.High), fmt.Sprintf("%.0f requests/s at most  (%.0f to %.0f)", *a.Capacity.Value, *a.Capacity.Low, *a.Capacity.High),
+				fmt.Sprintf("<td>%d requests in flight</td>", a.Recommended.Limit), fmt.Sprintf("<td>%d requests, for", a.Recommended.Queue), fmt.Sprintf("<td>%d, for", a.Recommended.Instances))
+		} else {
+			figures = append(figures, fmt.Sprintf("at least %.2g in flight", *a.Knee.Low))
+		}
+		for _, want := range figures {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: want %q in the page", tt.name, want)
+			}
+		}
+	}
+	for _, args := range [][]string{{"advise"}, {"replay"}, {"load", "compare", filepath.Join(dir, "a.json")}} {
+		if code, _, stderr := weirlab(t, append(args, filepath.Join(dir, "cut.rec"), "--report", "page.txt")...); code != 2 || !strings.Contains(stderr, `the name must end in .html`) {
+			t.Errorf("%q: %d, %s", args, code, stderr)
+		}
+	}
+	if code, _, stderr := weirlab(t, "advise", filepath.Join(dir, "low.rec"), "--report", filepath.Join(dir, "none", "page.html")); code != 1 || !strings.Contains(stderr, "weirlab advise: --report: open ") {
+		t.Errorf("%d, %s", code, stderr)
 	}
 }

@@ -289,7 +289,7 @@ type loadCompareCmd struct {
 	After  string `arg:"" name:"after" placeholder:"FILE" help:"The result of the second run."`
 
 	MaxWorse *settings.Share `placeholder:"SHARE" help:"Exit with status 1 if a figure of the second run is worse by more than this, and by more than the noise: 10% (no bound)."`
-	Report   string          `placeholder:"FILE" help:"Write a page with both curves into this .html file."`
+	Report   pageFile        `placeholder:"FILE" help:"Write a page with both curves into this .html file."`
 	JSON     bool            `name:"json" help:"Print the comparison as JSON."`
 }
 
@@ -303,9 +303,6 @@ func (c *loadCompareCmd) Run(_ context.Context, std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Report != "" && filepath.Ext(c.Report) != ".html" {
-		return cli.Usagef("--report=%s: the name must end in .html", c.Report)
-	}
 	compared := report.Compare(before, after)
 	var worse []string
 	if c.MaxWorse != nil {
@@ -316,9 +313,8 @@ func (c *loadCompareCmd) Run(_ context.Context, std cli.Streams) error {
 	} else {
 		err = compared.Table(std.Out)
 	}
-	if err == nil && c.Report != "" {
-		dir, name := filepath.Split(c.Report)
-		err = writeFile(std.Err, filepath.Clean(dir), name, func(w io.Writer) error { return compared.Page(w, c.MaxWorse != nil, worse) })
+	if err == nil {
+		err = c.Report.write(std.Err, func(w io.Writer) error { return compared.Page(w, c.MaxWorse != nil, worse) })
 	}
 	if err == nil && len(worse) > 0 {
 		err = errors.New("worse: " + strings.Join(worse, "; "))

@@ -31,7 +31,9 @@ type replayCmd struct {
 	Seed   uint64 `default:"1" placeholder:"N" help:"Seed of the first run (${default})."`
 	Out    string `placeholder:"DIR" help:"Draw a plot into this directory."`
 	Format string `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Format of the plot: svg or png (${default})."`
-	JSON   bool   `name:"json" help:"Print the result as JSON."`
+
+	Report pageFile `placeholder:"FILE" help:"Write a page with plots into this .html file."`
+	JSON   bool     `name:"json" help:"Print the result as JSON."`
 }
 
 // replayDetail follows the flags in --help.
@@ -110,6 +112,9 @@ func (c *replayCmd) Run(ctx context.Context, std cli.Streams) error {
 		err = cli.PrintJSON(std.Out, r)
 	} else {
 		err = r.Table(std.Out)
+	}
+	if err == nil {
+		err = c.Report.write(std.Err, r.Page)
 	}
 	if err == nil && !r.Holds {
 		err = errors.New("the model does not hold")

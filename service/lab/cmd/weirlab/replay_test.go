@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -39,7 +40,16 @@ func TestReplay(t *testing.T) {
 	if !strings.Contains(string(must(t, filepath.Join(dir, "whole.svg"))), "what happened") {
 		t.Error("the plot has no key")
 	}
-	code, stdout, stderr = weirlab(t, "replay", in("cut", whole[:len(whole)-5]), "--workers", "40", "--seeds", "1")
+	page := filepath.Join(dir, "page.html")
+	code, stdout, _ = weirlab(t, "replay", file, "--limit", "auto", "--seeds", "3", "--report", page)
+	row := regexp.MustCompile(`limit auto +([0-9]+) +([0-9]+) `).FindStringSubmatch(stdout)
+	if text := string(must(t, page)); code != 0 || row == nil || !regexp.MustCompile(`<th scope="row">limit auto</th><td>`+row[1]+`(<small>[0-9–]+</small>)?</td><td>`+row[2]+`[<]`).MatchString(text) || !strings.Contains(text, "P95 of the served over time") {
+		t.Errorf("%d, %s\n%s", code, stdout, text)
+	}
+	code, stdout, stderr = weirlab(t, "replay", in("cut", whole[:len(whole)-5]), "--workers", "40", "--seeds", "1", "--report", page)
+	if text := string(must(t, page)); !strings.Contains(text, "Why the model does not hold") || !strings.Contains(text, "40 workers do not explain") || !strings.Contains(text, "the 7680 requests before") {
+		t.Errorf("%s", text)
+	}
 	if code != 1 || !strings.Contains(stderr, "the 7680 requests before that are read") || !strings.Contains(stderr, "the model does not hold") || !strings.Contains(stdout, "40 workers do not explain") {
 		t.Errorf("%d, %q, %s", code, stderr, stdout)
 	}

@@ -58,6 +58,9 @@ type Advice struct {
 	WastedShare float64  `json:"wasted_work_share"` // their part of the time of all work
 
 	Recommended *Recommendation `json:"recommended,omitempty"`
+
+	windows []window
+	parts   []part // of which the last is described
 }
 
 // A Span is a part of the recording.
@@ -96,6 +99,7 @@ func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error)
 	if len(parts) == 0 {
 		return nil, ErrFew
 	}
+	a.windows, a.parts = ws, parts
 	last := parts[len(parts)-1]
 	for _, p := range parts {
 		a.History = append(a.History, Span{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
@@ -69,6 +70,10 @@ func TestAChangeOfCapacityIsFound(t *testing.T) {
 		t.Fatalf("%+v", a.History)
 	}
 	wantNear(t, "capacity before", a.History[0].Capacity, 200)
+	var page strings.Builder
+	if err := a.Page(&page, &recorded.File{Records: all}); err != nil || !strings.Contains(page.String(), "The capacity changed at ") || !strings.Contains(page.String(), "History of the capacity") {
+		t.Errorf("%v, %s", err, page.String())
+	}
 }
 
 // While its callers leave, what a service does is not seen. That time does not count.

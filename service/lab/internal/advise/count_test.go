@@ -2,12 +2,14 @@ package advise
 
 import (
 	"encoding/json"
+	"io"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
 
@@ -76,6 +78,9 @@ func FuzzAdvise(f *testing.F) {
 		if _, err := json.Marshal(a); err != nil {
 			t.Error(err)
 		}
+		if err := a.Page(io.Discard, &recorded.File{Records: all}); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -93,6 +98,25 @@ func TestWindowsThatDoNotFit(t *testing.T) {
 		if got := tt.w.fits(); got != tt.want {
 			t.Errorf("%+v: %v", tt.w, got)
 		}
+	}
+}
+
+// A request that comes within the recording, and begins to work after the last one has come, is no work in a window.
+func TestWorkAfterTheLastWindow(t *testing.T) {
+	all := regular(1000, 4, 10*time.Millisecond, 10*time.Millisecond)
+	before := windows(all)
+	for i := 990; i < 1000; i++ {
+		all[i].Start += time.Second
+		all[i].End += time.Second
+	}
+	after := windows(all)
+	last := len(after) - 1
+	if got, most := after[last].inflight, before[last].inflight; got < 0 || got > most || after[last].began >= before[last].began {
+		t.Errorf("%+v, without the wait %+v", after[last], before[last])
+	}
+	curve, _ := series(all)
+	if got := curve[len(curve)-1].inflight; got < 0 || got > 1 {
+		t.Errorf("%v in flight at the end", got)
 	}
 }
 

@@ -42,17 +42,13 @@ func (a *Advice) Table(w io.Writer) error {
 		}
 	}
 	if a.Rejected > 0 {
-		served := "how many could have been served is not known"
-		if a.Servable != nil {
-			served = fmt.Sprintf("there was capacity for %.0f %% of them", 100**a.Servable)
-		}
-		line("rejected", "%d requests; %s", a.Rejected, served)
+		line("rejected", "%d requests; %s", a.Rejected, a.served())
 	}
 	if a.Unwanted > 0 {
 		line("wasted", "%d requests, %.1f %% of the time of all work: their callers had left", a.Unwanted, 100*a.WastedShare)
 	}
 	if r := a.Recommended; r != nil && !r.Feasible {
-		b.WriteString("\nThe objective cannot be met, not even by a request that does not wait: the work itself takes too long.\n")
+		b.WriteString("\n" + infeasible + "\n")
 	} else if r != nil {
 		b.WriteString("\nrecommended\n")
 		line("  limit", "%d requests in flight", r.Limit)
@@ -69,6 +65,16 @@ func (a *Advice) Table(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+const infeasible = "The objective cannot be met, not even by a request that does not wait: the work itself takes too long."
+
+// served says how many of the rejected requests could have been served.
+func (a *Advice) served() string {
+	if a.Servable == nil {
+		return "how many could have been served is not known"
+	}
+	return fmt.Sprintf("there was capacity for %.0f %% of them", 100**a.Servable)
 }
 
 func budget(share float64) string {

@@ -91,7 +91,7 @@ func windows(records []recording.Record) (all []window) {
 		case unseen(r):
 			w.lost++
 		}
-		if !worked(r) {
+		if !worked(r) || r.Start > to {
 			continue
 		}
 		k := at(r.Start)

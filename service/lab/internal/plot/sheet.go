@@ -4,8 +4,10 @@ package plot
 
 import (
 	"fmt"
+	"image/color"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -20,6 +22,7 @@ type Sheet struct {
 	Across string   // title of the horizontal axis
 	Time   bool     // the horizontal axis is a time from 0, in seconds
 	Nines  bool     // the horizontal axis is a percentile p, as Nines(p)
+	Log    bool     // the horizontal axis is logarithmic, and all its values are positive
 	Keys   []Key    // the meanings of the colours
 	Wide   bool     // one panel in a row, instead of two
 	Panels []Panel  // at least one
@@ -42,6 +45,7 @@ type Panel struct {
 	Lines []Line
 	Marks []Mark
 	Bands []Band
+	Areas []Area
 }
 
 // A Unit is the unit of the values of a Panel.
@@ -59,6 +63,12 @@ const (
 type Line struct {
 	Style  Style
 	Points plotter.XYs
+}
+
+// An Area is shaded between two curves over the same X.
+type Area struct {
+	Color     color.Color
+	Low, High plotter.XYs
 }
 
 // A Mark is a dashed line across the whole Panel, with a key if it has a label.
@@ -115,13 +125,25 @@ func DrawSheet(w io.Writer, s Sheet, format string) error {
 	})
 }
 
-// DrawPanel writes one panel of the sheet without titles and notes, in one of Formats, for a page that may be narrow
+// Dots adds points as dots, and their key.
+func (p *Panel) Dots(label string, c color.Color, points plotter.XYs) {
+	var apart plotter.XYs
+	for _, pt := range points {
+		apart = append(apart, pt, plotter.XY{X: pt.X, Y: math.NaN()})
+	}
+	p.Add(label, Stroke(c, 4, []vg.Length{4, 4}), apart)
+}
+
+// DrawPanel writes one panel of the sheet with the keys of both, and without titles and notes, in one of Formats, for a page that may be narrow
 // and has them in its text.
 func DrawPanel(w io.Writer, s Sheet, panel int, format string) error {
 	const width, height = 4.4 * vg.Inch, 2.3 * vg.Inch
 	p := s.Panels[panel]
-	legend := wrap(p.Keys, width-24)
-	p.Title, p.Keys = "", nil
+	legend := wrap(slices.Concat(s.Keys, p.keys()), width-24)
+	p.Title, p.Keys, p.Marks = "", nil, slices.Clone(p.Marks)
+	for i := range p.Marks {
+		p.Marks[i].Label = ""
+	}
 	s.Panels = []Panel{p}
 	head := vg.Length(len(legend)) * legendHeight
 	return paint(w, width, head+height+footHeight, format, func(c draw.Canvas) {
@@ -180,6 +202,9 @@ func (s *Sheet) axis(x *plot.Axis, least, most float64, last bool) {
 	x.Min, x.Max = least, most
 	ticks := linear(nice((most-least)/10), least, most, decimal)
 	switch {
+	case s.Log:
+		x.Scale = logScale{}
+		ticks = logarithmic(least, most, decimal)
 	case s.Time:
 		ticks = moments(most)
 	case s.Nines:
@@ -216,6 +241,9 @@ func (p *Panel) Plot(c draw.Canvas, g *plot.Plot) {
 	for i, b := range p.Bands {
 		b.draw(c, x, i)
 	}
+	for _, a := range p.Areas {
+		a.draw(c, x, y)
+	}
 	for _, l := range p.Lines {
 		var stretch []vg.Point
 		for i, pt := range l.Points {
@@ -251,6 +279,20 @@ func (b Band) draw(c draw.Canvas, x func(float64) vg.Length, i int) {
 	}
 }
 
+// draw shades the area.
+func (a Area) draw(c draw.Canvas, x, y func(float64) vg.Length) {
+	var around []vg.Point
+	for _, pt := range a.Low {
+		around = append(around, vg.Point{X: x(pt.X), Y: y(pt.Y)})
+	}
+	for _, pt := range slices.Backward(a.High) {
+		around = append(around, vg.Point{X: x(pt.X), Y: y(pt.Y)})
+	}
+	if around = c.ClipPolygonXY(around); len(around) > 0 {
+		c.FillPolygon(a.Color, around)
+	}
+}
+
 // stretch draws the part of a line between two gaps.
 func (l Line) stretch(c draw.Canvas, points []vg.Point) {
 	c.StrokeLines(l.Style, c.ClipLinesXY(points)...)
@@ -263,11 +305,16 @@ func (l Line) stretch(c draw.Canvas, points []vg.Point) {
 // strip writes the title of a panel and its keys, from left to right.
 func (p *Panel) strip(c draw.Canvas, at vg.Point) {
 	at.X += write(c, p.Title, at, 11, Ink, true) + 16
-	all := p.Keys
+	keys(c, p.keys(), at)
+}
+
+// keys returns the keys of the lines and of the marks.
+func (p *Panel) keys() []Key {
+	all := slices.Clone(p.Keys)
 	for _, m := range p.Marks {
 		if m.Label != "" {
-			all = append(all[:len(all):len(all)], Key{m.Label, MarkStyle})
+			all = append(all, Key{m.Label, MarkStyle})
 		}
 	}
-	keys(c, all, at)
+	return all
 }

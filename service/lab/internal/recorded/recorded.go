@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/sim"
@@ -134,4 +135,14 @@ func Unseen(r *recording.Record) bool {
 // Abandoned reports whether the caller of a request had left before its end.
 func Abandoned(r *recording.Record) bool {
 	return r.Outcome == recording.Cancelled || r.Outcome.Worked() && outcome.Wasted(r.Outcome.Outcome())
+}
+
+// AtLimit reports whether a request found its limit full: it waited for longer than an admission takes, or was turned
+// away at once. Its Inflight is then the limit.
+func AtLimit(r *recording.Record) bool {
+	if r.Outcome.Worked() {
+		return r.Wait > max(time.Millisecond, r.Response()/50)
+	}
+	reason := r.Outcome.Reason()
+	return reason == weir.QueueFull || reason == weir.OverLimit
 }

@@ -34,7 +34,7 @@ type tally struct {
 const steps = 60
 
 func newTally(whole time.Duration) *tally {
-	return &tally{latencies: make([][]time.Duration, steps), turned: make([]int, steps), came: make([]int, steps), step: whole/steps + 1}
+	return &tally{latencies: make([][]time.Duration, steps), turned: make([]int, steps), came: make([]int, steps), step: max(whole/steps+1, time.Millisecond)}
 }
 
 // add counts a request that came at an instant of the recording.

@@ -13,6 +13,10 @@ import (
 
 // Draw draws what happened and what would have, over the time at which requests came, in one of plot.Formats.
 func (r *Report) Draw(w io.Writer, format string) error {
+	return plot.DrawSheet(w, r.sheet(), format)
+}
+
+func (r *Report) sheet() plot.Sheet {
 	sheet := plot.Sheet{
 		Title: "What happened, and what would have", Notes: []string{fmt.Sprintf("weirlab replay %s · %d requests · by the time at which they came", r.File, r.Requests)},
 		Across: "time in the recording", Time: true, Wide: true,
@@ -41,7 +45,7 @@ func (r *Report) Draw(w io.Writer, format string) error {
 		draw("the same, replayed", plot.Stroke(plot.Grey, 1.8, plot.Dashed), r.Replayed.tally, r.Seeds)
 	}
 	sheet.Panels = []plot.Panel{served, turned, latency}
-	return plot.DrawSheet(w, sheet, format)
+	return sheet
 }
 
 // curve returns a point for each step.

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/heap"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
 
@@ -117,18 +118,20 @@ func before(rs []recording.Record) (l Limit, reason string) {
 		for waiting.Len() > 0 && waiting.Min() <= r.Intended {
 			waiting.Pop()
 		}
-		switch reason := r.Outcome.Reason(); {
+		full := recorded.AtLimit(r)
+		if full {
+			levels, byClass[r.Class] = append(levels, r.Inflight), append(byClass[r.Class], r.Inflight)
+		}
+		switch {
 		case limited(r):
 			turned++
-			if reason == weir.Overdue {
+			if r.Outcome.Reason() == weir.Overdue {
 				overdue = append(overdue, r.Wait)
 			}
-			if reason == weir.QueueFull || reason == weir.OverLimit {
-				levels, byClass[r.Class] = append(levels, r.Inflight), append(byClass[r.Class], r.Inflight)
+			if full {
 				queues = append(queues, waiting.Len())
 			}
-		case r.Outcome.Worked() && r.Wait > long(r):
-			levels, byClass[r.Class] = append(levels, r.Inflight), append(byClass[r.Class], r.Inflight)
+		case full:
 			waited++
 		}
 		if r.Wait > 0 {
@@ -174,11 +177,6 @@ func several(levels map[uint16][]int) bool {
 		limits[n] = true
 	}
 	return len(limits) > 1
-}
-
-// long returns a wait that is more than the time that an admission takes.
-func long(r *recording.Record) time.Duration {
-	return max(time.Millisecond, r.Response()/50)
 }
 
 // common returns the most frequent number, and its share.

@@ -177,7 +177,7 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 	a, err := advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
 	switch {
 	case errors.Is(err, advise.ErrFew), err == nil && len(m.order) < 4*fewest:
-		return was, nil, fmt.Sprintf("Too few observations: the service worked on %d requests.", len(m.order))
+		return was, nil, fmt.Sprintf("Too few observations: the service worked on %s.", many(len(m.order), "request"))
 	case err != nil:
 		return was, nil, err.Error()
 	}

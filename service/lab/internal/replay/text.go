@@ -39,7 +39,7 @@ func many(n int, what string) string {
 // Table writes the report as text.
 func (r *Report) Table(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "recording  %d requests in %v\n", r.Requests, time.Duration(r.Length*1e9).Round(100*time.Millisecond))
+	fmt.Fprintf(out, "recording  %s in %v\n", many(r.Requests, "request"), time.Duration(r.Length*1e9).Round(100*time.Millisecond))
 	if r.Before != nil {
 		fmt.Fprintf(out, "limit      %s\n", r.Before)
 	}
@@ -47,7 +47,7 @@ func (r *Report) Table(w io.Writer) error {
 		fmt.Fprintf(out, "service    %s\n", r.Station)
 	}
 	fmt.Fprintln(out)
-	rows := [][]string{{"", "served", "rejected", "too late", "failed", "wasted", "p50", "p95", "p99"}}
+	rows := [][]string{columns}
 	rows = append(rows, append([]string{"what happened"}, r.Happened.cells()...))
 	if r.Replayed != nil {
 		rows = append(rows, r.Replayed.rows("the same, replayed")...)
@@ -58,10 +58,10 @@ func (r *Report) Table(w io.Writer) error {
 	}
 	table.Write(out, rows, 0)
 	if r.Replayed != nil {
-		fmt.Fprintf(out, "\nThe median of %d runs, and their lowest and highest value.\n", r.Seeds)
+		fmt.Fprintf(out, "\n%s\n", runs(r.Seeds))
 	}
 	if !r.Holds {
-		fmt.Fprintln(out, "\nThe model does not hold, so what would have happened is not known:")
+		fmt.Fprintf(out, "\n%s:\n", unheld)
 	}
 	for _, reason := range r.Reasons {
 		fmt.Fprintf(out, "- %s\n", reason)
@@ -69,18 +69,32 @@ func (r *Report) Table(w io.Writer) error {
 	return out.Flush()
 }
 
-// rows returns a row with the medians, and one with the ranges, where they are wide enough to be seen.
+// columns are the titles of the tables.
+var columns = []string{"", "served", "rejected", "too late", "failed", "wasted", "p50", "p95", "p99"}
+
+const unheld = "The model does not hold, so what would have happened is not known"
+
+// runs says what the figures of an Outcome are.
+func runs(n int) string {
+	return fmt.Sprintf("The median of %d runs, and their lowest and highest value.", n)
+}
+
+// rows returns a row with the medians, and one with the ranges.
 func (o *Outcome) rows(name string) [][]string {
-	median, low, high := o.Median.cells(), o.Low.cells(), o.High.cells()
-	ranges := []string{""}
-	for i := range median {
+	return [][]string{append([]string{name}, o.Median.cells()...), append([]string{""}, o.ranges()...)}
+}
+
+// ranges returns the lowest and the highest value of each figure, where they differ enough to be seen.
+func (o *Outcome) ranges() []string {
+	low, high := o.Low.cells(), o.High.cells()
+	for i := range low {
 		if low[i] == high[i] {
-			ranges = append(ranges, "")
+			low[i] = ""
 		} else {
-			ranges = append(ranges, low[i]+"–"+high[i])
+			low[i] += "–" + high[i]
 		}
 	}
-	return [][]string{append([]string{name}, median...), ranges}
+	return low
 }
 
 // cells returns the figures as text.

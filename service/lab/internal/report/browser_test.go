@@ -26,12 +26,7 @@ func TestPageInBrowser(t *testing.T) {
 	testrig.Must(t, r.Page(f, true, nil))
 	testrig.Must(t, f.Close())
 	tab := browser.Open(t, "file://"+name, 1280, 900)
-	for _, width := range []int64{1280, 390} {
-		tab.View(width, 900, width == 390)
-		tab.Until("the page fits", func() bool {
-			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
-		})
-	}
+	tab.CheckPage("load")
 	if n := browser.Evaluate[int](tab, `document.querySelectorAll("svg[viewBox]").length`); n != 3 {
 		t.Errorf("%d plots: want three", n)
 	}

@@ -5,6 +5,7 @@ import { $ } from "./operator/text.js";
 import { showConfig, showNumbers } from "./state.js";
 import { showClasses, showOrigins, showRules } from "./tables.js";
 import "./explain.js";
+import "./recording.js";
 import { showLimits } from "./change.js";
 
 const changed = (s, was) => s.reloads !== was.reloads && "other rules";
