@@ -32,15 +32,6 @@ func (s *site) copyAssets() error {
 			return err
 		}
 	}
-	for _, name := range scenarios {
-		content, err := s.read("service/lab/scenarios/" + name)
-		if err != nil {
-			return err
-		}
-		if err := s.write("scenarios/"+name, content); err != nil {
-			return err
-		}
-	}
 	code, err := highlightCSS()
 	if err != nil {
 		return err

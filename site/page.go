@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -93,6 +94,9 @@ func (s *site) load() error {
 		name = "schema/" + filepath.Base(name)
 		s.files[name] = name
 	}
+	for _, name := range scenarios {
+		s.files[scenarioFiles+name] = scenarioFiles + name
+	}
 	add := func(source string, text []byte) {
 		p := &page{source: source, path: pathOf(source), Live: live[source], Title: strings.TrimSuffix(path.Base(source), ".md")}
 		if m := title.FindSubmatch(text); m != nil {
@@ -123,6 +127,9 @@ func (s *site) load() error {
 	return s.navigation(texts["docs/README.md"])
 }
 
+// used are files of the repository that readers look at or use. The site has each that a page links to.
+var used = regexp.MustCompile(`\.png$|^(deploy|service/lab/scenarios)/.*\.(yaml|json|cfg|conf|lua|service)$`)
+
 // target returns where a link of a page leads on the site.
 func (s *site) target(p *page, link string) (string, error) {
 	if link == "" || strings.Contains(link, "://") || strings.HasPrefix(link, "#") || strings.HasPrefix(link, "mailto:") {
@@ -145,7 +152,7 @@ func (s *site) target(p *page, link string) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case strings.HasSuffix(source, ".png"):
+	case info.Mode().IsRegular() && used.MatchString(source):
 		s.files[source] = source
 		return p.relative(source) + anchor, nil
 	case info.IsDir():

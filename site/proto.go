@@ -31,7 +31,7 @@ func (s *site) gRPC() ([]byte, error) {
 	locations := file.SourceLocations()
 	about := locations.ByPath(protoreflect.SourcePath{12}).LeadingComments // that of the statement syntax
 	var out strings.Builder
-	fmt.Fprintf(&out, "# gRPC API of weir serve: %s\n\n%s\n`weir serve --grpc-listen 127.0.0.1:8082` serves it, with reflection. "+
+	fmt.Fprintf(&out, "# gRPC API of weir serve: the proto %s\n\n%s\n`weir serve --grpc-listen 127.0.0.1:8082` serves it, with reflection. "+
 		"[weir.proto](weir.proto) is for generators of clients; there are [recipes for four languages](../../../docs/languages.md).\n", file.Package(), errorTable(about))
 
 	of := func(d protoreflect.Descriptor) string {

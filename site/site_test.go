@@ -109,7 +109,7 @@ func testLinks(t *testing.T, s *site, pages map[string]document) {
 		if s.bySource[document] == nil {
 			t.Errorf("there is no %s, which plays %s", document, name)
 		}
-		if _, err := os.Stat(filepath.Join(s.dir(), "scenarios", name)); err != nil {
+		if _, err := os.Stat(filepath.Join(s.dir(), scenarioFiles, name)); err != nil {
 			t.Error(err)
 		}
 	}

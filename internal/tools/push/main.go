@@ -3,7 +3,7 @@
 //	go run ./push -from ../../bin/release -to ghcr.io/weir-go -version v1.2.3
 //
 // The images of all architectures become one, weir:1.2.3, which is also weir:latest unless it is a pre-release. The chart
-// becomes charts/weir:1.2.3. Push prints both digests, as image=sha256:… and chart=sha256:…. Credentials are those of docker
+// becomes charts/weir:1.2.3. Push prints both digests, as image=sha256:… and chart=sha256:…. Credentials come from docker
 // login. A second push of the same files changes nothing.
 package main
 
@@ -64,7 +64,7 @@ func push(from, to, version string) error {
 	return nil
 }
 
-// credentials are those of docker login.
+// credentials come from docker login.
 var credentials = remote.WithAuthFromKeychain(authn.DefaultKeychain)
 
 // pushImage pushes the images of all architectures as one.
