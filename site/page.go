@@ -30,6 +30,7 @@ type page struct {
 	Body     template.HTML // the rest
 	Headings []heading
 	Live     string // a scenario that the page can play
+	About    string // what the scenario shows
 	sections []section
 }
 
