@@ -24,12 +24,13 @@ image: ## build the image of deploy/Dockerfile without Docker, as bin/weir.oci.t
 	@mkdir -p bin
 	@cd internal/tools && go run ./image -root ../.. -o ../../bin/weir.oci.tar
 
-release: need-release ## build a release of the tag that is checked out into dist: archives, packages, images, checksums with a signature (by the key WEIR_SIGNING_KEY), bills of materials, provenance, the chart
+release: need-release ## build a release of the tag that is checked out into dist: archives, packages, images, checksums with a signature (by the key WEIR_SIGNING_KEY), bills of materials, provenance, the chart, the site
 	@rm -rf bin/release && mkdir -p bin/release
 	@cd internal/tools && go build -o ../../bin/release/ ./sbom ./provenance
 	@internal/tools/documents bin/release
 	@cd internal/tools && go run ./chart -root ../.. -version "$$(git describe --tags --exact-match --match 'v[0-9]*')" -o ../../bin/release
 	@cd internal/tools && for arch in amd64 arm64; do go run ./image -root ../.. -arch $$arch -o ../../bin/release/weir_linux_$$arch.oci.tar || exit 1; done
+	@internal/tools/sitearchive "$$(git describe --tags --exact-match --match 'v[0-9]*')" bin/release
 	@goreleaser release --clean $(if $(PUBLISH),,--skip=publish) $(ARGS)
 
 site: ## build the site, with the playground, into site/public; VERSION=v1.2.3 is its version there (next); ARGS='-listen 127.0.0.1:8000' serves it

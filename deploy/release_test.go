@@ -6,12 +6,11 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"io"
+	"log"
 	"maps"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -19,7 +18,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	ocireg "github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"helm.sh/helm/v4/pkg/registry"
+	"sigs.k8s.io/yaml"
 )
 
 // A release of one platform, made twice in two folders, has the same files. Their checksums have the signature of the
@@ -102,18 +108,19 @@ func TestRelease(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"weir_linux_amd64.oci.tar", "weir_linux_arm64.oci.tar", "weir_chart.oci.tar", "weir_chart.tgz"} {
+	for _, name := range []string{"weir_linux_amd64.oci.tar", "weir_linux_arm64.oci.tar", "weir_chart.oci.tar", "weir_chart.tgz", "weir_site.tgz"} {
 		if !listed[name] {
 			t.Errorf("%s has no checksum", name)
 		}
 	}
 	checkProvenance(t, first, commit, string(sums))
 	made := filepath.Join(filepath.Dir(first), "bin/release")
-	checkChart(t, made)
-	archive := filepath.Join(made, "weir"+platform+".oci.tar")
-	if got, want := run(t, unpack(t, archive, manifestDigest(t, archive)).root, "./weir", "--version"), "weir "+version; got != want {
+	host, pushed := pushAll(t, made)
+	if got, want := run(t, pullImage(t, host+"/weir", pushed["image"]).root, "./weir", "--version"), "weir "+version; got != want {
 		t.Errorf("the image has %swant %s", got, want)
 	}
+	checkChart(t, made, host, pushed["chart"])
+	checkSite(t, made)
 
 	files, err := filepath.Glob(filepath.Join(made, "weir_*"))
 	if err != nil {
@@ -176,25 +183,70 @@ func manifestDigest(t *testing.T, archive string) string {
 	return index.Manifests[0].Digest
 }
 
-// checkChart fails t unless Helm pulls the packaged chart from a registry, and renders it as it renders the folder.
-func checkChart(t *testing.T, made string) {
+// pushAll pushes the images and the chart to a registry, twice, as a job does that runs again. It returns the address of the
+// registry, and the digests that are printed.
+func pushAll(t *testing.T, made string) (host string, pushed map[string]string) {
 	t.Helper()
-	layout := t.TempDir()
-	run(t, layout, "tar", "-xf", filepath.Join(made, "weir_chart.oci.tar"))
-	manifest := manifestDigest(t, filepath.Join(made, "weir_chart.oci.tar"))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.Replace(path.Base(r.URL.Path), "0.9.0", manifest, 1)
-		if strings.Contains(r.URL.Path, "/manifests/") {
-			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
-			w.Header().Set("Docker-Content-Digest", name)
+	server := httptest.NewServer(ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	host = strings.TrimPrefix(server.URL, "http://")
+	push := func() string {
+		return run(t, "../internal/tools", "go", "run", "./push", "-from", made, "-to", host+"/weir-go", "-version", "v0.9.0")
+	}
+	text := push()
+	if again := push(); again != text {
+		t.Errorf("a second push says %s: want %s", again, text)
+	}
+	pushed = map[string]string{}
+	for line := range strings.Lines(text) {
+		kind, digest, _ := strings.Cut(strings.TrimSpace(line), "=")
+		pushed[kind] = digest
+	}
+	return host + "/weir-go", pushed
+}
+
+// pullImage returns the image of this architecture that a registry has for the version and as the latest one, with the digest
+// of the index of both architectures.
+func pullImage(t *testing.T, repository, digest string) image {
+	t.Helper()
+	for _, tag := range []string{"0.9.0", "latest"} {
+		ref, err := name.ParseReference(repository + ":" + tag)
+		must(t, err)
+		index, err := remote.Index(ref)
+		must(t, err)
+		got, err := index.Digest()
+		must(t, err)
+		manifest, err := index.IndexManifest()
+		must(t, err)
+		if got.String() != digest || len(manifest.Manifests) != 2 {
+			t.Errorf("%s is %s of %d platforms: want %s of two", ref, got, len(manifest.Manifests), digest)
 		}
-		http.ServeFile(w, r, filepath.Join(layout, "blobs", strings.Replace(name, ":", "/", 1)))
-	}))
-	defer server.Close()
-	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptWriter(io.Discard), registry.ClientOptCredentialsFile(filepath.Join(layout, "credentials")))
+	}
+	ref, err := name.ParseReference(repository + "@" + digest)
 	must(t, err)
-	pulled, err := client.Pull(strings.TrimPrefix(server.URL, "http://") + "/weir:0.9.0")
+	pulled, err := remote.Image(ref, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
 	must(t, err)
+	dir := t.TempDir()
+	at, err := layout.Write(dir, empty.Index)
+	must(t, err)
+	must(t, at.AppendImage(pulled))
+	archive := filepath.Join(t.TempDir(), "pulled.tar")
+	run(t, dir, "tar", "-cf", archive, "blobs", "index.json", "oci-layout")
+	one, err := pulled.Digest()
+	must(t, err)
+	return unpack(t, archive, one.String())
+}
+
+// checkChart fails t unless Helm pulls the packaged chart from a registry, and renders it as it renders the folder.
+func checkChart(t *testing.T, made, host, digest string) {
+	t.Helper()
+	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptWriter(io.Discard), registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "credentials")))
+	must(t, err)
+	pulled, err := client.Pull(host + "/charts/weir:0.9.0")
+	must(t, err)
+	if pulled.Manifest.Digest != digest {
+		t.Errorf("the registry has the chart %s: want %s", pulled.Manifest.Digest, digest)
+	}
 	packed, err := os.ReadFile(filepath.Join(made, "weir_chart.tgz"))
 	must(t, err)
 	if !bytes.Equal(pulled.Chart.Data, packed) || pulled.Chart.Meta.Name != "weir" || pulled.Chart.Meta.Version != "0.9.0" {
@@ -205,10 +257,44 @@ func checkChart(t *testing.T, made string) {
 	got, err := renderChart(filepath.Join(made, "weir_chart.tgz"), "a", unguarded)
 	must(t, err)
 	for name, text := range want {
-		want[name] = strings.ReplaceAll(text, "image: weir:0.1.0\n", "image: weir:0.9.0\n")
+		want[name] = strings.ReplaceAll(text, "image: ghcr.io/weir-go/weir:0.1.0\n", "image: ghcr.io/weir-go/weir:0.9.0\n")
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("the packaged chart renders\n%s\nwant\n%s", got, want)
+	}
+}
+
+// checkSite fails t unless the workflow that publishes the site joins that of the release and that of the checkout.
+func checkSite(t *testing.T, made string) {
+	t.Helper()
+	text, err := os.ReadFile("../.github/workflows/site.yml")
+	must(t, err)
+	var workflow struct {
+		Jobs struct {
+			Build struct{ Steps []struct{ Name, Run string } }
+		}
+	}
+	must(t, yaml.Unmarshal(text, &workflow))
+	bin, dir := t.TempDir(), t.TempDir()
+	gh := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n'release list '*) echo v0.9.0 ;;\n'release download v0.9.0 --pattern weir_site.tgz --output -') cat %s/weir_site.tgz ;;\n*) exit 1 ;;\nesac\n", made)
+	must(t, os.WriteFile(filepath.Join(bin, "gh"), []byte(gh), 0o700))
+	done := 0
+	for _, step := range workflow.Jobs.Build.Steps {
+		if step.Name == "the sites of the releases" {
+			run(t, dir, "env", "PATH="+bin+":"+os.Getenv("PATH"), "bash", "-eo", "pipefail", "-c", step.Run)
+			done++
+		}
+	}
+	public := filepath.Join(dir, "site/public")
+	run(t, "../site", "env", "GOWORK=off", "go", "run", ".", "-out", public)
+	versions, err := os.ReadFile(filepath.Join(public, "versions.json"))
+	if err != nil || string(versions) != `["v0.9.0","next"]` || done != 1 {
+		t.Errorf("%v: the site has the versions %s after %d steps", err, versions, done)
+	}
+	for _, name := range []string{"schema/rules.schema.json", "v/v0.9.0/playground.html", "v/v0.9.0/sim.wasm.gzip", "v/next/playground.html"} {
+		if _, err := os.Stat(filepath.Join(public, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

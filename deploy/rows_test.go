@@ -12,9 +12,9 @@ func TestRows(t *testing.T) {
 		values, file string
 		want, not    string // not: "" for none
 	}{
-		{``, "deployment.yaml", "image: weir:0.1.0\n", ""},
-		{`image: {tag: "7"}`, "deployment.yaml", "image: weir:7\n", ""},
-		{`image: {tag: "7", digest: "` + digest + `"}`, "deployment.yaml", "image: weir@" + digest + "\n", ":7"},
+		{``, "deployment.yaml", "image: ghcr.io/weir-go/weir:0.1.0\n", ""},
+		{`image: {tag: "7"}`, "deployment.yaml", "image: ghcr.io/weir-go/weir:7\n", ""},
+		{`image: {tag: "7", digest: "` + digest + `"}`, "deployment.yaml", "image: ghcr.io/weir-go/weir@" + digest + "\n", ":7"},
 		{``, "deployment.yaml", "- --admin-tokens=/etc/weir-admin/tokens.yaml\n", ""},
 		{`admin: {auth: false}`, "deployment.yaml", "- serve\n", "admin-tokens"},
 		{`admin: {auth: false}`, "adminsecret.yaml", "", "Secret"},

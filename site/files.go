@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"embed"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 )
@@ -12,36 +11,24 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// copied are files of the repository that the site has, by their paths there.
+// copied are files of the repository that the site has, and their paths there.
 var copied = map[string]string{
-	"uplot/uPlot.iife.min.js": "service/internal/web/assets/uplot/uPlot.iife.min.js",
-	"uplot/uPlot.min.css":     "service/internal/web/assets/uplot/uPlot.min.css",
-	"uplot/LICENSE":           "service/internal/web/assets/uplot/LICENSE",
-	"icon.svg":                "service/internal/web/assets/icon.svg",
-	"openapi.yaml":            openapi,
+	"service/internal/web/assets/uplot/uPlot.iife.min.js": "uplot/uPlot.iife.min.js",
+	"service/internal/web/assets/uplot/uPlot.min.css":     "uplot/uPlot.min.css",
+	"service/internal/web/assets/uplot/LICENSE":           "uplot/LICENSE",
+	"service/internal/web/assets/icon.svg":                "icon.svg",
+	openapi:                                               "openapi.yaml",
+	proto:                                                 proto,
 }
 
 // copyAssets writes the files that are not pages.
 func (s *site) copyAssets() error {
-	files := maps.Clone(copied)
-	for name := range s.images {
-		files[name] = name
-	}
-	for to, from := range files {
+	for from, to := range s.files {
 		content, err := s.read(from)
 		if err != nil {
 			return err
 		}
 		if err := s.write(to, content); err != nil {
-			return err
-		}
-	}
-	for _, name := range scenarios {
-		content, err := s.read("service/lab/scenarios/" + name)
-		if err != nil {
-			return err
-		}
-		if err := s.write("scenarios/"+name, content); err != nil {
 			return err
 		}
 	}

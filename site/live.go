@@ -10,18 +10,25 @@ var live = map[string]string{
 	"docs/choose.md":     "retry-storm.yaml",
 	"docs/codel.md":      "codel.yaml",
 	"docs/goodput.md":    "layers.yaml",
+	"docs/load.md":       "loops.yaml",
 	"docs/orders.md":     "capacity.yaml",
 	"docs/origins.md":    "outage.yaml",
 	"docs/proxy.md":      "priorities.yaml",
+	"docs/recording.md":  "knee.yaml",
+	"docs/replay.md":     "slowdown.yaml",
+	"docs/serve.md":      "rate.yaml",
 	"docs/sim.md":        "retry-storm.yaml",
 	"docs/sla.md":        "sla-slow.yaml",
+	"docs/terms.md":      "capacity.yaml",
 	"README.md":          "retry-storm.yaml",
 }
 
-// scenarios are the files that the playground offers, below service/lab/scenarios; those of live are among them.
+const scenarioFiles = "service/lab/scenarios/"
+
+// scenarios are the files that the playground offers, below scenarioFiles; those of live are among them.
 var scenarios = []string{
-	"arena/overload.yaml", "capacity.yaml", "codel.yaml", "layers.yaml", "outage.yaml", "priorities.yaml", "retry-storm.yaml",
-	"sla-slow.yaml", "slowdown.yaml", "slow-start.yaml", "tenants.yaml",
+	"arena/overload.yaml", "capacity.yaml", "codel.yaml", "knee.yaml", "layers.yaml", "loops.yaml", "outage.yaml", "priorities.yaml",
+	"rate.yaml", "retry-storm.yaml", "sla-slow.yaml", "slowdown.yaml", "slow-start.yaml", "tenants.yaml",
 }
 
 // words is the text that the search has for the site's own pages.

@@ -26,7 +26,7 @@ func main() {
 	listen := flag.String("listen", "", "an address to serve the site at, once it is built, such as 127.0.0.1:8000")
 	flag.Parse()
 	s := &site{root: *root, out: *out, version: *version}
-	if err := cmp.Or(s.build(), s.simulator(), s.entry()); err != nil {
+	if err := inTurn(s.build, s.simulator, s.entry); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("%d pages: %s\n", len(s.pages), filepath.Join(s.dir(), "index.html"))
@@ -41,7 +41,7 @@ type site struct {
 	root, out, version string
 	pages              []*page
 	bySource           map[string]*page
-	images             map[string]bool // by their paths from the root
+	files              map[string]string // paths of the site of what it copies, by the paths from the root
 	groups             []group
 }
 
@@ -67,7 +67,17 @@ func (s *site) build() error {
 	if err := os.RemoveAll(s.dir()); err != nil {
 		return err
 	}
-	return cmp.Or(s.load(), s.render(), s.copyAssets(), s.index())
+	return inTurn(s.load, s.render, s.copyAssets, s.index)
+}
+
+// inTurn calls functions up to the first that fails.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // index writes the index of the search.
@@ -110,7 +120,7 @@ func (s *site) simulator() error {
 	return s.write("wasm_exec.js", glue)
 }
 
-// entry writes what all versions share: their list, and a page that leads to the newest one.
+// entry writes what all versions share: their list, the schemas of the newest one, and a page that leads to it.
 func (s *site) entry() error {
 	entries, err := os.ReadDir(filepath.Join(s.out, "v"))
 	if err != nil {
@@ -126,6 +136,13 @@ func (s *site) entry() error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(s.out, "versions.json"), list, 0o644); err != nil {
+		return err
+	}
+	schemas := filepath.Join(s.out, "schema")
+	if err := os.RemoveAll(schemas); err != nil {
+		return err
+	}
+	if err := os.CopyFS(schemas, os.DirFS(filepath.Join(s.out, "v", names[0], "schema"))); err != nil {
 		return err
 	}
 	to := "v/" + names[0] + "/"

@@ -40,7 +40,7 @@ func highlightCSS() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-var linked = regexp.MustCompile(`\]\(([^)\s]+\.md)\)`)
+var linked = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
 // convert makes the page of a document.
 func (s *site) convert(p *page, source []byte) error {
@@ -72,6 +72,11 @@ func (s *site) convert(p *page, source []byte) error {
 	if err != nil {
 		return err
 	}
+	if p.Live != "" {
+		if p.About, err = s.about(p.Live); err != nil {
+			return err
+		}
+	}
 	p.split(doc, source)
 	var out bytes.Buffer
 	if !title.Match(source) { // a table that a program has written
@@ -90,6 +95,22 @@ func (s *site) convert(p *page, source []byte) error {
 	}
 	p.Body = template.HTML(body)
 	return nil
+}
+
+// about returns what the comment at the begin of a scenario says.
+func (s *site) about(name string) (string, error) {
+	text, err := s.read(scenarioFiles + name)
+	var words []string
+	for line := range strings.Lines(string(text)) {
+		comment, ok := strings.CutPrefix(line, "# ")
+		if !ok {
+			break
+		}
+		if !strings.HasPrefix(comment, "yaml-language-server:") {
+			words = append(words, strings.Fields(comment)...)
+		}
+	}
+	return strings.Join(words, " "), err
 }
 
 // named returns the document that a link names by its file, as docs/README.md does. The site shows its title.

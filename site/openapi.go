@@ -24,7 +24,7 @@ func (s *site) openAPI() ([]byte, error) {
 		return nil, err
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "# HTTP API of weir serve\n\n%s\n\nThe description for programs: [openapi.yaml](../%s).\n", str(get(doc, "info"), "description"), openapi)
+	fmt.Fprintf(&out, "# HTTP API of weir serve\n\n%s\n\nThe description for programs: [openapi.yaml](openapi.yaml).\n", str(get(doc, "info"), "description"))
 	for _, at := range get(doc, "paths") {
 		item := at.Value.(object)
 		var order []string

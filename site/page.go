@@ -6,15 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // repository is where links to files lead that the site does not have.
 const repository = "https://github.com/weir-go/weir/"
+
+// address is where the site is published.
+const address = "https://weir-go.github.io/weir/"
 
 // A page is a Markdown document, or a page of the site's own.
 type page struct {
@@ -25,6 +30,7 @@ type page struct {
 	Body     template.HTML // the rest
 	Headings []heading
 	Live     string // a scenario that the page can play
+	About    string // what the scenario shows
 	sections []section
 }
 
@@ -45,8 +51,20 @@ type group struct {
 	Pages []*page
 }
 
+// generated are the pages that are made from descriptions for programs, by these.
+var generated = map[string]struct {
+	path     string
+	markdown func(*site) ([]byte, error)
+}{
+	openapi: {"docs/http-api.html", (*site).openAPI},
+	proto:   {"docs/grpc-api.html", (*site).gRPC},
+}
+
 // pathOf returns the path of the page of a document.
 func pathOf(source string) string {
+	if made, ok := generated[source]; ok {
+		return made.path
+	}
 	switch name := strings.TrimSuffix(source, ".md"); {
 	case name == "README":
 		return "readme.html"
@@ -68,7 +86,18 @@ func (s *site) load() error {
 		sources = append(sources, "docs/"+filepath.Base(name))
 	}
 	texts := map[string][]byte{}
-	s.bySource, s.images = map[string]*page{}, map[string]bool{}
+	s.bySource, s.files = map[string]*page{}, maps.Clone(copied)
+	schemas, err := filepath.Glob(filepath.Join(s.root, "schema", "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, name := range schemas {
+		name = "schema/" + filepath.Base(name)
+		s.files[name] = name
+	}
+	for _, name := range scenarios {
+		s.files[scenarioFiles+name] = scenarioFiles + name
+	}
 	add := func(source string, text []byte) {
 		p := &page{source: source, path: pathOf(source), Live: live[source], Title: strings.TrimSuffix(path.Base(source), ".md")}
 		if m := title.FindSubmatch(text); m != nil {
@@ -84,11 +113,13 @@ func (s *site) load() error {
 		}
 		add(source, text)
 	}
-	reference, err := s.openAPI()
-	if err != nil {
-		return err
+	for _, source := range slices.Sorted(maps.Keys(generated)) {
+		text, err := generated[source].markdown(s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", source, err)
+		}
+		add(source, text)
 	}
-	add("docs/http-api.md", reference)
 	for _, p := range s.pages {
 		if err := s.convert(p, texts[p.source]); err != nil {
 			return fmt.Errorf("%s: %w", p.source, err)
@@ -96,6 +127,9 @@ func (s *site) load() error {
 	}
 	return s.navigation(texts["docs/README.md"])
 }
+
+// used are files of the repository that readers look at or use. The site has each that a page links to.
+var used = regexp.MustCompile(`\.png$|^(deploy|service/lab/scenarios)/.*\.(yaml|json|cfg|conf|lua|service)$`)
 
 // target returns where a link of a page leads on the site.
 func (s *site) target(p *page, link string) (string, error) {
@@ -108,16 +142,19 @@ func (s *site) target(p *page, link string) (string, error) {
 	}
 	source := path.Join(path.Dir(p.source), name)
 	for _, candidate := range []string{source, path.Join(source, "README.md")} {
-		if to := s.bySource[candidate]; to != nil {
+		if to := s.bySource[candidate]; to != nil && (to != p || s.files[candidate] == "") {
 			return p.relative(to.path) + anchor, nil
 		}
+	}
+	if to := s.files[source]; to != "" {
+		return p.relative(to), nil
 	}
 	info, err := os.Stat(filepath.Join(s.root, filepath.FromSlash(source)))
 	switch {
 	case err != nil:
 		return "", err
-	case strings.HasSuffix(source, ".png"):
-		s.images[source] = true
+	case info.Mode().IsRegular() && used.MatchString(source):
+		s.files[source] = source
 		return p.relative(source) + anchor, nil
 	case info.IsDir():
 		return repository + "tree/" + s.ref() + "/" + source + anchor, nil
@@ -160,13 +197,7 @@ func (s *site) navigation(text []byte) error {
 	}
 	last := &s.groups[len(s.groups)-1]
 	last.Pages = append(last.Pages, s.bySource["CHANGELOG.md"], s.bySource["SECURITY.md"])
-	for i := range s.groups {
-		if at := slices.Index(s.groups[i].Pages, s.bySource["docs/serve-reference.md"]); at >= 0 {
-			s.groups[i].Pages = slices.Insert(s.groups[i].Pages, at+1, s.bySource["docs/http-api.md"])
-			return nil
-		}
-	}
-	return errors.New("docs/README.md does not name serve-reference.md")
+	return nil
 }
 
 //go:embed templates

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"net/url"
 	"os"
@@ -20,6 +21,7 @@ func TestSite(t *testing.T) {
 	pages := parse(t, s.dir())
 	t.Run("links", func(t *testing.T) { testLinks(t, s, pages) })
 	t.Run("nothing from elsewhere", func(t *testing.T) { testNothingFromElsewhere(t, s) })
+	t.Run("references", func(t *testing.T) { testReferences(t, s, pages) })
 	t.Run("navigation", func(t *testing.T) { testNavigation(t, s, pages) })
 }
 
@@ -107,7 +109,7 @@ func testLinks(t *testing.T, s *site, pages map[string]document) {
 		if s.bySource[document] == nil {
 			t.Errorf("there is no %s, which plays %s", document, name)
 		}
-		if _, err := os.Stat(filepath.Join(s.dir(), "scenarios", name)); err != nil {
+		if _, err := os.Stat(filepath.Join(s.dir(), scenarioFiles, name)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -137,6 +139,51 @@ func testNothingFromElsewhere(t *testing.T, s *site) {
 	}
 }
 
+// The page of references leads to each of them, and to each schema, which the site has where the first lines of files say. What
+// descriptions for programs say is on their pages.
+func testReferences(t *testing.T, s *site, pages map[string]document) {
+	links := map[string]bool{}
+	for _, link := range pages["docs/index.html"].links {
+		links[path.Join("docs", link)] = true
+	}
+	schemas, err := filepath.Glob("../schema/*.json")
+	if err != nil || len(schemas) == 0 {
+		t.Fatal(schemas, err)
+	}
+	for _, name := range schemas {
+		want := "schema/" + filepath.Base(name)
+		if _, err := os.Stat(filepath.Join(s.dir(), want)); err != nil || !links[want] {
+			t.Errorf("%v: the page of references does not lead to %s", err, want)
+		}
+	}
+	if rules, err := s.read("deploy/rules/rules.yaml"); err != nil || !strings.HasPrefix(string(rules), "# yaml-language-server: $schema="+address+"schema/rules.schema.json\n") {
+		t.Errorf("%v: the rules name another address than that of the site", err)
+	}
+	for name, has := range map[string][]string{
+		"defaults": {"weir-serve", "library"}, "serve-reference": {"rules", "tokens"}, "proxy-reference": nil, "sim-reference": {"clients"},
+		"metrics": {"metrics", "reasons"}, "errors": nil, "http-api": {"get-post-ratekey"}, "grpc-api": {"decide", "decision", "reason"},
+	} {
+		at := "docs/" + name + ".html"
+		if !links[at] {
+			t.Errorf("the page of references does not lead to %s", at)
+		}
+		for _, id := range has {
+			if !pages[at].ids[id] {
+				t.Errorf("%s has no %s", at, id)
+			}
+		}
+	}
+	proto, err := os.ReadFile(filepath.Join(s.dir(), "docs/grpc-api.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<code>/weir.v1.WeirService/Wait</code>", "The queue is full.", "<code>REASON_QUEUE_FULL</code>", "The longest wait.", "<code>PERMISSION_DENIED</code>"} {
+		if !strings.Contains(string(proto), want) {
+			t.Errorf("the page of the proto does not have %s", want)
+		}
+	}
+}
+
 // Each document of docs is in the navigation, and has the headings that the search knows.
 func testNavigation(t *testing.T, s *site, pages map[string]document) {
 	shown := map[*page]bool{}
@@ -157,18 +204,21 @@ func testNavigation(t *testing.T, s *site, pages map[string]document) {
 	}
 }
 
-// The entry leads to the newest version, and lists all of them.
+// The entry leads to the newest version, has its schemas, and lists all versions.
 func TestEntry(t *testing.T) {
 	s := &site{out: t.TempDir()}
 	for _, v := range []string{"next", "v0.10.0", "v0.9.0", "v0.10.1"} {
-		if err := os.MkdirAll(filepath.Join(s.out, "v", v), 0o755); err != nil {
+		dir := filepath.Join(s.out, "v", v, "schema")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "rules.schema.json"), []byte(v), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := s.entry(); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"versions.json": `["v0.10.1","v0.10.0","v0.9.0","next"]`, "index.html": `url=v/v0.10.1/index.html"`} {
+	for name, want := range map[string]string{
+		"versions.json": `["v0.10.1","v0.10.0","v0.9.0","next"]`, "index.html": `url=v/v0.10.1/index.html"`, "schema/rules.schema.json": "v0.10.1",
+	} {
 		if text, err := os.ReadFile(filepath.Join(s.out, name)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %v: %s: want %s", name, err, text, want)
 		}

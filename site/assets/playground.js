@@ -85,7 +85,7 @@ at("text").addEventListener("input", () => file(at("text").value));
 at("examples").addEventListener("input", async () => {
   const name = at("examples").value;
   if (!name) return change({});
-  file(await (await fetch("scenarios/" + name)).text());
+  file(await (await fetch("service/lab/scenarios/" + name)).text());
 });
 
 at("reset").addEventListener("click", () => change(initial()));

@@ -120,7 +120,7 @@ picture?.querySelector("button").addEventListener("click", async ({ target }) =>
   target.disabled = true;
   target.textContent = "Simulating…";
   const [{ charts, laws }, { fileAddress }, { Simulator }] = await Promise.all([import("./charts.js"), import("./model.js"), import("./sim.js")]);
-  const text = await (await fetch(base + "scenarios/" + picture.dataset.scenario)).text();
+  const text = await (await fetch(base + "service/lab/scenarios/" + picture.dataset.scenario)).text();
   const list = Object.assign(document.createElement("div"), { className: "laws" });
   const panels = Object.assign(document.createElement("div"), { className: "panels" });
   panels.innerHTML = `<figure><figcaption>Served in time, a second</figcaption><div data-panel="goodput"></div></figure>

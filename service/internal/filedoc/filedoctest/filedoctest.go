@@ -83,7 +83,7 @@ func Published(t *testing.T, root, name string, schema map[string]any, update bo
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(string(text), "\n")
-		if want := "# yaml-language-server: $schema=https://raw.githubusercontent.com/weir-go/weir/main/schema/" + name; first != want {
+		if want := "# yaml-language-server: $schema=https://weir-go.github.io/weir/schema/" + name; first != want {
 			t.Errorf("%s begins with %q: want %q", example, first, want)
 		}
 		if err := compiled.Check(t, string(text)); err != nil {

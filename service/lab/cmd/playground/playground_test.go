@@ -29,7 +29,7 @@ func TestSameBytes(t *testing.T) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	testrig.Must(t, err)
 	var files []string
-	for _, name := range []string{"capacity", "codel", "outage", "priorities", "retry-storm", "tenants"} {
+	for _, name := range []string{"capacity", "codel", "knee", "loops", "outage", "priorities", "rate", "retry-storm", "tenants"} {
 		files = append(files, "../../scenarios/"+name+".yaml")
 	}
 	settings := exec.Command("node", "settings.mjs")

@@ -92,7 +92,11 @@ func TestSite(t *testing.T) {
 	})
 	tab.Screenshot("site-live")
 
-	for query, want := range map[string]string{"burst": "", "429": "", "envoy": "docs/envoy.html", "waiting": "", "retry storm": "", "overload": "", "xyzzyx": "Nothing found"} {
+	for query, want := range map[string]string{
+		"burst": "docs/terms.html#burst", "429": "docs/terms.html#", "envoy": "docs/envoy.html", "waiting": "docs/terms.html#queue-waiting", "retry storm": "",
+		"proto": "docs/grpc-api.html", "grpc": "docs/grpc-api.html", "openapi": "docs/http-api.html", "errors": "docs/errors.html", "flags": "docs/defaults.html",
+		"schema": "docs/serve.html#every-key", "metrics": "docs/metrics.html", "scenario": "docs/sim-reference.html", "overload": "", "xyzzyx": "Nothing found",
+	} {
 		browser.Evaluate[bool](tab, fmt.Sprintf(`document.getElementById("found").textContent = "", document.getElementById("query").value = %q, document.getElementById("query").dispatchEvent(new Event("input")), true`, query))
 		tab.Until("the search finds "+query, func() bool {
 			text := browser.Evaluate[string](tab, `[...document.querySelectorAll("#found li")].map((li) => li.textContent + " " + (li.querySelector("a")?.href ?? "")).join("\n")`)
