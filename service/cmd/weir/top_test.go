@@ -23,10 +23,10 @@ func TestTopCommand(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--admin /x":      "/x: must be an http or https URL of --admin",
-		"ftp://a":         "ftp://a: must be an http or https URL of --admin",
-		"--interval 1ms":  "--interval=1ms: must be >= 100ms",
-		"--by name":       "--by",
+		"--admin /x":     "/x: must be an http or https URL of --admin",
+		"ftp://a":        "ftp://a: must be an http or https URL of --admin",
+		"--interval 1ms": "--interval=1ms: must be >= 100ms",
+		"--by name":      "--by",
 	} {
 		if code, _, stderr := weir(t, append([]string{"top"}, strings.Fields(args)...)...); code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: %d, %q: want %q", args, code, stderr, want)

@@ -123,7 +123,7 @@ func (v *view) tables(room int) (lines []string) {
 	st := v.proxy
 	all := []struct {
 		table
-		of int // rows, including those that the answer does not have
+		of int // rows, also beyond the bound of the answer
 	}{{classTable(st.Classes), st.AllClasses}, {originTable(st.Origins, st.NowMS), st.AllOrigins}, {ruleTable(st.Rules), st.AllRules}}
 	const head, row, more, blank = 1, 1, 1, 1
 	rooms, wants := make([]int, len(all)), make([]int, len(all))

@@ -62,8 +62,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 func Once(ctx context.Context, cfg Config, out io.Writer) error {
 	from := cfg.client()
 	r, err := from.read(ctx, cfg.By)
-	if err == nil && !r.rated() {
-		select { // rates need two observations
+	for tries := 0; err == nil && !r.rated() && tries < 3; tries++ {
+		select { // rates need two observations, and a busy process is late
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(time.Second):
