@@ -403,7 +403,7 @@ var sideways = map[string][]string{
 	"service/internal/cli/clitest":      {"service/internal/cli"},
 	"service/internal/rulecheck":        {"service/internal/proxyrule", "service/internal/terminal"},
 	"service/internal/decisionlog":      {"service/internal/bytesize", "service/internal/match", "service/internal/server/decider", "service/internal/server/grant"},
-	"service/internal/top":              {"service/internal/operator", "service/internal/server/adminapi", "service/internal/terminal"},
+	"service/internal/top":              {"service/internal/operator", "service/internal/proxy/proxypage", "service/internal/server/adminapi", "service/internal/terminal"},
 	"service/internal/daemon/leaflinks": {"service/internal/peer/serve", "service/internal/peer/wire", "service/internal/server/token"},
 	"service/internal/daemon": {
 		"service/internal/blackbox", "service/internal/shedding", "service/internal/daemon/leaflinks", "service/internal/daemon/statefile", "service/internal/otlp", "service/internal/redisstore", "service/internal/discover",

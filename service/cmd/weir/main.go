@@ -14,7 +14,7 @@ var program = &cli.Program{
 weirlab, a binary of its own, shows overload, generates load and simulates.`,
 	Commands: []cli.Command{
 		{Name: "serve", Help: "Run the decision service: rate limits and leases for any number of services, over HTTP.", New: func() cli.Runner { return new(serveCmd) }},
-		{Name: "top", Help: "Watch weir serve in the terminal: which rules and keys are refused, and why.", New: func() cli.Runner { return new(topCmd) }},
+		{Name: "top", Help: "Watch weir serve or weir proxy in the terminal: what is refused, by which limits, and why.", New: func() cli.Runner { return new(topCmd) }},
 		{Name: "check", Help: "Check a file of rules, and show which limits a key gets.", Detail: checkDetail, New: func() cli.Runner { return new(checkCmd) }},
 		{Name: "reset", Help: "Return all tokens of keys at weir serve, so that they have their whole limits again.", New: func() cli.Runner { return new(resetCmd) }},
 		{Name: "proxy", Help: "Protect an HTTP service: a reverse proxy that limits the requests in flight.", New: func() cli.Runner { return new(proxyCmd) }},

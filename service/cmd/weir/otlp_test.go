@@ -2,22 +2,29 @@ package main
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/hex"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/weir-go/weir/service/internal/transport/weirapi/weirv1"
 )
 
 // An otlpReceiver takes what is exported to it.
@@ -132,6 +139,122 @@ func TestServeOTLP(t *testing.T) {
 	asked := to.metrics["weir_serve_requests_total"]
 	if sum := asked.GetSum(); !sum.GetIsMonotonic() || len(sum.GetDataPoints()) != 2 {
 		t.Errorf("%v", asked)
+	}
+}
+
+// sent returns the spans of the caller's trace in a line each: the name, what the answer was, and whether it is an error.
+func (to *otlpReceiver) sent(t *testing.T) (all []string) {
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	for _, span := range to.spans {
+		line := span.Name
+		for _, name := range []string{"http.response.status_code", "rpc.system.name", "rpc.response.status_code", "weir.decision"} {
+			if value := attribute(span.Attributes, name); value != "" {
+				line += " " + value
+			}
+		}
+		if span.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
+			line += " error"
+		}
+		if method := attribute(span.Attributes, "rpc.method"); method != "" && method != span.Name {
+			t.Errorf("%s has the method %s", span.Name, method)
+		}
+		if hex.EncodeToString(span.TraceId) != traceID || hex.EncodeToString(span.ParentSpanId) != callerID ||
+			span.Kind != tracepb.Span_SPAN_KIND_SERVER || span.EndTimeUnixNano < span.StartTimeUnixNano {
+			t.Errorf("%v", span)
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+// Calls over gRPC have spans, through each listener and each server of HTTP/2, and so have requests over HTTP/2.
+func TestServeOTLPOverHTTP2(t *testing.T) {
+	const limits = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit grpc "
+	for _, transport := range []string{"std", "inline"} {
+		t.Run(transport, func(t *testing.T) {
+			to := receiveOTLP(t)
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
+			t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
+			_, rules := writeRuntime(t, "domain: edge\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 1}}]\n")
+			s := serving(t, "--transport", transport, "--grpc-listen", "127.0.0.1:0", "--rules", rules)
+			with := func(flags string) context.Context {
+				return metadata.AppendToOutgoingContext(t.Context(), "traceparent", "00-"+traceID+"-"+callerID+"-"+flags)
+			}
+			traces := with("01")
+			for _, address := range []string{strings.TrimPrefix(s.public, "http://"), s.grpcAddress()} {
+				l := newLimiter(t, address)
+				for range 2 {
+					_, err := l.ask(traces, address)
+					fatal(t, err)
+				}
+				_, _ = rls.NewRateLimitServiceClient(l.conn).ShouldRateLimit(traces, &rls.RateLimitRequest{})
+				for _, ctx := range []context.Context{with("00"), t.Context()} { // not sampled
+					_, err := l.ask(ctx, "another")
+					fatal(t, err)
+				}
+				_, err := healthpb.NewHealthClient(l.conn).Check(traces, &healthpb.HealthCheckRequest{})
+				fatal(t, err)
+				fatal(t, l.conn.Close()) // so that the server has nothing to wait for
+			}
+			r, err := http.NewRequest(http.MethodPost, s.public+"/rate/a", nil)
+			fatal(t, err)
+			r.Header.Set("traceparent", "00-"+traceID+"-"+callerID+"-01")
+			h2 := &http.Transport{Protocols: new(http.Protocols)}
+			h2.Protocols.SetUnencryptedHTTP2(true)
+			answer, err := h2.RoundTrip(r)
+			fatal(t, err)
+			answer.Body.Close()
+			h2.CloseIdleConnections()
+			s.end()
+			want := []string{limits + "OK admit", limits + "OK reject", limits + "UNKNOWN error"}
+			want = append(append(want, want...), "POST /rate/{key} 200")
+			if got := to.sent(t); !slices.Equal(got, want) {
+				t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// Calls of weir.v1 have spans, also calls that wait, with their last decision.
+func TestWeirOTLP(t *testing.T) {
+	to := receiveOTLP(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
+	s := serving(t, "--grpc-listen", "127.0.0.1:0", "--rules", file(t, "rules.yaml", `rules:
+- {name: jobs, glob: "job", concurrency: {limit: 1, ttl: 10s}}
+- {name: soon, glob: "soon", rate: 100/s, burst: 1, queue: 5}
+- {name: one, glob: "*", rate: 1/h}
+`))
+	c := weirv1.NewWeirServiceClient(newLimiter(t, s.grpcAddress()).conn)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", "00-"+traceID+"-"+callerID+"-01")
+	for range 2 {
+		_, err := c.Decide(ctx, &weirv1.DecideRequest{Key: "a"})
+		fatal(t, err)
+	}
+	_, err := c.Batch(ctx, &weirv1.BatchRequest{Requests: []*weirv1.BatchItem{{Key: "a"}, {Key: "b"}}})
+	fatal(t, err)
+	for _, key := range []string{"soon", "soon", "a"} {
+		answers, err := c.Wait(ctx, &weirv1.WaitRequest{Key: key, TimeoutMs: new(int64(10_000))})
+		fatal(t, err)
+		for err == nil {
+			_, err = answers.Recv()
+		}
+	}
+	for range 2 {
+		_, err := c.AcquireLease(ctx, &weirv1.AcquireLeaseRequest{Key: "job"})
+		fatal(t, err)
+	}
+	_, _ = c.Settle(ctx, &weirv1.SettleRequest{Key: "a", RequestId: "none"})
+	s.end()
+	want := []string{
+		"Decide grpc OK admit", "Decide grpc OK reject", "Batch grpc OK reject", "Wait grpc OK admit", "Wait grpc OK admit", "Wait grpc OK reject",
+		"AcquireLease grpc OK admit", "AcquireLease grpc OK reject", "Settle grpc NOT_FOUND",
+	}
+	for i := range want {
+		want[i] = "weir.v1.WeirService/" + want[i]
+	}
+	if got := to.sent(t); !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

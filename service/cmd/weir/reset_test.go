@@ -21,8 +21,8 @@ func TestReset(t *testing.T) {
 		t.Errorf("%d, %s", code, stdout)
 	}
 	for args, want := range map[string]string{
-		"--admin=here:x/ a":             "--admin=here:x/",
-		"--admin=unix:/run/a.sock a":    "--admin=unix:/run/a.sock: must be an http or https URL, such as http://127.0.0.1:8081",
+		"--admin=here:x/ a":             "here:x/: must be",
+		"--admin=unix:/run/a.sock a":    "unix:/run/a.sock: must be an http or https URL of --admin, such as http://127.0.0.1:8081",
 		"--admin=http://127.0.0.1:1 a":  "nothing listens at",
 		"--admin=" + s.admin + " \x01a": "control characters",
 		"--admin=" + s.public + " a":    "404 Not Found",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strings"
@@ -12,27 +13,32 @@ import (
 )
 
 type topCmd struct {
-	Admin    string        `default:"http://127.0.0.1:8081" placeholder:"URL" help:"The --admin address of weir serve (${default})."`
-	Token    string        `placeholder:"SECRET" help:"A token that allows admin, if weir serve runs with --admin-tokens. As $WEIR_TOKEN it is not in the list of processes."`
+	URL      string        `arg:"" optional:"" placeholder:"URL" help:"The --admin address of weir serve or weir proxy. Without it: http://127.0.0.1:8081 or http://127.0.0.1:7001, the first one at which something listens."`
+	Admin    string        `placeholder:"URL" help:"The same, as a flag or as $WEIR_ADMIN."`
+	Token    string        `placeholder:"SECRET" help:"A token that allows admin, with --admin-tokens there. As $WEIR_TOKEN it is not in the list of processes."`
 	Interval time.Duration `least:"100ms" default:"1s" placeholder:"TIME" help:"How often to update the screen (${default})."`
-	By       string        `default:"denied" enum:"denied,requests" placeholder:"ORDER" help:"Which keys to list: denied (most denials) or requests (most requests) (${default})."`
+	By       string        `default:"denied" enum:"denied,requests" placeholder:"ORDER" help:"Which keys of weir serve to list: denied (most denials) or requests (most requests) (${default})."`
 	Once     bool          `help:"Print the state once, as plain text. This is also done if the output is not a terminal."`
+	JSON     bool          `name:"json" help:"Print the state once, as a JSON object: what /-/live of weir proxy answers is its member live, what /-/status and /-/top of weir serve answer are status and top."`
 }
 
-// Run shows the state of a server until the user quits, or once.
+// Run shows the state of a process until the user quits, or once.
 func (c *topCmd) Run(ctx context.Context, std cli.Streams) error {
-	to, err := adminURL(c.Admin)
-	if err != nil {
-		return err
+	cfg := top.Config{URLs: []string{top.ServeURL, top.ProxyURL}, Token: c.Token, Interval: c.Interval, By: c.By, JSON: c.JSON}
+	if text := cmp.Or(c.URL, c.Admin); text != "" {
+		to, err := adminURL(text)
+		if err != nil {
+			return err
+		}
+		cfg.URLs = []string{to}
 	}
-	cfg := top.Config{URL: to, Token: c.Token, Interval: c.Interval, By: c.By}
-	if c.Once || !terminal.Is(std.Out) {
+	if c.Once || c.JSON || !terminal.Is(std.Out) {
 		return top.Once(ctx, cfg, std.Out)
 	}
 	return top.Run(ctx, cfg, std.Out)
 }
 
-// adminURL reads --admin. It also accepts an address, because on the host of weir
+// adminURL reads an address of operators. It also accepts an address, because on the host of weir
 // serve the environment may have WEIR_ADMIN set for that.
 func adminURL(text string) (string, error) {
 	whole := text
@@ -44,7 +50,7 @@ func adminURL(text string) (string, error) {
 	}
 	u, err := url.Parse(whole)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.HasPrefix(text, "unix:") {
-		return "", cli.Usagef("--admin=%s: must be an http or https URL, such as http://127.0.0.1:8081", text)
+		return "", cli.Usagef("%s: must be an http or https URL of --admin, such as http://127.0.0.1:8081", text)
 	}
 	return strings.TrimSuffix(whole, "/"), nil
 }

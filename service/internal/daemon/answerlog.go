@@ -1,13 +1,17 @@
 package daemon
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/rate"
+	"github.com/weir-go/weir/service/internal/otlp"
 	"github.com/weir-go/weir/service/internal/transport/httpapi"
 )
 
@@ -53,5 +57,19 @@ func logAnswers(log *slog.Logger, classes [6]bool) func(r *http.Request, status 
 		if class := status / 100; class < len(classes) && classes[class] && lines.Allow() {
 			log.Info("answer", "status", status, "method", r.Method, "path", r.URL.EscapedPath(), "from", r.RemoteAddr, "took", time.Since(came))
 		}
+	}
+}
+
+// called returns a function that traces calls of ShouldRateLimit; nil if traces are not exported.
+func (c *Config) called() func(ctx context.Context, header http.Header, came time.Time, err error, over bool) {
+	if !c.Export.Traces() {
+		return nil
+	}
+	return func(ctx context.Context, header http.Header, came time.Time, err error, over bool) {
+		call := otlp.Call{Method: rls.RateLimitService_ShouldRateLimit_FullMethodName, Header: header, Came: came, Err: err}
+		if err == nil {
+			call.Decision = otlp.DecisionOf(!over)
+		}
+		c.Export.Called(ctx, call)
 	}
 }

@@ -161,7 +161,7 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.permit(access)
-	cfg.RateLimit.Bodies = d.api.Limit(connlimit.Bodies)
+	cfg.RateLimit.Bodies, cfg.RateLimit.Answered = d.api.Limit(connlimit.Bodies), cfg.called()
 	if d.rls, err = grpcapi.New(d.asked, cfg.RateLimit); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/transport/grpcapi"
+	"github.com/weir-go/weir/service/internal/transport/weirapi"
+	"github.com/weir-go/weir/service/internal/transport/weirapi/weirv1"
 )
 
 // A grpcServer serves callers at a listener for gRPC alone. The zero value has none.
@@ -18,7 +20,9 @@ type grpcServer struct {
 
 func (g *grpcServer) listen(d *Daemon, ln net.Listener) {
 	g.conns = d.limited(ln, &d.tls)
-	g.server = d.rls.NewServer(grpc.ConnectionTimeout(d.cfg.ClientTimeout), grpcapi.SetIdle(g.conns.SetIdle))
+	// Streams of the quota service last as long as Envoy, and are not traced.
+	traced := d.cfg.Export.ServerOptions(weirv1.WeirService_ServiceDesc.ServiceName, weirapi.Allowed)
+	g.server = d.rls.NewServer(append(traced, grpc.ConnectionTimeout(d.cfg.ClientTimeout), grpcapi.SetIdle(g.conns.SetIdle))...)
 	d.rlqs.Register(g.server)
 	d.weir.Register(g.server)
 	d.log.Info("gRPC", "listen", ln.Addr().String())

@@ -188,8 +188,13 @@ func (e *Exporter) start(r *http.Request, route string, opts ...trace.SpanStartO
 		name += " " + route
 		opts = append(opts, trace.WithAttributes(attribute.String("http.route", route)))
 	}
-	opts = append(opts, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("http.request.method", r.Method)))
-	return e.tracer.Start(propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header)), name, opts...)
+	opts = append(opts, trace.WithAttributes(attribute.String("http.request.method", r.Method)))
+	return e.startFor(r.Context(), r.Header, name, opts...)
+}
+
+// startFor starts the span of a caller, whose header has the parent.
+func (e *Exporter) startFor(ctx context.Context, header http.Header, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	return e.tracer.Start(propagator.Extract(ctx, propagation.HeaderCarrier(header)), name, append(opts, trace.WithSpanKind(trace.SpanKindServer))...)
 }
 
 // end ends the span of a request.

@@ -2,6 +2,7 @@ package top
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -43,7 +44,7 @@ type (
 )
 
 func newModel(ctx context.Context, from client, interval time.Duration, by string) model {
-	return model{ctx: ctx, from: from, interval: interval, by: by, view: view{url: from.url, live: true}}
+	return model{ctx: ctx, from: from, interval: interval, by: by, view: view{reading: reading{url: from.urls[0]}, live: true}}
 }
 
 func (m model) Init() tea.Cmd { return m.read(true) }
@@ -56,9 +57,9 @@ func (m model) read(again bool) tea.Cmd {
 }
 
 func (m model) explain(key string) tea.Cmd {
-	n := m.asked
+	n, from := m.asked, m.url
 	return func() tea.Msg {
-		x, err := m.from.explain(m.ctx, key)
+		x, err := m.from.explain(m.ctx, from, key)
 		return explainedMsg{x, err, n}
 	}
 }
@@ -100,6 +101,7 @@ func (m model) receive(msg readMsg) (tea.Model, tea.Cmd) {
 	m.now = msg.at
 	if m.err = msg.err; msg.err == nil {
 		m.heard = msg.at
+		m.from.urls = []string{msg.url}
 		if msg.by == m.by && !m.paused {
 			m.reading = msg.reading
 		}
@@ -112,12 +114,16 @@ func (m model) receive(msg readMsg) (tea.Model, tea.Cmd) {
 
 // press handles a key.
 func (m model) press(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
-	switch key.String() {
+	name := key.String()
+	if m.proxy != nil && slices.Contains([]string{"d", "r", "e", "/"}, name) {
+		return m, nil // they are about keys
+	}
+	switch name {
 	case "q", "ctrl+c":
 		return m, tea.Quit
 	case "d", "r":
 		m.mode, m.paused = keys, false
-		if m.by = "denied"; key.String() == "r" {
+		if m.by = "denied"; name == "r" {
 			m.by = "requests"
 		}
 		return m, m.read(false)

@@ -3,6 +3,7 @@ package top
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,6 +100,19 @@ func (v *view) wrapped(style lipgloss.Style, text string) []string {
 	return lines
 }
 
+// facts puts texts beside each other, in lines that fit the screen.
+func (v *view) facts(texts []string) (lines []string) {
+	for _, text := range texts {
+		last := len(lines) - 1
+		if last >= 0 && (v.width == 0 || lipgloss.Width(lines[last]+gap+text) <= v.width) {
+			lines[last] += gap + text
+		} else {
+			lines = append(lines, text)
+		}
+	}
+	return lines
+}
+
 // highlit formats a number, faintly if it is 0.
 func highlit(n float64, style lipgloss.Style) string {
 	if n == 0 {
@@ -116,6 +130,25 @@ func number(n float64) string {
 		return strconv.FormatFloat(n, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(n, 'f', 0, 64)
+}
+
+// digits formats a number with three significant digits.
+func digits(n float64) string {
+	switch {
+	case n == 0:
+		return "0"
+	case n >= 100:
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(n, 'f', 2-int(math.Floor(math.Log10(n))), 64)
+}
+
+// span formats a time in milliseconds with three significant digits.
+func span(ms float64) string {
+	if ms < 1000 {
+		return digits(ms) + " ms"
+	}
+	return digits(ms/1000) + " s"
 }
 
 // wait formats a time in milliseconds.

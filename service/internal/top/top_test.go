@@ -41,6 +41,7 @@ func state() reading {
 	}
 	const now = 1_700_000_000_000
 	r := reading{
+		url: "http://127.0.0.1:8081",
 		status: adminapi.Status{
 			NowMS: now, StartedMS: now - 3*3600_000, Ready: true, WindowMS: 10_000, RulesInForce: 5,
 			Words:  "Of 312 requests per second, 64 are denied: 62 by login (over_rate), 2.3 by search (queue_full).",
@@ -101,9 +102,9 @@ func TestTopFrames(t *testing.T) {
 	bad := state()
 	bad.status.Config.Error, bad.status.Config.FailureMS = broken, bad.status.NowMS-60_000
 	bad.status.Ready, bad.status.NotReady = false, "draining"
-	golden(t, "bad-file", &view{reading: bad, url: "http://127.0.0.1:8081", live: true, width: 80, height: 28})
+	golden(t, "bad-file", &view{reading: bad, live: true, width: 80, height: 28})
 	for name, width := range map[string]int{"fleet": 120, "fleet-narrow": 60} {
-		golden(t, name, &view{reading: inFleet(), url: "http://127.0.0.1:8081", live: true, width: width, height: 28})
+		golden(t, name, &view{reading: inFleet(), live: true, width: width, height: 28})
 	}
 }
 
@@ -158,9 +159,27 @@ func golden(t *testing.T, name string, v *view) {
 	}
 }
 
+// evil has characters that change a terminal or the text around them.
+const evil = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202egpj\u200bx\r\n\u00a0\ue000ü日本e\u0301"
+
+var styles = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// harmless expects a frame of printable characters that fit the screen.
+func harmless(t *testing.T, v *view) {
+	t.Helper()
+	for _, line := range frame(v) {
+		text := styles.ReplaceAllString(line, "")
+		if i := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.In(r, unicode.Mn) }); i >= 0 {
+			t.Errorf("%q: character %q", text, []rune(text[i:])[0])
+		}
+		if v.width > 0 && lipgloss.Width(line) > v.width {
+			t.Errorf("wider than the screen: %q", line)
+		}
+	}
+}
+
 // No text of a server sends control characters to the terminal.
 func TestTopHostile(t *testing.T) {
-	const evil = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202egpj\u200bx\r\n\u00a0\ue000ü日本e\u0301"
 	r := state()
 	r.top.Keys[0].Key, r.top.Keys[0].Rules = evil+strings.Repeat("\u0301", 999), []string{evil}
 	r.status.Config.Path, r.status.Config.Hash, r.status.Config.Error, r.status.Words = evil, evil, evil, evil
@@ -170,24 +189,15 @@ func TestTopHostile(t *testing.T) {
 	rule.PerSecond.Reasons = map[string]float64{evil: 1}
 	rule.Leases = &adminapi.Leases{Limit: evil}
 	x := adminapi.Explanation{Key: evil, Words: evil, Rules: []adminapi.ExplainedRule{{RuleText: adminapi.RuleText{Name: evil, Pattern: evil}, Words: evil}}}
-	styles := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for _, v := range []view{
 		{reading: r, width: 80, height: 40}, {reading: r},
 		{reading: r, width: 80, height: 40, mode: asking, input: evil},
 		{reading: r, width: 80, height: 60, mode: explained, answer: &explainedMsg{Explanation: x}},
 		{reading: r, width: 80, height: 60, mode: explained, answer: &explainedMsg{err: errors.New(evil)}},
-		{width: 80, height: 20, err: errors.New(evil), url: evil},
+		{width: 80, height: 20, err: errors.New(evil), reading: reading{url: evil}},
 	} {
 		v.live = true
-		for _, line := range frame(&v) {
-			text := styles.ReplaceAllString(line, "")
-			if i := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.In(r, unicode.Mn) }); i >= 0 {
-				t.Errorf("%q: character %q", text, []rune(text[i:])[0])
-			}
-			if v.width > 0 && lipgloss.Width(line) > v.width {
-				t.Errorf("wider than the screen: %q", line)
-			}
-		}
+		harmless(t, &v)
 	}
 	if got, want := terminal.Escape(evil), `\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj\u200bx\r\n\u00a0\ue000ü日本e\u0301`; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -232,11 +242,16 @@ func TestTopKeys(t *testing.T) {
 	r := state()
 	answers := make(chan string, 10)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/-/live" {
+			http.NotFound(w, r)
+			return
+		}
 		answers <- r.URL.String()
-		fmt.Fprint(w, `{"key":"a/b?","words":"Allowed."}`)
+		fmt.Fprint(w, `{"now_ms":1,"key":"a/b?","words":"Allowed."}`)
 	}))
 	defer srv.Close()
-	m := newModel(t.Context(), client{srv.URL, srv.Client()}, time.Second, "denied")
+	r.url = srv.URL
+	m := newModel(t.Context(), client{[]string{srv.URL}, srv.Client()}, time.Second, "denied")
 	shown := func(m model) string { return m.View().Content }
 	update := func(m model, msg tea.Msg) model { next, _ := m.Update(msg); return next.(model) }
 
@@ -311,32 +326,39 @@ func TestTopKeys(t *testing.T) {
 	}
 }
 
-// A server that fails is asked again, until it answers.
+// A process that fails is asked again, until it answers.
 func TestTopAway(t *testing.T) {
-	away := true
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if away {
-			w.WriteHeader(http.StatusBadGateway)
-			return
+	for kind, path := range map[string]string{"weir serve": "/-/status", "weir proxy": "/-/live"} {
+		away := true
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case away:
+				w.WriteHeader(http.StatusBadGateway)
+			case r.URL.Path == path:
+				fmt.Fprint(w, `{"now_ms":1,"words":"here again"}`)
+			case r.URL.Path == "/-/top":
+				fmt.Fprint(w, `{}`)
+			default:
+				http.NotFound(w, r)
+			}
+		}))
+		defer srv.Close()
+		var m tea.Model = newModel(t.Context(), client{[]string{srv.URL}, srv.Client()}, time.Millisecond, "denied")
+		m, _ = m.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
+		cmd := m.Init()
+		for _, want := range []string{"no answer: it answers 502 Bad Gateway: is it the address of --", "here again"} {
+			m, cmd = m.Update(cmd())
+			if !strings.Contains(m.View().Content, want) {
+				t.Errorf("%s: %q: want %q", kind, m.View().Content, want)
+			}
+			m, cmd = m.Update(cmd()) // the tick
+			away = false
 		}
-		fmt.Fprint(w, `{"now_ms":1,"words":"here again"}`)
-	}))
-	defer srv.Close()
-	var m tea.Model = newModel(t.Context(), client{srv.URL, srv.Client()}, time.Millisecond, "denied")
-	m, _ = m.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
-	cmd := m.Init()
-	for _, want := range []string{"no answer: it answers 502 Bad Gateway ; trying again", "here again"} {
-		m, cmd = m.Update(cmd())
-		if !strings.Contains(m.View().Content, want) {
-			t.Errorf("%q: want %q", m.View().Content, want)
+		srv.Close()
+		m, _ = m.Update(cmd())
+		if got := m.View().Content; !strings.Contains(got, "connection refused; trying again.") || !strings.Contains(got, "The rest is") || !strings.Contains(got, kind+"  "+srv.URL) || !strings.Contains(got, "here again") {
+			t.Errorf("%s: %q", kind, got)
 		}
-		m, cmd = m.Update(cmd()) // the tick
-		away = false
-	}
-	srv.Close()
-	m, _ = m.Update(cmd())
-	if got := m.View().Content; !strings.Contains(got, "connection refused; trying again.") || !strings.Contains(got, "The rest is") || !strings.Contains(got, "here again") {
-		t.Errorf("%q", got)
 	}
 }
 
@@ -356,7 +378,7 @@ func TestTop(t *testing.T) {
 		_ = s.Decide(context.Background(), &decider.Request{Key: "login:mallory", N: 1}, new(decider.Verdict))
 	}
 	var once bytes.Buffer
-	if err := Once(t.Context(), Config{URL: srv.URL, By: "denied"}, &once); err != nil {
+	if err := Once(t.Context(), Config{URLs: []string{srv.URL}, By: "denied"}, &once); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"by login (over_rate).", "login  1/h", "99        0  login  login:mallory"} {
@@ -371,7 +393,7 @@ func TestTop(t *testing.T) {
 	var screen bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	m := newModel(ctx, client{srv.URL, srv.Client()}, 10*time.Millisecond, "requests")
+	m := newModel(ctx, client{[]string{srv.URL}, srv.Client()}, 10*time.Millisecond, "requests")
 	quit := tea.WithFilter(func(m tea.Model, msg tea.Msg) tea.Msg {
 		if r, ok := msg.(tickMsg); ok && !time.Time(r).IsZero() { // once all is shown
 			return tea.KeyPressMsg{Text: "q", Code: 'q'}
@@ -384,7 +406,7 @@ func TestTop(t *testing.T) {
 	}
 
 	srv.Close()
-	if err := Once(t.Context(), Config{URL: srv.URL, By: "denied"}, &once); err == nil || !strings.Contains(err.Error(), "no answer from "+srv.URL) {
+	if err := Once(t.Context(), Config{URLs: []string{srv.URL}, By: "denied"}, &once); err == nil || !strings.Contains(err.Error(), "no answer from "+srv.URL) {
 		t.Errorf("%v", err)
 	}
 }

@@ -19,7 +19,6 @@ import (
 // A view is the state that a frame shows.
 type view struct {
 	reading
-	url           string
 	width, height int  // of the screen; 0 means unlimited
 	live          bool // the user can press keys
 
@@ -64,7 +63,9 @@ func frame(v *view) []string {
 	if v.height == 0 {
 		room = 1 << 20
 	}
-	if v.known() {
+	if v.proxy != nil && v.mode != help {
+		lines = append(lines, v.tables(room)...)
+	} else if v.proxy == nil && v.known() {
 		var below []string
 		if room >= leastRoom || v.mode > asking {
 			below = v.below(room / 2)
@@ -92,13 +93,15 @@ func frame(v *view) []string {
 	return lines
 }
 
-func (v *view) known() bool { return v.status.NowMS > 0 }
-
-// head renders the state of the server: whether it answers, how much it refuses, and
-// which rules are in force.
+// head renders what process it is, whether it answers, and its state.
 func (v *view) head() []string {
-	c, t := &v.status.Config, &v.status.Total
-	lines := []string{title.Render("weir serve  " + terminal.Escape(v.url))}
+	name := "weir top"
+	if v.proxy != nil {
+		name = "weir proxy"
+	} else if v.known() {
+		name = "weir serve"
+	}
+	lines := []string{title.Render(name + "  " + terminal.Escape(v.url))}
 	if v.paused {
 		lines[0] += alarm.Render("  paused: p resumes  ")
 	}
@@ -109,34 +112,48 @@ func (v *view) head() []string {
 		}
 		lines = append(lines, v.wrapped(alarm, text)...)
 	}
-	if !v.known() {
-		if v.err == nil {
-			lines = append(lines, "connecting…")
-		}
-		return lines
+	switch {
+	case v.proxy != nil:
+		return append(append(lines, v.proxyState()...), "")
+	case v.known():
+		return append(append(lines, v.serveState()...), "")
+	case v.err == nil:
+		return append(lines, "connecting…")
 	}
+	return lines
+}
+
+// serveState renders how much the server refuses, and which rules are in force.
+func (v *view) serveState() []string {
+	c, t := &v.status.Config, &v.status.Total
 	f := &t.PerSecond
 	of := func(ms int64) string { return age(time.Duration(v.status.NowMS-ms) * time.Millisecond) }
-	lines = append(lines,
+	lines := []string{
 		fmt.Sprintf("%s requests/s  %s denied/s  %d waiting  %d leases",
 			number(f.Allowed+f.Denied+f.Leased+f.Refused), number(f.Denied+f.Refused), t.Waiting, t.Leases),
 		fmt.Sprintf("rules %s  in force for %s  from %s  up %s",
 			terminal.Escape(cmp.Or(c.Hash, "–")), of(c.LoadedMS),
-			terminal.Escape(cmp.Or(c.Path, "no file")), of(v.status.StartedMS)))
+			terminal.Escape(cmp.Or(c.Path, "no file")), of(v.status.StartedMS)),
+	}
 	lines = append(lines, v.fleet()...)
 	lines = append(lines, v.wrapped(title, terminal.Escape(v.status.Words))...)
 	if c.Error != "" {
-		text := fmt.Sprintf("the last reload failed %s ago; the rules before it are in force:", of(c.FailureMS))
-		lines = append(lines, v.wrapped(alarm, text)...)
-		details := strings.Split(c.Error, "\n")
-		for _, line := range details[:min(len(details), 6)] {
-			lines = append(lines, "  "+terminal.Escape(line))
-		}
+		lines = append(lines, v.notLoaded(c.Error, of(c.FailureMS))...)
 	}
 	if !v.status.Ready {
 		lines = append(lines, v.wrapped(alarm, "not ready: "+terminal.Escape(v.status.NotReady))...)
 	}
-	return append(lines, "")
+	return lines
+}
+
+// notLoaded renders the error of the last reload.
+func (v *view) notLoaded(problem, ago string) []string {
+	lines := v.wrapped(alarm, fmt.Sprintf("the last reload failed %s ago; the rules before it are in force:", ago))
+	details := strings.Split(problem, "\n")
+	for _, line := range details[:min(len(details), 6)] {
+		lines = append(lines, "  "+terminal.Escape(line))
+	}
+	return lines
 }
 
 // rules renders the table of rules in at most room lines. Rules that refuse most come
@@ -192,10 +209,8 @@ func ruleCells(r *adminapi.RuleStatus) []string {
 func why(r *adminapi.RuleStatus) string {
 	f := &r.PerSecond
 	var parts []string
-	for _, reason := range slices.SortedFunc(maps.Keys(f.Reasons), func(a, b string) int {
-		return cmp.Or(cmp.Compare(f.Reasons[b], f.Reasons[a]), cmp.Compare(a, b))
-	}) {
-		parts = append(parts, terminal.Escape(reason)+" "+number(f.Reasons[reason]))
+	if text := reasons(f.Reasons); text != "" {
+		parts = append(parts, text)
 	}
 	if f.Refused > 0 {
 		parts = append(parts, "leases "+number(f.Refused))
@@ -209,12 +224,26 @@ func why(r *adminapi.RuleStatus) string {
 	return strings.Join(parts, ", ")
 }
 
+// reasons lists rates by reason, the highest first.
+func reasons(rates map[string]float64) string {
+	var parts []string
+	for _, reason := range slices.SortedFunc(maps.Keys(rates), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rates[b], rates[a]), cmp.Compare(a, b))
+	}) {
+		parts = append(parts, terminal.Escape(reason)+" "+number(rates[reason]))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // below renders the part below the rules in at most room lines.
 func (v *view) below(room int) []string {
 	switch v.mode {
 	case explained:
 		return v.explained()
 	case help:
+		if v.proxy != nil {
+			return proxyHelp
+		}
 		return []string{
 			"d, r   keys with most denials, or with most requests",
 			"e, /   explain a key: would its next request be allowed, and why",
@@ -289,6 +318,10 @@ func (v *view) foot() []string {
 			text = ansi.TruncateLeft(text, hidden, "")
 		}
 		return []string{prompt + text + "█"}
+	case v.proxy != nil && v.mode == help:
+		return []string{faint.Render("esc back  q quit")}
+	case v.proxy != nil:
+		return []string{faint.Render("q quit  p pause  ? help")}
 	case v.mode == explained, v.mode == help:
 		return []string{faint.Render("esc back  e another key  q quit")}
 	}

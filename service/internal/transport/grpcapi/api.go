@@ -63,6 +63,9 @@ type Config struct {
 	// Identify returns the session of a client with a secret. Clients that are not known get
 	// UNAUTHENTICATED before their message is decoded. If nil, all requests are allowed.
 	Identify func(secret string) *token.Session
+	// Answered is called after each call of ShouldRateLimit, with the header of a call through Handler, or nil; then the
+	// context has its metadata. If Answered is nil, it is not called.
+	Answered func(ctx context.Context, header http.Header, came time.Time, err error, over bool)
 }
 
 // Validate returns an error that names the first invalid field.

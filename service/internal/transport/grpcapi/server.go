@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -51,9 +52,19 @@ func (a *API) NewServer(opts ...grpc.ServerOption) *grpc.Server {
 // has encoded it.
 func shouldRateLimit(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	a := srv.(*API)
+	came := a.clock()
+	c, err := a.decide(ctx, decode)
+	a.end(ctx, nil, came, err, err == nil && c.over)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// decide decides a call that decode decodes.
+func (a *API) decide(ctx context.Context, decode func(any) error) (*call, error) {
 	session, err := a.Identify(ctx)
 	if err != nil {
-		a.count(err)
 		return nil, err
 	}
 	c := a.calls.Get().(*call)
@@ -63,15 +74,29 @@ func shouldRateLimit(srv any, ctx context.Context, decode func(any) error, _ grp
 		err = a.answer(ctx, c, session)
 		conn.leave()
 	}
-	a.count(err)
 	if err != nil {
 		a.forget(c)
 		return nil, err
 	}
-	if c.over {
+	return c, nil
+}
+
+// clock returns the time of arrival of a call, if anything needs it.
+func (a *API) clock() (now time.Time) {
+	if a.cfg.Answered != nil {
+		now = time.Now()
+	}
+	return now
+}
+
+// end counts the answer to a call, and tells of it.
+func (a *API) end(ctx context.Context, header http.Header, came time.Time, err error, over bool) {
+	if a.count(err); over {
 		a.over.Add(1)
 	}
-	return c, nil
+	if a.cfg.Answered != nil {
+		a.cfg.Answered(ctx, header, came, err, over)
+	}
 }
 
 // count counts an answer.

@@ -37,19 +37,17 @@ var (
 // serveUnary answers ShouldRateLimit over HTTP/2. The time for the body must be bounded before. The server of package grpc
 // takes three times as long behind net/http.
 func (a *API) serveUnary(w http.ResponseWriter, r *http.Request) {
+	came := a.clock()
 	c := a.calls.Get().(*call)
 	defer a.forget(c)
 	h := w.Header()
 	h["Content-Type"] = grpcType
 	err := a.unary(c, r)
-	a.count(err)
+	a.end(r.Context(), r.Header, came, err, err == nil && c.over)
 	if err != nil { // an answer without a message has its status among its headers
 		s := status.Convert(err)
 		h["Grpc-Status"], h["Grpc-Message"] = []string{strconv.Itoa(int(s.Code()))}, []string{escapeMessage(s.Message())}
 		return
-	}
-	if c.over {
-		a.over.Add(1)
 	}
 	h["Trailer"] = trailers
 	_, _ = w.Write(c.framed()) // a client that is gone needs no answer

@@ -58,6 +58,23 @@ func New(d decider.Decider, cfg Config) *API {
 // Register adds the service to a gRPC server.
 func (a *API) Register(s grpc.ServiceRegistrar) { weirv1.RegisterWeirServiceServer(s, a) }
 
+// Allowed returns the decision that an answer has. Decided is false if it has none, such as an answer that tells of a wait.
+func Allowed(answer any) (allowed, decided bool) {
+	switch a := answer.(type) {
+	case interface{ GetDecision() *weirv1.Decision }:
+		d := a.GetDecision()
+		return d.GetOk(), d != nil
+	case interface {
+		GetDecision() *weirv1.LeaseDecision
+	}:
+		d := a.GetDecision()
+		return d.GetLease() != nil, d != nil
+	case *weirv1.BatchResponse:
+		return a.GetOk(), true
+	}
+	return false, false
+}
+
 // Errors of requests.
 var (
 	errBusy        = status.Error(codes.Unavailable, "too many requests at once from your address, or from all; try again")

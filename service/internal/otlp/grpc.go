@@ -1,0 +1,105 @@
+package otlp
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc"
+	grpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// A Call is a call over gRPC that has ended.
+type Call struct {
+	Method   string      // such as /weir.v1.WeirService/Decide
+	Header   http.Header // of a call through net/http; of others, the context has the metadata
+	Came     time.Time
+	Err      error
+	Decision Decision
+}
+
+// A Decision is the decision that the answer to a call has, as package weirotel names it. It is empty if there is none.
+type Decision string
+
+// DecisionOf returns the Decision of an answer that allows or denies.
+func DecisionOf(allowed bool) Decision {
+	if allowed {
+		return "admit"
+	}
+	return "reject"
+}
+
+// ServerOptions returns options of a gRPC server, with a span for each call of a service; none if there are no traces.
+// The decision of a call is that of its last answer; decisionOf returns whether an answer has one.
+func (e *Exporter) ServerOptions(service string, decisionOf func(answer any) (allowed, decided bool)) []grpc.ServerOption {
+	if !e.Traces() {
+		return nil
+	}
+	called := func(ctx context.Context, method string, came time.Time, answer any, err error) {
+		if !strings.HasPrefix(method, "/"+service+"/") {
+			return
+		}
+		c := Call{Method: method, Came: came, Err: err}
+		if allowed, decided := decisionOf(answer); decided && err == nil {
+			c.Decision = DecisionOf(allowed)
+		}
+		e.Called(ctx, c)
+	}
+	unary := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		came := time.Now()
+		answer, err := handler(ctx, request)
+		called(ctx, info.FullMethod, came, answer, err)
+		return answer, err
+	}
+	stream := func(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		came, sent := time.Now(), &lastSent{ServerStream: s}
+		err := handler(srv, sent)
+		called(s.Context(), info.FullMethod, came, sent.message, err)
+		return err
+	}
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary), grpc.ChainStreamInterceptor(stream)}
+}
+
+// A lastSent is a stream that keeps its last message.
+type lastSent struct {
+	grpc.ServerStream
+	message any
+}
+
+func (s *lastSent) SendMsg(m any) error {
+	s.message = m
+	return s.ServerStream.SendMsg(m)
+}
+
+// Called records the span of a call. It must only be called if Traces.
+func (e *Exporter) Called(ctx context.Context, c Call) {
+	header := c.Header
+	if header == nil {
+		header = http.Header{}
+		for _, name := range propagator.Fields() {
+			for _, value := range metadata.ValueFromIncomingContext(ctx, name) {
+				header.Add(name, value)
+			}
+		}
+	}
+	method, result := strings.TrimPrefix(c.Method, "/"), status.Code(c.Err)
+	_, span := e.startFor(ctx, header, method, trace.WithTimestamp(c.Came), trace.WithAttributes(
+		attribute.String("rpc.system.name", "grpc"), attribute.String("rpc.method", method),
+	))
+	span.SetAttributes(attribute.String("rpc.response.status_code", code.Code(result).String()))
+	if c.Decision != "" {
+		span.SetAttributes(attribute.String("weir.decision", string(c.Decision)))
+	}
+	switch result { // as the semantic conventions have it for servers
+	case grpccodes.Unknown, grpccodes.DeadlineExceeded, grpccodes.Unimplemented, grpccodes.Internal, grpccodes.Unavailable, grpccodes.DataLoss:
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}
