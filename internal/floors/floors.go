@@ -230,6 +230,7 @@ var packages = map[string]floor{
 	"service/lab/internal/advise":                   lab,
 	"service/lab/internal/recorded":                 lab,
 	"service/lab/internal/replay":                   lab,
+	"service/lab/internal/incident":                 lab,
 	"service/lab/internal/convert":                  lab,
 	"service/lab/internal/figure":                   lab,
 	"service/lab/internal/picture":                  lab,
