@@ -267,7 +267,7 @@ func (m *model) parts(a *advise.Advice) (all []station.Part) {
 		from = to
 	}
 	if len(all) == 0 {
-		return []station.Part{{0, len(m.records)}}
+		return []station.Part{{From: 0, To: len(m.records)}}
 	}
 	return all
 }
