@@ -1,0 +1,404 @@
+package incident
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/weir-go/weir/service/lab/internal/recorded"
+	"github.com/weir-go/weir/service/lab/internal/station"
+)
+
+// least is the number of requests that a recording needs, and each of its two parts.
+const (
+	least     = 200
+	leastPart = 30
+)
+
+// A finding is an Incident in the making.
+type finding struct {
+	*data
+	Incident
+	trouble
+	fine     grid
+	from, to int // fine spans in which a beginning is looked for
+	b0, b1   int // requests before
+	a0, a1   int // requests during
+}
+
+// Find finds out what happened in a recording.
+func Find(f *recorded.File) *Incident {
+	c := &finding{data: newData(f), Incident: Incident{Cause: None, Also: []Cause{}, Evidence: []Evidence{}, Doubts: []string{}}}
+	if len(c.rs) < least {
+		c.Doubts = append(c.Doubts, "There are too few requests to tell what happened.")
+		return &c.Incident
+	}
+	worst, ok := c.data.trouble()
+	if !ok {
+		return &c.Incident
+	}
+	c.trouble, c.fine = worst, c.data.fine()
+	c.from, c.to = c.fine.span(max(c.trouble.before, c.trouble.from-lookback/2)), c.fine.span(min(c.trouble.to, c.trouble.from+lookback/4))+1
+	c.parts(c.trouble.from)
+	if c.b1-c.b0 < leastPart || c.a1-c.a0 < leastPart {
+		c.Doubts = append(c.Doubts, "There are too few requests before, or after, a change for the worse.")
+		return &c.Incident
+	}
+	for _, find := range []func() bool{c.badOrigin, c.heavyRoute, c.arrivals, c.capacity} {
+		if find() {
+			c.finish()
+			return &c.Incident
+		}
+	}
+	if c.trouble.lost {
+		c.Cause = Unknown
+		c.begin(c.trouble.from, c.trouble.from-c.data.coarse().width, c.trouble.from+c.data.coarse().width)
+		c.finish()
+	}
+	return &c.Incident
+}
+
+// parts sets the requests before and during the incident, if it began at an instant.
+func (c *finding) parts(began float64) {
+	c.b0, c.b1 = c.first(c.trouble.before), c.first(began)
+	c.a0, c.a1 = c.b1, c.first(c.trouble.to)
+}
+
+// begin sets when it began.
+func (c *finding) begin(at, low, high float64) {
+	c.Began, c.Low, c.High = &at, &low, &high
+	if c.trouble.to < c.length-c.data.coarse().width {
+		to := c.trouble.to
+		c.Ended = &to
+	}
+}
+
+// beginAt sets the beginning from a step of a series of the fine grid.
+func (c *finding) beginAt(st step) {
+	w := c.fine.width
+	c.begin(float64(st.at)*w, float64(st.low)*w, float64(st.high)*w)
+}
+
+// rate is a number of requests by the fine grid.
+func (c *finding) rate(count func(i int) bool) []float64 {
+	ns := make([]float64, c.fine.n)
+	for i := range c.rs {
+		if count(i) {
+			ns[c.fine.span(c.came[i])]++
+		}
+	}
+	return ns
+}
+
+// say adds evidence.
+func (c *finding) say(what string, unit Unit, before, after, chance float64) {
+	c.Evidence = append(c.Evidence, Evidence{what, unit, before, after, chance})
+}
+
+// perSecond returns the requests a second for which count holds, before and during.
+func (c *finding) perSecond(count func(i int) bool) (before, after float64) {
+	for i := c.b0; i < c.a1; i++ {
+		if !count(i) {
+			continue
+		}
+		if i < c.b1 {
+			before++
+		} else {
+			after++
+		}
+	}
+	return before / max(c.trouble.from-c.trouble.before, 1e-3), after / max(c.trouble.to-c.trouble.from, 1e-3)
+}
+
+// finish adds what all incidents have.
+func (c *finding) finish() {
+	at := c.data.at(*c.Began)
+	c.At = &at
+	c.trouble.from = *c.Began
+	c.parts(*c.Began)
+	g := c.fine
+	good, all := c.rate(func(i int) bool { return served(&c.rs[i]) }), c.rate(func(int) bool { return true })
+	lost := make([]float64, g.n)
+	for k := range all {
+		lost[k] = all[k] - good[k]
+	}
+	edges := [3]int{g.span(c.trouble.before), g.span(c.trouble.from), max(g.span(c.trouble.to), g.span(c.trouble.from)+1)}
+	add := func(what string, unit Unit, s *series, before, after float64) {
+		c.say(what, unit, before, after, s.chance(edges[0], edges[1], edges[1], edges[2]))
+	}
+	before, after := c.perSecond(func(int) bool { return true })
+	add("requests that came", PerSecond, counts(all), before, after)
+	b, a := c.perSecond(func(i int) bool { return served(&c.rs[i]) })
+	add("requests that were served", PerSecond, counts(good), b, a)
+	add("requests that were not served", Share, shares(lost, all), 1-b/before, 1-a/after)
+}
+
+// times returns the mean time of the requests of a part for which count holds.
+func (c *finding) times(from, to int, count func(i int) bool) (s sample) {
+	for i := from; i < to; i++ {
+		if count(i) {
+			s.add(response(&c.rs[i]))
+		}
+	}
+	return s
+}
+
+func (s sample) mean() float64 { return s.sum / max(s.n, 1) }
+
+// variance is of the mean.
+func (s sample) variance() float64 {
+	if s.n < 2 {
+		return math.Inf(1)
+	}
+	return max(s.squares/s.n-s.mean()*s.mean(), 0) / (s.n - 1)
+}
+
+// badOrigin looks for one origin of several that fails or is slow, while the others are as before.
+func (c *finding) badOrigin() bool {
+	type origin struct {
+		n, bad   [2]float64 // before and during
+		time     [2]sample  // logarithms
+		response [2]sample
+	}
+	origins := map[uint8]*origin{}
+	for i := c.b0; i < c.a1; i++ {
+		r := &c.rs[i]
+		if !r.Outcome.Worked() || r.Origin == 0 {
+			continue
+		}
+		o := origins[r.Origin]
+		if o == nil {
+			o = &origin{}
+			origins[r.Origin] = o
+		}
+		k := 0
+		if i >= c.b1 {
+			k = 1
+		}
+		o.n[k]++
+		if failed(r) {
+			o.bad[k]++
+		}
+		if !failed(r) || gone(r) || recorded.Unseen(r) {
+			o.time[k].add(math.Log(response(r)))
+			o.response[k].add(response(r))
+		}
+	}
+	var names []uint8
+	for name, o := range origins {
+		if o.n[0] >= leastPart || o.n[1] >= leastPart {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 2 {
+		return false
+	}
+	slices.Sort(names)
+	fails := func(o *origin) float64 {
+		if o.n[1] < 5 || o.n[0] < 5 {
+			return 0
+		}
+		return o.bad[1]/o.n[1] - o.bad[0]/o.n[0]
+	}
+	slower := func(o *origin) float64 {
+		if o.time[0].n < 5 || o.time[1].n < 5 {
+			return 0
+		}
+		return o.time[1].mean() - o.time[0].mean()
+	}
+	worst := func(effect func(*origin) float64) (name uint8, most, next float64) {
+		all := slices.Clone(names)
+		slices.SortFunc(all, func(a, b uint8) int { return cmp.Compare(effect(origins[b]), effect(origins[a])) })
+		return all[0], effect(origins[all[0]]), max(effect(origins[all[1]]), 0)
+	}
+	name, most, next := worst(fails)
+	if most > 0.1 && next < most/2 {
+		o := origins[name]
+		bad := c.rate(func(i int) bool { return c.rs[i].Origin == name && failed(&c.rs[i]) })
+		all := c.rate(func(i int) bool { return c.rs[i].Origin == name && c.rs[i].Outcome.Worked() })
+		if st, ok := shares(bad, all).step(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 {
+			c.Cause, c.Origin = BadOrigin, name
+			c.beginAt(st)
+			c.say("requests that this origin failed", Share, o.bad[0]/o.n[0], o.bad[1]/o.n[1], st.chance)
+			c.others(name, func(i int) bool { return failed(&c.rs[i]) })
+			return true
+		}
+	}
+	name, most, next = worst(slower)
+	if most > math.Log(1.4) && next < most/2 {
+		o := origins[name]
+		times := make([]sample, c.fine.n)
+		for i := range c.rs {
+			if r := &c.rs[i]; r.Origin == name && (known(r) || recorded.Unseen(r)) {
+				times[c.fine.span(c.came[i])].add(math.Log(response(r)))
+			}
+		}
+		if st, ok := means(times).step(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 {
+			c.Cause, c.Origin = BadOrigin, name
+			c.beginAt(st)
+			c.say("time that this origin took", Seconds, o.response[0].mean(), o.response[1].mean(), st.chance)
+			b, a := sample{}, sample{}
+			for _, other := range names {
+				if other != name {
+					b, a = sample{b.n + origins[other].response[0].n, b.sum + origins[other].response[0].sum, 0}, sample{a.n + origins[other].response[1].n, a.sum + origins[other].response[1].sum, 0}
+				}
+			}
+			c.say("time that the others took", Seconds, b.mean(), a.mean(), 1)
+			return true
+		}
+	}
+	return false
+}
+
+// others adds the share of failures of the other origins.
+func (c *finding) others(name uint8, bad func(i int) bool) {
+	var n, k [2]float64
+	for i := c.b0; i < c.a1; i++ {
+		if r := &c.rs[i]; r.Origin == name || r.Origin == 0 || !r.Outcome.Worked() {
+			continue
+		}
+		part := 0
+		if i >= c.b1 {
+			part = 1
+		}
+		n[part]++
+		if bad(i) {
+			k[part]++
+		}
+	}
+	c.say("requests that the others failed", Share, k[0]/max(n[0], 1), k[1]/max(n[1], 1), 1)
+}
+
+// heavyRoute looks for a class that appears or grows, with work that is much more than that of the others.
+func (c *finding) heavyRoute() bool {
+	type class struct{ before, after, timeBefore, timeAfter sample }
+	classes := map[uint16]*class{}
+	for i := c.b0; i < c.a1; i++ {
+		r := &c.rs[i]
+		k := classes[r.Class]
+		if k == nil {
+			k = &class{}
+			classes[r.Class] = k
+		}
+		n, t := &k.before, &k.timeBefore
+		if i >= c.b1 {
+			n, t = &k.after, &k.timeAfter
+		}
+		n.n++
+		if known(r) || recorded.Unseen(r) {
+			t.add(response(r))
+		}
+	}
+	if len(classes) < 2 {
+		return false
+	}
+	lengthBefore, lengthAfter := max(c.trouble.from-c.trouble.before, 1e-3), max(c.trouble.to-c.trouble.from, 1e-3)
+	var total sample // of all classes before
+	for _, k := range classes {
+		total.n, total.sum = total.n+k.timeBefore.n, total.sum+k.timeBefore.sum
+	}
+	usual := total.mean()
+	for _, name := range slices.Sorted(mapsKeys(classes)) {
+		k := classes[name]
+		rateBefore, rateAfter := k.before.n/lengthBefore, k.after.n/lengthAfter
+		var others sample // during
+		rest, restBefore := 0.0, 0.0
+		for other, o := range classes {
+			if other != name {
+				others.n, others.sum = others.n+o.timeAfter.n, others.sum+o.timeAfter.sum
+				rest, restBefore = rest+o.after.n/lengthAfter, restBefore+o.before.n/lengthBefore
+			}
+		}
+		if k.after.n < 5 || rateAfter < 2*rateBefore || others.n < 5 || usual == 0 {
+			continue
+		}
+		// In a queue for all, the others wait as long: the difference is work.
+		weight := k.timeAfter.mean() - others.mean() + usual
+		if k.timeBefore.n >= leastPart {
+			weight = max(weight, k.timeBefore.mean())
+		}
+		more := (rateAfter - rateBefore) * weight
+		if weight < 3*usual || more < 0.2*total.sum/lengthBefore || more < (rest-restBefore)*usual {
+			continue
+		}
+		st, ok := counts(c.rate(func(i int) bool { return c.rs[i].Class == name })).step(c.from, c.to)
+		if !ok || st.chance > 1e-4 || st.after < st.before {
+			continue
+		}
+		c.Cause, c.Class = HeavyRoute, c.file.Class(name)
+		c.beginAt(st)
+		c.say("requests of this class", PerSecond, rateBefore, rateAfter, st.chance)
+		c.say("work of one of them, beside the others", Seconds, usual, weight, chanceOf(k.timeAfter, others))
+		return true
+	}
+	return false
+}
+
+// chanceOf returns the probability that two means differ as much by chance.
+func chanceOf(a, b sample) float64 {
+	if v := a.variance(); !math.IsInf(v, 0) && v > 0 {
+		z := math.Abs(a.mean()-b.mean()) / math.Sqrt(v)
+		return math.Erfc(z / math.Sqrt2)
+	}
+	return 1
+}
+
+func mapsKeys[K comparable, V any](m map[K]V) func(func(K) bool) {
+	return func(yield func(K) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// arrivals looks for more requests: of more callers, or of callers that repeat.
+func (c *finding) arrivals() bool {
+	st, ok := counts(c.rate(func(int) bool { return true })).step(c.from, c.to)
+	before, after := c.perSecond(func(int) bool { return true })
+	if !ok || st.after <= st.before || st.chance > 1e-6 || after < 1.15*before {
+		return false
+	}
+	slow := c.slowAtTheEnd()
+	storm := c.repeats(st)
+	if storm.better && slow < 1.3 {
+		c.Cause = RetryStorm
+		c.beginAt(st)
+		if *c.Low > c.trouble.from {
+			c.begin(c.trouble.from, c.trouble.from-c.data.coarse().width, *c.High)
+		}
+		c.say("requests that repeat one that was not served", Share, 0, storm.share, st.chance)
+		return true
+	}
+	if storm.better { // the work is slow, and callers repeat besides
+		if c.capacity() {
+			c.Also = append(c.Also, RetryStorm)
+			return true
+		}
+		return false
+	}
+	// More requests are an incident if they are more than the service can do.
+	_, done := c.perSecond(func(i int) bool { return served(&c.rs[i]) })
+	if !c.trouble.lost && done > 0.97*after {
+		return false
+	}
+	c.Cause = Demand
+	c.beginAt(st)
+	return true
+}
+
+// slowAtTheEnd returns how many times as long the work of a request takes at the end of the incident as before; 0 if it is not
+// known.
+func (c *finding) slowAtTheEnd() float64 { return 0 }
+
+type repeated struct {
+	better bool    // than more callers
+	share  float64 // of the requests
+}
+
+func (c *finding) repeats(step) repeated { return repeated{} }
+
+func (c *finding) capacity() bool { return false }
+
+var _ = station.Fewest
