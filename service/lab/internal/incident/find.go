@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/service/lab/internal/recorded"
-	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
 // least is the number of requests that a recording needs, and each of its two parts.
@@ -309,7 +308,7 @@ func (c *finding) heavyRoute() bool {
 				rest, restBefore = rest+o.after.n/lengthAfter, restBefore+o.before.n/lengthBefore
 			}
 		}
-		if k.after.n < 5 || rateAfter < 2*rateBefore || others.n < 5 || usual == 0 {
+		if k.after.n < 5 || rateAfter < 2*rateBefore*max(rest/max(restBefore, 1e-9), 1) || others.n < 5 || usual == 0 {
 			continue
 		}
 		// In a queue for all, the others wait as long: the difference is work.
@@ -387,18 +386,3 @@ func (c *finding) arrivals() bool {
 	c.beginAt(st)
 	return true
 }
-
-// slowAtTheEnd returns how many times as long the work of a request takes at the end of the incident as before; 0 if it is not
-// known.
-func (c *finding) slowAtTheEnd() float64 { return 0 }
-
-type repeated struct {
-	better bool    // than more callers
-	share  float64 // of the requests
-}
-
-func (c *finding) repeats(step) repeated { return repeated{} }
-
-func (c *finding) capacity() bool { return false }
-
-var _ = station.Fewest

@@ -3,6 +3,7 @@
 package incident
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -17,6 +18,8 @@ func TestTraining(t *testing.T) {
 		for _, tr := range trainings(seed) {
 			f := tr.rec(t)
 			begun := time.Now()
+			var said []string
+			debug = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 			got := Find(f)
 			took := time.Since(begun)
 			s := sum[tr.name]
@@ -36,6 +39,7 @@ func TestTraining(t *testing.T) {
 			}
 			if !right || !near {
 				t.Logf("%d %s: %s %v, %.1f s late; %d records, %v: workers %d %v %s cv %v limited %v callers %v timeout %v", seed, tr.name, got.Cause, got.Also, late.Seconds(), len(f.Records), took, tr.workers, tr.routes[0].mean, tr.routes[0].law, tr.routes[0].cv, tr.limited, tr.callers, tr.timeout)
+				t.Logf("    %q", said)
 			}
 		}
 	}
