@@ -1,10 +1,12 @@
 package incident
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
@@ -126,88 +128,92 @@ func (c *finding) usual(p pieces) map[uint16]float64 {
 	return usual
 }
 
-// before finds the workers of the service before, as far as that is known: else as many as were ever busy.
-func (c *finding) before() (st station.Station, sure bool) {
-	most := c.peak(c.b0, c.b1)
+// before finds the workers of the service before: those that fit about as well, the best first. If the load did not tell, it is
+// as many as were ever busy.
+func (c *finding) before() (all []station.Station) {
 	var found []station.Match
-	for _, sharing := range []bool{false, true} {
-		for _, order := range c.orders()[:1] {
-			found = append(found, station.Fitting(c.rs, order, []station.Part{{From: c.b0, To: c.b1}}, 0, sharing)...)
+	for _, order := range c.orders() {
+		var own []recording.Record // of this origin
+		for _, i := range order {
+			if i >= c.b0 && i < c.b1 {
+				own = append(own, c.rs[i])
+			}
+		}
+		whole := []station.Part{{From: 0, To: len(own)}}
+		for _, sharing := range []bool{false, true} {
+			found = append(found, station.Fitting(own, station.Admitted(own), whole, 0, sharing)...)
 		}
 	}
-	if len(found) > 0 {
-		best := slices.MinFunc(found, func(a, b station.Match) int { return int(math.Copysign(1, a.Score()-b.Score())) })
-		if best.Score() < 0.2 && best.Workers <= most {
-			return best.Station, true
+	slices.SortStableFunc(found, func(a, b station.Match) int { return cmp.Compare(a.Score(), b.Score()) })
+	for _, m := range found {
+		if m.Score() < 0.3 && m.Score() < found[0].Score()+0.1 {
+			all = append(all, m.Station)
 		}
 	}
-	return station.Station{Workers: most}, false
+	if len(all) == 0 {
+		most := c.peak(c.b0, c.b1)
+		all = []station.Station{{Workers: most}, {Workers: most, Sharing: true}}
+	}
+	return all
 }
 
 // An account is an explanation by slower work, or by fewer workers.
 type account struct {
-	pieces
-	off    float64 // how far the work is from what the explanation says
-	factor float64 // how many times as long the work takes
+	was, is pieces
+	off     float64 // how far the work is from what the explanation says
+	factor  float64 // how many times as long the work takes
 }
 
 // capacity tells slower work from fewer workers: for each number of workers, the work of each request follows. Of the right
 // number of fewer workers, it is as it was before. Of the workers that there were before, slower work is longer, in all its
 // quantiles alike.
 func (c *finding) capacity() bool {
-	was, sure := c.before()
-	own := c.at(was)
-	usual := c.usual(own)
-	works, _ := c.relative(own, c.b0, c.b1, usual)
-	if len(works) < leastPart {
-		return false
-	}
-	normal := shapeOf(works)
-	most := c.peak(c.a0, c.a1)
+	// At its end, a queue may be worked off with the capacity of before.
+	middle := c.first((c.trouble.from + c.trouble.to) / 2)
 	slow, lost := account{off: math.Inf(1)}, account{off: math.Inf(1)}
-	for _, sharing := range []bool{false, true} {
-		if sure && sharing != was.Sharing {
-			continue
+	var usual map[uint16]float64
+	for _, was := range c.before() {
+		own := c.at(was)
+		if usual == nil {
+			usual = c.usual(own)
 		}
-		for n := 1; n <= max(most, was.Workers); n += 1 + n/20 {
-			p := c.at(station.Station{Workers: n, Sharing: sharing})
-			all, alone := c.relative(p, c.a0, c.a1, usual)
-			if len(all) < leastPart {
-				continue
-			}
+		works, _ := c.relative(own, c.b0, c.b1, usual)
+		if len(works) < leastPart {
+			return false
+		}
+		normal := shapeOf(works)
+		// off returns how far the work is from what it was, times a factor. Requests that found a worker free tell most.
+		off := func(all, alone []float64, slower bool) (off, factor float64) {
 			is := shapeOf(all)
-			// Requests that found a worker free took as long as the work.
-			beside := func(factor float64) float64 {
-				if len(alone) < 5 {
-					return 0
-				}
+			if slower {
+				factor = is.longer(normal)
+			}
+			off = is.off(normal, factor)
+			if len(alone) >= 5 {
 				m, cv := station.Moments(alone)
-				off := math.Abs(math.Log(m/normal.mean) - factor)
-				return max(off-2*cv/math.Sqrt(float64(len(alone))), 0)
+				off += max(math.Abs(math.Log(m/normal.mean)-factor)-2*cv/math.Sqrt(float64(len(alone))), 0)
 			}
-			if n < was.Workers {
-				if off := is.off(normal, 0) + beside(0); off < lost.off {
-					lost = account{p, off, 1}
-				}
-			}
-			if sure && n != was.Workers || !sure && n < was.Workers {
-				continue
-			}
-			factor := is.longer(normal)
-			if off := is.off(normal, factor) + beside(factor); factor > math.Log(1.2) && off < slow.off {
-				slow = account{p, off, math.Exp(factor)}
+			return off, factor
+		}
+		if all, alone := c.relative(own, c.a0, middle, usual); len(all) >= leastPart {
+			if o, factor := off(all, alone, true); o < slow.off && factor > math.Log(1.2) {
+				slow = account{own, own, o, math.Exp(factor)}
 			}
 		}
-	}
-	if sure && math.IsInf(slow.off, 1) { // the steps of n have left it out
-		if all, _ := c.relative(own, c.a0, c.a1, usual); len(all) >= leastPart {
-			if factor := shapeOf(all).longer(normal); factor > math.Log(1.2) {
-				slow = account{own, shapeOf(all).off(normal, factor), math.Exp(factor)}
+		for n := 1; n < was.Workers; n += 1 + n/40 {
+			p := c.at(station.Station{Workers: n, Sharing: was.Sharing})
+			works, _ := c.relative(p, c.b0, c.b1, usual)
+			all, alone := c.relative(p, c.a0, middle, usual)
+			if len(all) < leastPart || len(works) >= leastPart && shapeOf(works).off(normal, 0) < 0.05 {
+				continue // so few could do what was done before
+			}
+			if o, _ := off(all, alone, false); o < lost.off {
+				lost = account{own, p, o, 1}
 			}
 		}
 	}
 	if debug != nil {
-		debug("was %v %v, slow %v ×%.2f off %.3f, lost %v off %.3f", was, sure, slow.Station, slow.factor, slow.off, lost.Station, lost.off)
+		debug("slow %v ×%.2f off %.3f, lost %v of %v off %.3f", slow.is.Station, slow.factor, slow.off, lost.is.Station, lost.was.Station, lost.off)
 	}
 	const bad = 0.35 // an explanation does not hold
 	if min(slow.off, lost.off) > bad {
@@ -219,8 +225,9 @@ func (c *finding) capacity() bool {
 	}
 	times := make([]sample, c.fine.n)
 	for i := range c.rs {
-		if u := usual[c.rs[i].Class]; u > 0 && best.all[i].Work > 0 && known(&c.rs[i]) {
-			times[c.fine.span(c.came[i])].add(math.Log(best.all[i].Work.Seconds() / u))
+		work := max(best.is.all[i].Work, best.is.all[i].Least)
+		if u := usual[c.rs[i].Class]; u > 0 && work > 0 {
+			times[c.fine.span(c.came[i])].add(math.Log(work.Seconds() / u))
 		}
 	}
 	st, ok := means(times).step(c.from, c.to)
@@ -231,12 +238,12 @@ func (c *finding) capacity() bool {
 	c.beginAt(st)
 	if math.Abs(slow.off-lost.off) < 0.03 {
 		c.Also = append(c.Also, other)
-		c.Doubts = append(c.Doubts, fmt.Sprintf("Work that takes %.2g times as long and %d workers instead of %d explain the recording about as well.", slow.factor, lost.Workers, was.Workers))
+		c.Doubts = append(c.Doubts, fmt.Sprintf("Work that takes %.2g times as long and %d workers instead of %d explain the recording about as well.", slow.factor, lost.is.Workers, lost.was.Workers))
 	}
-	b, a := c.mean(own, c.b0, c.b1), c.mean(best.pieces, c.a0, c.a1)
+	b, a := c.mean(best.was, c.b0, c.b1), c.mean(best.is, c.a0, c.a1)
 	c.say("work of a request, without a queue", Seconds, b, a, st.chance)
 	if cause == LostCapacity {
-		c.say("requests at work at a time", Count, float64(was.Workers), float64(best.Workers), st.chance)
+		c.say("requests at work at a time", Count, float64(best.was.Workers), float64(best.is.Workers), st.chance)
 	}
 	return true
 }
@@ -257,8 +264,7 @@ var debug func(string, ...any)
 // slowAtTheEnd returns how many times as long the work of a request takes at the end of the incident as before; 0 if it is not
 // known.
 func (c *finding) slowAtTheEnd() float64 {
-	was, _ := c.before()
-	own := c.at(was)
+	own := c.at(c.before()[0])
 	usual := c.usual(own)
 	before, _ := c.relative(own, c.b0, c.b1, usual)
 	after, _ := c.relative(own, c.a1-(c.a1-c.a0)/3, c.a1, usual)

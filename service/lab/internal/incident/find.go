@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
@@ -32,11 +33,19 @@ func Find(f *recorded.File) *Incident {
 		c.Doubts = append(c.Doubts, "There are too few requests to tell what happened.")
 		return &c.Incident
 	}
-	worst, ok := c.data.trouble()
+	worst, ok := c.data.trouble(func(*recording.Record) bool { return true })
+	for _, name := range c.origins() {
+		if t, found := c.data.trouble(func(r *recording.Record) bool { return r.Origin == name }); found && !ok {
+			worst, ok = t, true
+		}
+	}
 	if !ok {
 		return &c.Incident
 	}
 	c.trouble, c.fine = worst, c.data.fine()
+	if debug != nil {
+		debug("trouble %+v of %.1f", worst, c.length)
+	}
 	c.from, c.to = c.fine.span(max(c.trouble.before, c.trouble.from-lookback/2)), c.fine.span(min(c.trouble.to, c.trouble.from+lookback/4))+1
 	c.parts(c.trouble.from)
 	if c.b1-c.b0 < leastPart || c.a1-c.a0 < leastPart {
@@ -123,7 +132,7 @@ func (c *finding) finish() {
 	}
 	edges := [3]int{g.span(c.trouble.before), g.span(c.trouble.from), max(g.span(c.trouble.to), g.span(c.trouble.from)+1)}
 	add := func(what string, unit Unit, s *series, before, after float64) {
-		c.say(what, unit, before, after, s.chance(edges[0], edges[1], edges[1], edges[2]))
+		c.say(what, unit, before, after, s.chance(edges[0], edges[1], edges[2]))
 	}
 	before, after := c.perSecond(func(int) bool { return true })
 	add("requests that came", PerSecond, counts(all), before, after)
@@ -312,11 +321,14 @@ func (c *finding) heavyRoute() bool {
 			continue
 		}
 		// In a queue for all, the others wait as long: the difference is work.
-		weight := k.timeAfter.mean() - others.mean() + usual
+		weight := max(k.timeAfter.mean()-others.mean(), c.firstOf(name)) + usual
 		if k.timeBefore.n >= leastPart {
 			weight = max(weight, k.timeBefore.mean())
 		}
 		more := (rateAfter - rateBefore) * weight
+		if debug != nil {
+			debug("class %d: %.2f to %.2f, weight %.2f, more %.2f of %.2f, %.2f", name, rateBefore, rateAfter, weight/usual, more, total.sum/lengthBefore, (rest-restBefore)*usual)
+		}
 		if weight < 3*usual || more < 0.2*total.sum/lengthBefore || more < (rest-restBefore)*usual {
 			continue
 		}
@@ -331,6 +343,28 @@ func (c *finding) heavyRoute() bool {
 		return true
 	}
 	return false
+}
+
+// firstOf returns how much longer the first requests of a class took than the others meanwhile, while there was little of a
+// queue.
+func (c *finding) firstOf(class uint16) float64 {
+	const few = 20
+	var own, others sample
+	for i := c.a0; i < c.a1 && own.n < few; i++ {
+		r := &c.rs[i]
+		if !known(r) && !recorded.Unseen(r) {
+			continue
+		}
+		if r.Class == class {
+			own.add(response(r))
+		} else {
+			others.add(response(r))
+		}
+	}
+	if own.n < 5 || others.n < 5 {
+		return 0
+	}
+	return own.mean() - others.mean()
 }
 
 // chanceOf returns the probability that two means differ as much by chance.
@@ -352,37 +386,77 @@ func mapsKeys[K comparable, V any](m map[K]V) func(func(K) bool) {
 	}
 }
 
+// origins returns the numbers of the origins, if there are several.
+func (d *data) origins() (all []uint8) {
+	var seen [256]bool
+	for i := range d.rs {
+		seen[d.rs[i].Origin] = true
+	}
+	for n := 1; n < len(seen); n++ {
+		if seen[n] {
+			all = append(all, uint8(n))
+		}
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	return all
+}
+
+// later returns when requests began to take longer, or not to be served: whichever was first.
+func (c *finding) later() (st step, ok bool) {
+	times := make([]sample, c.fine.n)
+	for i := range c.rs {
+		if r := &c.rs[i]; known(r) || recorded.Unseen(r) {
+			times[c.fine.span(c.came[i])].add(math.Log(latency(r)))
+		}
+	}
+	return means(times).step(c.from, c.to)
+}
+
 // arrivals looks for more requests: of more callers, or of callers that repeat.
 func (c *finding) arrivals() bool {
 	st, ok := counts(c.rate(func(int) bool { return true })).step(c.from, c.to)
-	before, after := c.perSecond(func(int) bool { return true })
-	if !ok || st.after <= st.before || st.chance > 1e-6 || after < 1.15*before {
+	if !ok || st.chance > 1e-6 || st.after < 1.15*st.before {
 		return false
 	}
 	slow := c.slowAtTheEnd()
 	storm := c.repeats(st)
-	if storm.better && slow < 1.3 {
+	// A rise comes before what it does, and repeats come after the failures.
+	if late, ok := c.later(); ok && storm.share > 0 && late.after > late.before {
+		storm.equal = storm.equal && late.at == st.at || late.high > st.low && st.high > late.low
+		if late.at != st.at {
+			storm.better = late.at < st.at
+		}
+	}
+	if debug != nil {
+		late, _ := c.later()
+		debug("rate %.1f to %.1f, at %d-%d-%d, later at %d-%d-%d, slow at the end %.2f, %+v", st.before/c.fine.width, st.after/c.fine.width, st.low, st.at, st.high, late.low, late.at, late.high, slow, storm)
+	}
+	if storm.better && slow >= 1.3 && c.capacity() { // the work is slow, and callers repeat besides
+		c.Also = append(c.Also, RetryStorm)
+		return true
+	}
+	if storm.better {
 		c.Cause = RetryStorm
 		c.beginAt(st)
-		if *c.Low > c.trouble.from {
+		if *c.Began > c.trouble.from {
 			c.begin(c.trouble.from, c.trouble.from-c.data.coarse().width, *c.High)
 		}
 		c.say("requests that repeat one that was not served", Share, 0, storm.share, st.chance)
+		if storm.equal {
+			c.Also = append(c.Also, Demand)
+		}
 		return true
 	}
-	if storm.better { // the work is slow, and callers repeat besides
-		if c.capacity() {
-			c.Also = append(c.Also, RetryStorm)
-			return true
-		}
-		return false
-	}
 	// More requests are an incident if they are more than the service can do.
-	_, done := c.perSecond(func(i int) bool { return served(&c.rs[i]) })
-	if !c.trouble.lost && done > 0.97*after {
+	if !c.trouble.lost && c.trouble.longer < math.Log(2) {
 		return false
 	}
 	c.Cause = Demand
 	c.beginAt(st)
+	if storm.equal {
+		c.Also = append(c.Also, RetryStorm)
+	}
 	return true
 }

@@ -7,17 +7,28 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A series has a value for each span of time, with a weight: one over its variance. A span with the weight 0 has none.
+// A kind is a distribution of the values of a series.
+type kind uint8
+
+const (
+	normal   kind = iota // of a mean; weight is one over the variance
+	poisson              // of a count; weight is 1
+	binomial             // of a share; weight is the number of requests
+)
+
+// A series has a value for each span of time, with a weight. A span with the weight 0 has none.
 type series struct {
+	kind
 	x, weight []float64
-	noise     float64 // by what factor the variance is greater than the weights say
+	noise     float64 // by what factor the variance is greater than the distribution says
 
 	sum, first, second []float64 // of the weights, of weight·x and of weight·x², of all spans before an index
 }
 
-// newSeries estimates the noise from the differences of values that follow each other, which a change does not enlarge.
-func newSeries(x, weight []float64) *series {
-	s := &series{x: x, weight: weight, noise: 1}
+// newSeries estimates the noise from the differences of values that follow each other, which a change does not enlarge. like
+// has the values on a scale on which they have the variance 1/weight.
+func newSeries(k kind, x, weight, like []float64) *series {
+	s := &series{kind: k, x: x, weight: weight, noise: 1}
 	var squares []float64
 	last := -1
 	for i, w := range weight {
@@ -25,7 +36,7 @@ func newSeries(x, weight []float64) *series {
 			continue
 		}
 		if last >= 0 {
-			squares = append(squares, (x[i]-x[last])*(x[i]-x[last])/(1/w+1/weight[last]))
+			squares = append(squares, (like[i]-like[last])*(like[i]-like[last])/(1/w+1/weight[last]))
 		}
 		last = i
 	}
@@ -40,22 +51,22 @@ func newSeries(x, weight []float64) *series {
 	return s
 }
 
-// counts returns a series of counts, of which the square roots have the same variance (Anscombe, 1948).
+// counts returns a series of counts. Their square roots have the same variance (Anscombe, 1948).
 func counts(ns []float64) *series {
-	x, weight := make([]float64, len(ns)), make([]float64, len(ns))
+	like, weight := make([]float64, len(ns)), make([]float64, len(ns))
 	for i, n := range ns {
-		x[i], weight[i] = 2*math.Sqrt(n+3./8), 1
+		like[i], weight[i] = 2*math.Sqrt(n+3./8), 1
 	}
-	return newSeries(x, weight)
+	return newSeries(poisson, ns, weight, like)
 }
 
-// shares returns a series of shares k/n, of which the arc sines of the square roots have the variance 1/n.
+// shares returns a series of shares k/n. The arc sines of their square roots have the variance 1/n.
 func shares(ks, ns []float64) *series {
-	x, weight := make([]float64, len(ns)), make([]float64, len(ns))
+	x, like := make([]float64, len(ns)), make([]float64, len(ns))
 	for i, n := range ns {
-		x[i], weight[i] = 2*math.Asin(math.Sqrt((ks[i]+3./8)/(n+3./4))), n
+		x[i], like[i] = ks[i]/max(n, 1), 2*math.Asin(math.Sqrt((ks[i]+3./8)/(n+3./4)))
 	}
-	return newSeries(x, weight)
+	return newSeries(binomial, x, ns, like)
 }
 
 // A sample has the values of the requests of a span.
@@ -77,7 +88,7 @@ func means(all []sample) *series {
 	for i, s := range all {
 		weight[i] = s.n / variance
 	}
-	return newSeries(x, weight)
+	return newSeries(normal, x, weight, x)
 }
 
 // mean returns the mean from a span to another.
@@ -85,13 +96,37 @@ func (s *series) mean(from, to int) float64 {
 	return (s.first[to] - s.first[from]) / max(s.sum[to]-s.sum[from], 1e-300)
 }
 
-// cost returns the squared deviations from the mean, in variances.
+// cost returns how unlikely the values are, if their mean does not change: −2 times the logarithm of the likelihood, but for a
+// constant.
 func (s *series) cost(from, to int) float64 {
 	w, f := s.sum[to]-s.sum[from], s.first[to]-s.first[from]
 	if w <= 0 {
 		return 0
 	}
-	return max(s.second[to]-s.second[from]-f*f/w, 0) / s.noise
+	switch s.kind {
+	case poisson:
+		return 2 * (f - plog(f, f/w)) / s.noise
+	case binomial:
+		return -2 * (plog(f, f/w) + plog(w-f, 1-f/w)) / s.noise
+	default:
+		return max(s.second[to]-s.second[from]-f*f/w, 0) / s.noise
+	}
+}
+
+// plog returns n·log(p), which is 0 for n = 0.
+func plog(n, p float64) float64 {
+	if n <= 0 || p <= 0 {
+		return 0
+	}
+	return n * math.Log(p)
+}
+
+// gain returns by how much a change at an instant makes the values more likely.
+func (s *series) gain(from, at, to int) float64 {
+	if s.sum[at] == s.sum[from] || s.sum[to] == s.sum[at] {
+		return 0
+	}
+	return max(s.cost(from, to)-s.cost(from, at)-s.cost(at, to), 0)
 }
 
 // changes divides a series into segments of one mean each, and returns where they begin and end. It is PELT (Killick,
@@ -143,15 +178,8 @@ const bound95 = 7.35
 // there is too little.
 func (s *series) step(from, to int) (st step, ok bool) {
 	const least = 3 // spans on each side
-	whole := s.cost(from, to)
-	gain := func(at int) float64 {
-		if s.sum[at] == s.sum[from] || s.sum[to] == s.sum[at] {
-			return 0
-		}
-		return whole - s.cost(from, at) - s.cost(at, to)
-	}
 	for at := from + least; at <= to-least; at++ {
-		if g := gain(at); g > st.gain {
+		if g := s.gain(from, at, to); g > st.gain {
 			st.at, st.gain = at, g
 		}
 	}
@@ -160,22 +188,17 @@ func (s *series) step(from, to int) (st step, ok bool) {
 	}
 	st.low, st.high = st.at, st.at
 	for at := from + least; at <= to-least; at++ {
-		if gain(at) >= st.gain-bound95 {
+		if s.gain(from, at, to) >= st.gain-bound95 {
 			st.low, st.high = min(st.low, at), max(st.high, at)
 		}
 	}
 	st.low = max(st.low-1, from) // the change was within a span
 	st.before, st.after = s.mean(from, st.at), s.mean(st.at, to)
-	st.chance = s.chance(from, st.at, st.at, to)
+	st.chance = s.chance(from, st.at, to)
 	return st, true
 }
 
-// chance returns the probability of means of two parts that differ as much, at one of the instants, by chance (Bonferroni).
-func (s *series) chance(from, to, from2, to2 int) float64 {
-	w, w2 := s.sum[to]-s.sum[from], s.sum[to2]-s.sum[from2]
-	if w <= 0 || w2 <= 0 {
-		return 1
-	}
-	z := math.Abs(s.mean(from, to)-s.mean(from2, to2)) / math.Sqrt(s.noise*(1/w+1/w2))
-	return min(2*distuv.UnitNormal.Survival(z)*float64(to2-from), 1)
+// chance returns the probability that a change at one of the instants gains as much, if there is none (Bonferroni).
+func (s *series) chance(from, at, to int) float64 {
+	return min(2*distuv.UnitNormal.Survival(math.Sqrt(s.gain(from, at, to)))*float64(to-from), 1)
 }

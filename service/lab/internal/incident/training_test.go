@@ -356,7 +356,7 @@ func trainings(seed uint64) (all []training) {
 			w.pause = "constant"
 		}
 		w.events = []event{slower(at, 3), slower(at+time.Duration(pick(4, 8))*time.Second, 1)}
-		w.queue = 10000
+		w.queue = []int{50, 200, 1000}[rng.IntN(3)]
 		add("retry storm", RetryStorm, at, w)
 	}
 	{
@@ -392,7 +392,7 @@ func trainings(seed uint64) (all []training) {
 	}
 	{
 		w, at := base(pick(0.4, 0.6))
-		w.events = []event{busier(at, pick(2.2, 3)), busier(end(w, at), 1)}
+		w.events = []event{busier(at, pick(2.6, 4)), busier(end(w, at), 1)}
 		add("demand", Demand, at, guards(w))
 	}
 	{

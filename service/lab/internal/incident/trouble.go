@@ -89,6 +89,7 @@ type trouble struct {
 	from, to float64 // the first and the last instant
 	before   float64 // the beginning of the time that it is compared with
 	lost     bool    // fewer of the requests were served, and not only later
+	longer   float64 // how many times as long requests took, as a logarithm
 }
 
 const (
@@ -99,13 +100,16 @@ const (
 	chained   = 8    // seconds between changes of one trouble
 )
 
-// trouble returns the worst time of the recording; ok is false if there is none.
-func (d *data) trouble() (worst trouble, ok bool) {
+// trouble returns the worst time of the requests for which counts holds; ok is false if there is none.
+func (d *data) trouble(counts func(*recording.Record) bool) (worst trouble, ok bool) {
 	g := d.coarse()
 	lost, all := make([]float64, g.n), make([]float64, g.n)
 	times := make([]sample, g.n)
 	for i := range d.rs {
 		r, k := &d.rs[i], g.span(d.came[i])
+		if !counts(r) {
+			continue
+		}
 		all[k]++
 		if !served(r) {
 			lost[k]++
@@ -176,7 +180,7 @@ func (d *data) trouble() (worst trouble, ok bool) {
 		}
 		if harm > best {
 			best, ok = harm, true
-			worst = trouble{float64(begin) * g.width, min(float64(to)*g.width, d.length), float64(from) * g.width, moreLost >= lostMore}
+			worst = trouble{float64(begin) * g.width, min(float64(to)*g.width, d.length), float64(from) * g.width, moreLost >= lostMore, longer}
 		}
 	}
 	return worst, ok
