@@ -128,8 +128,7 @@ func (c *finding) usual(p pieces) map[uint16]float64 {
 	return usual
 }
 
-// before finds the workers of the service before: those that fit about as well, the best first. If the load did not tell, it is
-// as many as were ever busy.
+// before finds the workers of the service before: those that fit about as well, the best first; none if the load did not tell.
 func (c *finding) before() (all []station.Station) {
 	var found []station.Match
 	for _, order := range c.orders() {
@@ -150,16 +149,76 @@ func (c *finding) before() (all []station.Station) {
 			all = append(all, m.Station)
 		}
 	}
-	if len(all) == 0 {
-		most := c.peak(c.b0, c.b1)
-		all = []station.Station{{Workers: most}, {Workers: most, Sharing: true}}
-	}
 	return all
+}
+
+// A fit has the work of the requests at a station, before and during.
+type fit struct {
+	pieces
+	before, during shape
+	alone          float64 // mean of the work, during, of requests that found a worker free; 0 if there are too few
+	aloneError     float64
+	bent           float64 // by how much, as a logarithm, the work depends on the requests in flight, beyond chance
+}
+
+// fit returns the work at a station; ok is false if too little is known.
+func (c *finding) fit(st station.Station, levels []int, until int, usual map[uint16]float64) (f fit, ok bool) {
+	f.pieces = c.at(st)
+	works, _ := c.relative(f.pieces, c.b0, c.b1, usual)
+	all, alone := c.relative(f.pieces, c.a0, until, usual)
+	if len(works) < leastPart || len(all) < leastPart {
+		return f, false
+	}
+	f.before, f.during = shapeOf(works), shapeOf(all)
+	if len(alone) >= 5 {
+		mean, cv := station.Moments(alone)
+		f.alone, f.aloneError = mean, cv/math.Sqrt(float64(len(alone)))
+	}
+	var at []int
+	for i := c.a0; i < until; i++ {
+		if f.all[i].Work > 0 && known(&c.rs[i]) && usual[c.rs[i].Class] > 0 {
+			at = append(at, levels[i])
+		}
+	}
+	slices.Sort(at)
+	low, high := at[len(at)/3], at[len(at)*2/3]
+	if low == high {
+		return f, true
+	}
+	var few, many sample
+	for i := c.a0; i < until; i++ {
+		u := usual[c.rs[i].Class]
+		if f.all[i].Work == 0 || !known(&c.rs[i]) || u == 0 {
+			continue
+		}
+		switch x := math.Log(f.all[i].Work.Seconds() / u); {
+		case levels[i] <= low:
+			few.add(x)
+		case levels[i] >= high:
+			many.add(x)
+		}
+	}
+	if few.n >= 5 && many.n >= 5 {
+		f.bent = max(math.Abs(few.mean()-many.mean())-2*math.Sqrt(few.variance()+many.variance()), 0)
+	}
+	return f, true
+}
+
+// off returns how far the work is from what it was before at another station, or from a multiple of that.
+func (f *fit) off(was *fit, slower bool) (off, factor float64) {
+	if slower {
+		factor = f.during.longer(was.before)
+	}
+	off = f.during.off(was.before, factor) + f.bent
+	if f.alone > 0 { // requests that found a worker free tell most
+		off += max(math.Abs(math.Log(f.alone/was.before.mean)-factor)-2*f.aloneError, 0)
+	}
+	return off, factor
 }
 
 // An account is an explanation by slower work, or by fewer workers.
 type account struct {
-	was, is pieces
+	was, is *fit
 	off     float64 // how far the work is from what the explanation says
 	factor  float64 // how many times as long the work takes
 }
@@ -168,52 +227,62 @@ type account struct {
 // number of fewer workers, it is as it was before. Of the workers that there were before, slower work is longer, in all its
 // quantiles alike.
 func (c *finding) capacity() bool {
+	levels := make([]int, len(c.rs))
+	for _, order := range c.orders() {
+		at, _ := station.AtWork(c.rs, order)
+		for k, i := range order {
+			levels[i] = at[k]
+		}
+	}
 	// At its end, a queue may be worked off with the capacity of before.
-	middle := c.first((c.trouble.from + c.trouble.to) / 2)
+	until := c.first((c.trouble.from + c.trouble.to) / 2)
+	was := c.before()
+	most := c.peak(c.b0, c.b1)
+	usual := c.usual(c.at(cmp.Or(first(was), station.Station{Workers: most})))
 	slow, lost := account{off: math.Inf(1)}, account{off: math.Inf(1)}
-	var usual map[uint16]float64
-	for _, was := range c.before() {
-		own := c.at(was)
-		if usual == nil {
-			usual = c.usual(own)
-		}
-		works, _ := c.relative(own, c.b0, c.b1, usual)
-		if len(works) < leastPart {
-			return false
-		}
-		normal := shapeOf(works)
-		// off returns how far the work is from what it was, times a factor. Requests that found a worker free tell most.
-		off := func(all, alone []float64, slower bool) (off, factor float64) {
-			is := shapeOf(all)
-			if slower {
-				factor = is.longer(normal)
-			}
-			off = is.off(normal, factor)
-			if len(alone) >= 5 {
-				m, cv := station.Moments(alone)
-				off += max(math.Abs(math.Log(m/normal.mean)-factor)-2*cv/math.Sqrt(float64(len(alone))), 0)
-			}
-			return off, factor
-		}
-		if all, alone := c.relative(own, c.a0, middle, usual); len(all) >= leastPart {
-			if o, factor := off(all, alone, true); o < slow.off && factor > math.Log(1.2) {
-				slow = account{own, own, o, math.Exp(factor)}
+	for _, sharing := range []bool{false, true} {
+		var fits []*fit
+		for n := 1; n <= most; n += 1 + n/40 {
+			if f, ok := c.fit(station.Station{Workers: n, Sharing: sharing}, levels, until, usual); ok {
+				fits = append(fits, &f)
 			}
 		}
-		for n := 1; n < was.Workers; n += 1 + n/40 {
-			p := c.at(station.Station{Workers: n, Sharing: was.Sharing})
-			works, _ := c.relative(p, c.b0, c.b1, usual)
-			all, alone := c.relative(p, c.a0, middle, usual)
-			if len(all) < leastPart || len(works) >= leastPart && shapeOf(works).off(normal, 0) < 0.05 {
-				continue // so few could do what was done before
+		if len(fits) == 0 {
+			continue
+		}
+		largest := fits[len(fits)-1]
+		for _, f := range fits {
+			may := f.before.off(largest.before, 0) < 0.05 // so many could do what was done before
+			if len(was) > 0 {
+				may = slices.Contains(was, f.Station)
 			}
-			if o, _ := off(all, alone, false); o < lost.off {
-				lost = account{own, p, o, 1}
+			if !may {
+				continue
+			}
+			if off, factor := f.off(f, true); factor > math.Log(1.2) && off < slow.off {
+				slow = account{f, f, off, math.Exp(factor)}
+			}
+			for _, less := range fits {
+				if less.Workers >= f.Workers || less.before.off(f.before, 0) < 0.05 {
+					continue
+				}
+				if off, _ := less.off(f, false); off < lost.off {
+					lost = account{f, less, off, 1}
+				}
 			}
 		}
 	}
+	if math.IsInf(min(slow.off, lost.off), 1) {
+		return false
+	}
 	if debug != nil {
-		debug("slow %v ×%.2f off %.3f, lost %v of %v off %.3f", slow.is.Station, slow.factor, slow.off, lost.is.Station, lost.was.Station, lost.off)
+		text := func(a account) string {
+			if a.is == nil {
+				return "none"
+			}
+			return fmt.Sprintf("%v of %v ×%.2f off %.3f bent %.3f alone %.2f", a.is.Station, a.was.Station, a.factor, a.off, a.is.bent, a.is.alone)
+		}
+		debug("was %v most %d: slow %s, lost %s", was, most, text(slow), text(lost))
 	}
 	const bad = 0.35 // an explanation does not hold
 	if min(slow.off, lost.off) > bad {
@@ -240,7 +309,7 @@ func (c *finding) capacity() bool {
 		c.Also = append(c.Also, other)
 		c.Doubts = append(c.Doubts, fmt.Sprintf("Work that takes %.2g times as long and %d workers instead of %d explain the recording about as well.", slow.factor, lost.is.Workers, lost.was.Workers))
 	}
-	b, a := c.mean(best.was, c.b0, c.b1), c.mean(best.is, c.a0, c.a1)
+	b, a := c.mean(best.was.pieces, c.b0, c.b1), c.mean(best.is.pieces, c.a0, c.a1)
 	c.say("work of a request, without a queue", Seconds, b, a, st.chance)
 	if cause == LostCapacity {
 		c.say("requests at work at a time", Count, float64(best.was.Workers), float64(best.is.Workers), st.chance)
@@ -264,7 +333,7 @@ var debug func(string, ...any)
 // slowAtTheEnd returns how many times as long the work of a request takes at the end of the incident as before; 0 if it is not
 // known.
 func (c *finding) slowAtTheEnd() float64 {
-	own := c.at(c.before()[0])
+	own := c.at(cmp.Or(first(c.before()), station.Station{Workers: c.peak(c.b0, c.b1)}))
 	usual := c.usual(own)
 	before, _ := c.relative(own, c.b0, c.b1, usual)
 	after, _ := c.relative(own, c.a1-(c.a1-c.a0)/3, c.a1, usual)
@@ -272,4 +341,11 @@ func (c *finding) slowAtTheEnd() float64 {
 		return 0
 	}
 	return math.Exp(shapeOf(after).longer(shapeOf(before)))
+}
+
+func first(all []station.Station) station.Station {
+	if len(all) == 0 {
+		return station.Station{}
+	}
+	return all[0]
 }
