@@ -191,7 +191,7 @@ func (c *finding) fit(st station.Station, levels []int, until int, usual map[uin
 		if f.all[i].Work == 0 || !known(&c.rs[i]) || u == 0 {
 			continue
 		}
-		switch x := math.Log(f.all[i].Work.Seconds() / u); {
+		switch x := f.all[i].Work.Seconds() / u; {
 		case levels[i] <= low:
 			few.add(x)
 		case levels[i] >= high:
@@ -199,7 +199,8 @@ func (c *finding) fit(st station.Station, levels []int, until int, usual map[uin
 		}
 	}
 	if few.n >= 5 && many.n >= 5 {
-		f.bent = max(math.Abs(few.mean()-many.mean())-2*math.Sqrt(few.variance()+many.variance()), 0)
+		a, b := few.mean(), many.mean()
+		f.bent = max(math.Abs(math.Log(a/b))-2*math.Sqrt(few.variance()/(a*a)+many.variance()/(b*b)), 0)
 	}
 	return f, true
 }
@@ -232,6 +233,11 @@ func (c *finding) capacity() bool {
 		at, _ := station.AtWork(c.rs, order)
 		for k, i := range order {
 			levels[i] = at[k]
+		}
+	}
+	if late, ok := c.later(); ok && late.after > late.before { // what came before it tells nothing
+		if i := c.first(float64(late.high) * c.fine.width); i > c.a0 && i < c.a0+(c.a1-c.a0)/4 {
+			c.a0 = i
 		}
 	}
 	// At its end, a queue may be worked off with the capacity of before.
@@ -294,14 +300,16 @@ func (c *finding) capacity() bool {
 	}
 	times := make([]sample, c.fine.n)
 	for i := range c.rs {
-		work := max(best.is.all[i].Work, best.is.all[i].Least)
-		if u := usual[c.rs[i].Class]; u > 0 && work > 0 {
-			times[c.fine.span(c.came[i])].add(math.Log(work.Seconds() / u))
+		p, u := &best.is.all[i], usual[c.rs[i].Class]
+		if work := max(p.Work, p.Least).Seconds(); u > 0 && (p.Work > 0 || work > u) {
+			times[c.fine.span(c.came[i])].add(math.Log(max(work/u, 0.05)))
 		}
 	}
 	st, ok := means(times).step(c.from, c.to)
 	if !ok || st.chance > 1e-4 || st.after < st.before {
-		return false
+		if st, ok = c.later(); !ok {
+			return false
+		}
 	}
 	c.Cause = cause
 	c.beginAt(st)

@@ -423,7 +423,7 @@ func (c *finding) arrivals() bool {
 	slow := c.slowAtTheEnd()
 	storm := c.repeats(st)
 	// A rise comes before what it does, and repeats come after the failures.
-	if late, ok := c.later(); ok && storm.share > 0 && late.after > late.before {
+	if late, ok := c.later(); ok && storm.share > 0 && late.after > late.before && late.chance < 1e-4 {
 		storm.equal = storm.equal && late.at == st.at || late.high > st.low && st.high > late.low
 		if late.at != st.at {
 			storm.better = late.at < st.at
