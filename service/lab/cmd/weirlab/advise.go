@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/lab/internal/advise"
+	"github.com/weir-go/weir/service/lab/internal/incident"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
@@ -73,15 +75,26 @@ func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
 	if c.Load != nil {
 		o.Load = float64(*c.Load)
 	}
-	a, err := advise.Advise(f.Records, f.Lost, o)
+	a, err := advise.Advise(slices.Clone(f.Records), f.Lost, o)
 	if err != nil {
 		return fmt.Errorf("%s: %s", f.Name, strings.TrimPrefix(err.Error(), "advise: "))
 	}
 	a.Cut = f.Note()
+	happened := incident.Find(f)
 	if c.JSON {
-		return cli.PrintJSON(std.Out, a)
+		return cli.PrintJSON(std.Out, adviceAndIncident{a, happened})
 	}
-	return a.Table(std.Out)
+	if err := a.Table(std.Out); err != nil {
+		return err
+	}
+	fmt.Fprintln(std.Out)
+	return happened.Table(std.Out)
+}
+
+// adviceAndIncident is the output of --json.
+type adviceAndIncident struct {
+	*advise.Advice
+	Incident *incident.Incident `json:"incident"`
 }
 
 // openRecording reads a recording, of which - is the standard input, and says on stderr what of it is not read.
