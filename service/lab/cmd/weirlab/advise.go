@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/lab/internal/advise"
+	"github.com/weir-go/weir/service/lab/internal/figure"
 	"github.com/weir-go/weir/service/lab/internal/incident"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
@@ -63,7 +64,7 @@ func (m *multiple) UnmarshalText(text []byte) error {
 }
 
 // Run reads the recording and prints the advice.
-func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
+func (c *adviseCmd) Run(ctx context.Context, std cli.Streams) error {
 	f, err := openRecording(c.File, "weirlab advise", std.Err)
 	if err != nil {
 		return err
@@ -81,6 +82,9 @@ func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
 	}
 	a.Cut = f.Note()
 	happened := incident.Find(f)
+	if err := happened.Recommend(ctx, f, c.Seed); err != nil {
+		return figure.ErrInterrupted
+	}
 	if c.JSON {
 		return cli.PrintJSON(std.Out, adviceAndIncident{a, happened})
 	}

@@ -77,12 +77,25 @@ func (l Limit) guard() *sim.Guard {
 // A Policy is a limit, and what callers do when they are rejected.
 type Policy struct {
 	Limit
+	Class   string  // if not empty, the limit is for this class alone, and the others have none
 	Retries float64 // at most this share of the requests is sent again; 0 is none
+}
+
+// guard returns the shipped code for the limit; nil for none.
+func (p Policy) guard() *sim.Guard {
+	g := p.Limit.guard()
+	if g != nil && p.Class != "" {
+		g.Instances = sim.Instances{{Classes: []string{p.Class}}, {Limit: &sim.Limit{Name: "none"}}}
+	}
+	return g
 }
 
 // String describes the policy.
 func (p Policy) String() string {
 	text := p.Limit.String()
+	if p.Class != "" {
+		text += " of " + p.Class
+	}
 	if p.Retries > 0 {
 		text += fmt.Sprintf(", retries %.0f %%", 100*p.Retries)
 	}

@@ -38,6 +38,7 @@ type Options struct {
 	Workers  int      // of the service; if 0, the recording tells
 	Before   *Limit   // that was in force; if nil, the recording tells
 	Policies []Policy // what would have been; if empty, Auto, as many as there are workers, and none
+	Without  []bool   // of each request that was sent: it does not come with Policies; nil if all come
 	Seeds    int      // number of runs of each, >= 1
 	Seed     uint64   // of the first run
 }
@@ -91,6 +92,7 @@ type model struct {
 	usual   time.Duration // mean of the work
 	part    station.Part  // that the station was found in
 	slow    []float64     // by epoch, if the capacity changed
+	without []bool        // calls that do not come; nil if all do
 	options Options
 
 	happened *tally
@@ -125,6 +127,7 @@ func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
 	if len(o.Policies) == 0 {
 		o.Policies = usual(m.station, *was)
 	}
+	m.without = o.Without
 	for _, p := range o.Policies {
 		out, err := m.play(ctx, p, o.Seeds)
 		if err != nil {
@@ -395,7 +398,16 @@ func (m *model) draw(rng *rand.Rand) []sim.Arrival {
 			calls[i].Work = m.usual
 		}
 	}
-	return calls
+	if m.without == nil {
+		return calls
+	}
+	var come []sim.Arrival
+	for i, c := range calls {
+		if !m.without[i] {
+			come = append(come, c)
+		}
+	}
+	return come
 }
 
 // deal gives calls the work of others of them. Calls that came one after the other exchange theirs. A call of which the
