@@ -211,6 +211,9 @@ func (f *fit) off(was *fit, slower bool) (off, factor float64) {
 		factor = f.during.longer(was.before)
 	}
 	off = f.during.off(was.before, factor) + f.bent
+	if f.Sharing {
+		off += 0.02 // a queue is simpler
+	}
 	if f.alone > 0 { // requests that found a worker free tell most
 		off += max(math.Abs(math.Log(f.alone/was.before.mean)-factor)-2*f.aloneError, 0)
 	}

@@ -219,6 +219,32 @@ func (c *finding) badOrigin() bool {
 		slices.SortFunc(all, func(a, b uint8) int { return cmp.Compare(effect(origins[b]), effect(origins[a])) })
 		return all[0], effect(origins[all[0]]), max(effect(origins[all[1]]), 0)
 	}
+	for _, name := range names { // one that gets no requests any more
+		o := origins[name]
+		share := func(k int) float64 {
+			sum := 0.0
+			for _, other := range origins {
+				sum += other.n[k]
+			}
+			return o.n[k] / max(sum, 1)
+		}
+		if o.n[0] < leastPart || share(1) > 0.2*share(0) {
+			continue
+		}
+		own := c.rate(func(i int) bool { return c.rs[i].Origin == name })
+		all := c.rate(func(i int) bool { return c.rs[i].Origin != 0 })
+		st, ok := shares(own, all).step(c.from, c.to)
+		if !ok || st.chance > 1e-4 || st.after > st.before {
+			continue
+		}
+		c.Cause, c.Origin, c.Also = LostCapacity, name, append(c.Also, BadOrigin)
+		if o.bad[1] >= 3 && o.bad[1] > 0.5*o.n[1] {
+			c.Cause, c.Also = BadOrigin, []Cause{}
+		}
+		c.beginAt(st)
+		c.say("requests that this origin got", Share, share(0), share(1), st.chance)
+		return true
+	}
 	name, most, next := worst(fails)
 	if most > 0.1 && next < most/2 {
 		o := origins[name]
@@ -403,6 +429,26 @@ func (d *data) origins() (all []uint8) {
 	return all
 }
 
+// wasted adds the share of the work that was done for callers that had left.
+func (c *finding) wasted() {
+	var all, lost [2]float64
+	for i := c.b0; i < c.a1; i++ {
+		r, k := &c.rs[i], 0
+		if i >= c.b1 {
+			k = 1
+		}
+		if r.Outcome.Worked() {
+			all[k] += response(r)
+			if recorded.Abandoned(r) {
+				lost[k] += response(r)
+			}
+		}
+	}
+	if before, after := lost[0]/max(all[0], 1e-9), lost[1]/max(all[1], 1e-9); after > before {
+		c.say("work for callers that had left", Share, before, after, 1)
+	}
+}
+
 // later returns when requests began to take longer, or not to be served: whichever was first.
 func (c *finding) later() (st step, ok bool) {
 	times := make([]sample, c.fine.n)
@@ -444,6 +490,7 @@ func (c *finding) arrivals() bool {
 			c.begin(c.trouble.from, c.trouble.from-c.data.coarse().width, *c.High)
 		}
 		c.say("requests that repeat one that was not served", Share, 0, storm.share, st.chance)
+		c.wasted()
 		if storm.equal {
 			c.Also = append(c.Also, Demand)
 		}

@@ -64,6 +64,7 @@ type state struct {
 	slow  []float64 // by origin
 	fails []float64
 	pool  []*inflight.Limiter
+	out   int // number of the origin that gets no requests; 0 is none
 }
 
 func (w world) rec(t *testing.T) *recorded.File {
@@ -95,6 +96,9 @@ func (w world) rec(t *testing.T) *recorded.File {
 			o := rng.IntN(len(s.pool))
 			if p := rng.IntN(len(s.pool)); busy[p] < busy[o] {
 				o = p
+			}
+			if o == s.out-1 {
+				o = (o + 1) % len(s.pool)
 			}
 			r := &w.routes[class]
 			takes := (dist.ServiceTime{Mean: time.Duration(float64(r.mean) * s.slow[o]), Distribution: r.law, CV: r.cv}).Draw(rng)
@@ -380,6 +384,16 @@ func trainings(seed uint64) (all []training) {
 		g := guards(w)
 		g.callers = false
 		add("failing origin", BadOrigin, at, g)
+	}
+	{
+		w, at := base(pick(0.7, 0.8))
+		w.origins = 2
+		for i := range w.routes {
+			w.routes[i].rate *= 2
+		}
+		w.events = []event{{at, func(s *state) { s.out = 2 }}}
+		w.limited = rng.IntN(2) == 0
+		add("origin that is gone", LostCapacity, at, w)
 	}
 	{
 		w, at := base(pick(0.4, 0.6))
