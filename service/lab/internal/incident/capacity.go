@@ -308,7 +308,7 @@ func (c *finding) capacity() bool {
 			times[c.fine.span(c.came[i])].add(math.Log(max(work/u, 0.05)))
 		}
 	}
-	st, ok := means(times).step(c.from, c.to)
+	st, ok := means(times).onset(c.from, c.to)
 	if !ok || st.chance > 1e-4 || st.after < st.before {
 		if st, ok = c.later(); !ok {
 			return false

@@ -233,7 +233,7 @@ func (c *finding) badOrigin() bool {
 		}
 		own := c.rate(func(i int) bool { return c.rs[i].Origin == name })
 		all := c.rate(func(i int) bool { return c.rs[i].Origin != 0 })
-		st, ok := shares(own, all).step(c.from, c.to)
+		st, ok := shares(own, all).onset(c.from, c.to)
 		if !ok || st.chance > 1e-4 || st.after > st.before {
 			continue
 		}
@@ -250,7 +250,7 @@ func (c *finding) badOrigin() bool {
 		o := origins[name]
 		bad := c.rate(func(i int) bool { return c.rs[i].Origin == name && failed(&c.rs[i]) })
 		all := c.rate(func(i int) bool { return c.rs[i].Origin == name && c.rs[i].Outcome.Worked() })
-		if st, ok := shares(bad, all).step(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 {
+		if st, ok := shares(bad, all).onset(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 {
 			c.Cause, c.Origin = BadOrigin, name
 			c.beginAt(st)
 			c.say("requests that this origin failed", Share, o.bad[0]/o.n[0], o.bad[1]/o.n[1], st.chance)
@@ -267,7 +267,7 @@ func (c *finding) badOrigin() bool {
 				times[c.fine.span(c.came[i])].add(math.Log(response(r)))
 			}
 		}
-		if st, ok := means(times).step(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 {
+		if st, ok := means(times).onset(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 {
 			c.Cause, c.Origin = BadOrigin, name
 			c.beginAt(st)
 			c.say("time that this origin took", Seconds, o.response[0].mean(), o.response[1].mean(), st.chance)
@@ -358,7 +358,7 @@ func (c *finding) heavyRoute() bool {
 		if weight < 3*usual || more < 0.2*total.sum/lengthBefore || more < (rest-restBefore)*usual {
 			continue
 		}
-		st, ok := counts(c.rate(func(i int) bool { return c.rs[i].Class == name })).step(c.from, c.to)
+		st, ok := counts(c.rate(func(i int) bool { return c.rs[i].Class == name })).onset(c.from, c.to)
 		if !ok || st.chance > 1e-4 || st.after < st.before {
 			continue
 		}
@@ -457,12 +457,12 @@ func (c *finding) later() (st step, ok bool) {
 			times[c.fine.span(c.came[i])].add(math.Log(latency(r)))
 		}
 	}
-	return means(times).step(c.from, c.to)
+	return means(times).onset(c.from, c.to)
 }
 
 // arrivals looks for more requests: of more callers, or of callers that repeat.
 func (c *finding) arrivals() bool {
-	st, ok := counts(c.rate(func(int) bool { return true })).step(c.from, c.to)
+	st, ok := counts(c.rate(func(int) bool { return true })).onset(c.from, c.to)
 	if !ok || st.chance > 1e-6 || st.after < 1.15*st.before {
 		return false
 	}
@@ -486,8 +486,8 @@ func (c *finding) arrivals() bool {
 	if storm.better {
 		c.Cause = RetryStorm
 		c.beginAt(st)
-		if *c.Began > c.trouble.from {
-			c.begin(c.trouble.from, c.trouble.from-c.data.coarse().width, *c.High)
+		if late, ok := c.later(); ok && late.at < st.at { // what made the first requests fail
+			c.beginAt(late)
 		}
 		c.say("requests that repeat one that was not served", Share, 0, storm.share, st.chance)
 		c.wasted()

@@ -14,7 +14,8 @@ func TestTraining(t *testing.T) {
 	seeds, _ := strconv.Atoi(os.Getenv("SEEDS"))
 	type tally struct{ right, near, all int }
 	sum := map[string]*tally{}
-	for seed := range uint64(max(seeds, 2)) {
+	first, _ := strconv.Atoi(os.Getenv("FIRST"))
+	for seed := uint64(first); seed < uint64(first+max(seeds, 2)); seed++ {
 		for _, tr := range trainings(seed) {
 			f := tr.rec(t)
 			begun := time.Now()

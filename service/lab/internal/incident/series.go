@@ -174,6 +174,21 @@ type step struct {
 // Sample splitting and threshold estimation, 2000).
 const bound95 = 7.35
 
+// onset finds the most likely change from a span to another, and then looks before it for one that is half as large: what goes
+// wrong often gets worse in the seconds that follow.
+func (s *series) onset(from, to int) (st step, ok bool) {
+	st, ok = s.step(from, to)
+	for ok {
+		earlier, found := s.step(from, st.at)
+		if !found || earlier.chance > 1e-6 || (earlier.after-earlier.before)/(st.after-st.before) < 0.5 {
+			break
+		}
+		earlier.after = s.mean(earlier.at, to)
+		st = earlier
+	}
+	return st, ok
+}
+
 // step finds the most likely change from a span to another (Hinkley, Inference about the change-point, 1970). ok is false if
 // there is too little.
 func (s *series) step(from, to int) (st step, ok bool) {
