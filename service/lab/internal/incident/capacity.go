@@ -93,14 +93,19 @@ func (c *finding) peak(from, to int) (most int) {
 	return most
 }
 
+// counts reports whether the work of a request is known, and has ended before an instant.
+func (c *finding) counts(p pieces, i int, until float64, usual map[uint16]float64) bool {
+	r := &c.rs[i]
+	return p.all[i].Work > 0 && usual[r.Class] > 0 && known(r) && c.came[i]+latency(r) < until
+}
+
 // relative returns the known pieces of work of a part, as multiples of the usual work of their classes.
-func (c *finding) relative(p pieces, from, to int, usual map[uint16]float64) (all, alone []float64) {
+func (c *finding) relative(p pieces, from, to int, until float64, usual map[uint16]float64) (all, alone []float64) {
 	for i := from; i < to; i++ {
-		u := usual[c.rs[i].Class]
-		if u == 0 || p.all[i].Work == 0 || !known(&c.rs[i]) {
+		if !c.counts(p, i, until, usual) {
 			continue
 		}
-		x := p.all[i].Work.Seconds() / u
+		x := p.all[i].Work.Seconds() / usual[c.rs[i].Class]
 		all = append(all, x)
 		if p.all[i].Alone {
 			alone = append(alone, x)
@@ -161,11 +166,11 @@ type fit struct {
 	bent           float64 // by how much, as a logarithm, the work depends on the requests in flight, beyond chance
 }
 
-// fit returns the work at a station; ok is false if too little is known.
-func (c *finding) fit(st station.Station, levels []int, until int, usual map[uint16]float64) (f fit, ok bool) {
-	f.pieces = c.at(st)
-	works, _ := c.relative(f.pieces, c.b0, c.b1, usual)
-	all, alone := c.relative(f.pieces, c.a0, until, usual)
+// fit returns the work at a station, of requests that ended before an instant; ok is false if too little is known.
+func (c *finding) fit(p pieces, levels []int, until float64, usual map[uint16]float64) (f fit, ok bool) {
+	f.pieces = p
+	works, _ := c.relative(f.pieces, c.b0, c.b1, math.Inf(1), usual)
+	all, alone := c.relative(f.pieces, c.a0, c.a1, until, usual)
 	if len(works) < leastPart || len(all) < leastPart {
 		return f, false
 	}
@@ -175,8 +180,8 @@ func (c *finding) fit(st station.Station, levels []int, until int, usual map[uin
 		f.alone, f.aloneError = mean, cv/math.Sqrt(float64(len(alone)))
 	}
 	var at []int
-	for i := c.a0; i < until; i++ {
-		if f.all[i].Work > 0 && known(&c.rs[i]) && usual[c.rs[i].Class] > 0 {
+	for i := c.a0; i < c.a1; i++ {
+		if c.counts(p, i, until, usual) {
 			at = append(at, levels[i])
 		}
 	}
@@ -186,12 +191,11 @@ func (c *finding) fit(st station.Station, levels []int, until int, usual map[uin
 		return f, true
 	}
 	var few, many sample
-	for i := c.a0; i < until; i++ {
-		u := usual[c.rs[i].Class]
-		if f.all[i].Work == 0 || !known(&c.rs[i]) || u == 0 {
+	for i := c.a0; i < c.a1; i++ {
+		if !c.counts(p, i, until, usual) {
 			continue
 		}
-		switch x := f.all[i].Work.Seconds() / u; {
+		switch x := f.all[i].Work.Seconds() / usual[c.rs[i].Class]; {
 		case levels[i] <= low:
 			few.add(x)
 		case levels[i] >= high:
@@ -227,6 +231,38 @@ type account struct {
 	factor  float64 // how many times as long the work takes
 }
 
+// accounts returns the best explanations of each kind, by the requests that ended before an instant.
+func (c *finding) accounts(all []pieces, was []station.Station, levels []int, until float64, usual map[uint16]float64) (slow, lost account) {
+	slow.off, lost.off = math.Inf(1), math.Inf(1)
+	var fits []*fit
+	for _, p := range all {
+		if f, ok := c.fit(p, levels, until, usual); ok {
+			fits = append(fits, &f)
+		}
+	}
+	for _, f := range fits {
+		may := f.before.off(fits[len(fits)-1].before, 0) < 0.05 // so many could do what was done before
+		if len(was) > 0 {
+			may = slices.Contains(was, f.Station)
+		}
+		if !may {
+			continue
+		}
+		if off, factor := f.off(f, true); factor > math.Log(1.2) && off < slow.off {
+			slow = account{f, f, off, math.Exp(factor)}
+		}
+		for _, less := range fits {
+			if less.Workers >= f.Workers || less.before.off(f.before, 0) < 0.05 {
+				continue
+			}
+			if off, _ := less.off(f, false); off < lost.off {
+				lost = account{f, less, off, 1}
+			}
+		}
+	}
+	return slow, lost
+}
+
 // capacity tells slower work from fewer workers: for each number of workers, the work of each request follows. Of the right
 // number of fewer workers, it is as it was before. Of the workers that there were before, slower work is longer, in all its
 // quantiles alike.
@@ -243,46 +279,28 @@ func (c *finding) capacity() bool {
 			c.a0 = i
 		}
 	}
-	// At its end, a queue may be worked off with the capacity of before.
-	until := c.first((c.trouble.from + c.trouble.to) / 2)
 	was := c.before()
 	most := c.peak(c.b0, c.b1)
 	usual := c.usual(c.at(cmp.Or(first(was), station.Station{Workers: most})))
 	slow, lost := account{off: math.Inf(1)}, account{off: math.Inf(1)}
 	for _, sharing := range []bool{false, true} {
-		var fits []*fit
+		var all []pieces
 		for n := 1; n <= most; n += 1 + n/40 {
-			if f, ok := c.fit(station.Station{Workers: n, Sharing: sharing}, levels, until, usual); ok {
-				fits = append(fits, &f)
-			}
+			all = append(all, c.at(station.Station{Workers: n, Sharing: sharing}))
 		}
-		if len(fits) == 0 {
-			continue
-		}
-		largest := fits[len(fits)-1]
-		for _, f := range fits {
-			may := f.before.off(largest.before, 0) < 0.05 // so many could do what was done before
-			if len(was) > 0 {
-				may = slices.Contains(was, f.Station)
+		// Later, the cause may be over, and a queue is worked off with the capacity of before.
+		for _, part := range []float64{1, 2, 4, 8} {
+			s, l := c.accounts(all, was, levels, c.trouble.from+(c.trouble.to-c.trouble.from)/part, usual)
+			if s.off < slow.off {
+				slow = s
 			}
-			if !may {
-				continue
-			}
-			if off, factor := f.off(f, true); factor > math.Log(1.2) && off < slow.off {
-				slow = account{f, f, off, math.Exp(factor)}
-			}
-			for _, less := range fits {
-				if less.Workers >= f.Workers || less.before.off(f.before, 0) < 0.05 {
-					continue
-				}
-				if off, _ := less.off(f, false); off < lost.off {
-					lost = account{f, less, off, 1}
-				}
+			if l.off < lost.off {
+				lost = l
 			}
 		}
 	}
 	if math.IsInf(min(slow.off, lost.off), 1) {
-		return false
+		return c.unseen()
 	}
 	if debug != nil {
 		text := func(a account) string {
@@ -328,6 +346,18 @@ func (c *finding) capacity() bool {
 	return true
 }
 
+// unseen is capacity if so few requests were served that their work tells nothing.
+func (c *finding) unseen() bool {
+	st, ok := c.later()
+	if !c.trouble.lost || !ok {
+		return false
+	}
+	c.Cause, c.Also = Slow, append(c.Also, LostCapacity)
+	c.beginAt(st)
+	c.Doubts = append(c.Doubts, "Too few requests ended to tell slower work from fewer workers. Record at the service or at the proxy, which see the end of the work.")
+	return true
+}
+
 // mean returns the mean of the known pieces of work of a part.
 func (c *finding) mean(p pieces, from, to int) float64 {
 	var s sample
@@ -346,8 +376,8 @@ var debug func(string, ...any)
 func (c *finding) slowAtTheEnd() float64 {
 	own := c.at(cmp.Or(first(c.before()), station.Station{Workers: c.peak(c.b0, c.b1)}))
 	usual := c.usual(own)
-	before, _ := c.relative(own, c.b0, c.b1, usual)
-	after, _ := c.relative(own, c.a1-(c.a1-c.a0)/3, c.a1, usual)
+	before, _ := c.relative(own, c.b0, c.b1, math.Inf(1), usual)
+	after, _ := c.relative(own, c.a1-(c.a1-c.a0)/3, c.a1, math.Inf(1), usual)
 	if len(before) < leastPart || len(after) < leastPart {
 		return 0
 	}

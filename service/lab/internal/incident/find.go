@@ -497,7 +497,7 @@ func (c *finding) arrivals() bool {
 		return true
 	}
 	// More requests are an incident if they are more than the service can do.
-	if !c.trouble.lost && c.trouble.longer < math.Log(2) {
+	if !c.trouble.lost && c.trouble.longer < math.Log(1.5) {
 		return false
 	}
 	c.Cause = Demand

@@ -174,13 +174,13 @@ type step struct {
 // Sample splitting and threshold estimation, 2000).
 const bound95 = 7.35
 
-// onset finds the most likely change from a span to another, and then looks before it for one that is half as large: what goes
+// onset finds the most likely change from a span to another, and then looks before it for one that is a third as large: what goes
 // wrong often gets worse in the seconds that follow.
 func (s *series) onset(from, to int) (st step, ok bool) {
 	st, ok = s.step(from, to)
 	for ok {
 		earlier, found := s.step(from, st.at)
-		if !found || earlier.chance > 1e-6 || (earlier.after-earlier.before)/(st.after-st.before) < 0.5 {
+		if !found || earlier.chance > 1e-6 || (earlier.after-earlier.before)/(st.after-st.before) < 1./3 {
 			break
 		}
 		earlier.after = s.mean(earlier.at, to)
