@@ -1,7 +1,6 @@
 package incident
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -161,148 +160,6 @@ func (s sample) variance() float64 {
 	return max(s.squares/s.n-s.mean()*s.mean(), 0) / (s.n - 1)
 }
 
-// badOrigin looks for one origin of several that fails or is slow, while the others are as before.
-func (c *finding) badOrigin() bool {
-	type origin struct {
-		n, bad   [2]float64 // before and during
-		time     [2]sample  // logarithms
-		response [2]sample
-	}
-	origins := map[uint8]*origin{}
-	for i := c.b0; i < c.a1; i++ {
-		r := &c.rs[i]
-		if !r.Outcome.Worked() || r.Origin == 0 {
-			continue
-		}
-		o := origins[r.Origin]
-		if o == nil {
-			o = &origin{}
-			origins[r.Origin] = o
-		}
-		k := 0
-		if i >= c.b1 {
-			k = 1
-		}
-		o.n[k]++
-		if failed(r) {
-			o.bad[k]++
-		}
-		if !failed(r) || gone(r) || recorded.Unseen(r) {
-			o.time[k].add(math.Log(response(r)))
-			o.response[k].add(response(r))
-		}
-	}
-	var names []uint8
-	for name, o := range origins {
-		if o.n[0] >= leastPart || o.n[1] >= leastPart {
-			names = append(names, name)
-		}
-	}
-	if len(names) < 2 {
-		return false
-	}
-	slices.Sort(names)
-	fails := func(o *origin) float64 {
-		if o.n[1] < 5 || o.n[0] < 5 {
-			return 0
-		}
-		return o.bad[1]/o.n[1] - o.bad[0]/o.n[0]
-	}
-	slower := func(o *origin) float64 {
-		if o.time[0].n < 5 || o.time[1].n < 5 {
-			return 0
-		}
-		return o.time[1].mean() - o.time[0].mean()
-	}
-	worst := func(effect func(*origin) float64) (name uint8, most, next float64) {
-		all := slices.Clone(names)
-		slices.SortFunc(all, func(a, b uint8) int { return cmp.Compare(effect(origins[b]), effect(origins[a])) })
-		return all[0], effect(origins[all[0]]), max(effect(origins[all[1]]), 0)
-	}
-	for _, name := range names { // one that gets no requests any more
-		o := origins[name]
-		share := func(k int) float64 {
-			sum := 0.0
-			for _, other := range origins {
-				sum += other.n[k]
-			}
-			return o.n[k] / max(sum, 1)
-		}
-		if o.n[0] < leastPart || share(1) > 0.2*share(0) {
-			continue
-		}
-		own := c.rate(func(i int) bool { return c.rs[i].Origin == name })
-		all := c.rate(func(i int) bool { return c.rs[i].Origin != 0 })
-		st, ok := shares(own, all).onset(c.from, c.to)
-		if !ok || st.chance > 1e-4 || st.after > st.before {
-			continue
-		}
-		c.Cause, c.Origin, c.Also = LostCapacity, name, append(c.Also, BadOrigin)
-		if o.bad[1] >= 3 && o.bad[1] > 0.5*o.n[1] {
-			c.Cause, c.Also = BadOrigin, []Cause{}
-		}
-		c.beginAt(st)
-		c.say("requests that this origin got", Share, share(0), share(1), st.chance)
-		return true
-	}
-	name, most, next := worst(fails)
-	if most > 0.1 && next < most/2 {
-		o := origins[name]
-		bad := c.rate(func(i int) bool { return c.rs[i].Origin == name && failed(&c.rs[i]) })
-		all := c.rate(func(i int) bool { return c.rs[i].Origin == name && c.rs[i].Outcome.Worked() })
-		if st, ok := shares(bad, all).onset(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 {
-			c.Cause, c.Origin = BadOrigin, name
-			c.beginAt(st)
-			c.say("requests that this origin failed", Share, o.bad[0]/o.n[0], o.bad[1]/o.n[1], st.chance)
-			c.others(name, func(i int) bool { return failed(&c.rs[i]) })
-			return true
-		}
-	}
-	name, most, next = worst(slower)
-	if most > math.Log(1.4) && next < most/2 {
-		o := origins[name]
-		times := make([]sample, c.fine.n)
-		for i := range c.rs {
-			if r := &c.rs[i]; r.Origin == name && (known(r) || recorded.Unseen(r)) {
-				times[c.fine.span(c.came[i])].add(math.Log(response(r)))
-			}
-		}
-		if st, ok := means(times).onset(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 {
-			c.Cause, c.Origin = BadOrigin, name
-			c.beginAt(st)
-			c.say("time that this origin took", Seconds, o.response[0].mean(), o.response[1].mean(), st.chance)
-			b, a := sample{}, sample{}
-			for _, other := range names {
-				if other != name {
-					b, a = sample{b.n + origins[other].response[0].n, b.sum + origins[other].response[0].sum, 0}, sample{a.n + origins[other].response[1].n, a.sum + origins[other].response[1].sum, 0}
-				}
-			}
-			c.say("time that the others took", Seconds, b.mean(), a.mean(), 1)
-			return true
-		}
-	}
-	return false
-}
-
-// others adds the share of failures of the other origins.
-func (c *finding) others(name uint8, bad func(i int) bool) {
-	var n, k [2]float64
-	for i := c.b0; i < c.a1; i++ {
-		if r := &c.rs[i]; r.Origin == name || r.Origin == 0 || !r.Outcome.Worked() {
-			continue
-		}
-		part := 0
-		if i >= c.b1 {
-			part = 1
-		}
-		n[part]++
-		if bad(i) {
-			k[part]++
-		}
-	}
-	c.say("requests that the others failed", Share, k[0]/max(n[0], 1), k[1]/max(n[1], 1), 1)
-}
-
 // heavyRoute looks for a class that appears or grows, with work that is much more than that of the others.
 func (c *finding) heavyRoute() bool {
 	type class struct{ before, after, timeBefore, timeAfter sample }
@@ -329,7 +186,7 @@ func (c *finding) heavyRoute() bool {
 	lengthBefore, lengthAfter := max(c.trouble.from-c.trouble.before, 1e-3), max(c.trouble.to-c.trouble.from, 1e-3)
 	var total sample // of all classes before
 	for _, k := range classes {
-		total.n, total.sum = total.n+k.timeBefore.n, total.sum+k.timeBefore.sum
+		total = total.join(k.timeBefore)
 	}
 	usual := total.mean()
 	for _, name := range slices.Sorted(mapsKeys(classes)) {
@@ -339,7 +196,7 @@ func (c *finding) heavyRoute() bool {
 		rest, restBefore := 0.0, 0.0
 		for other, o := range classes {
 			if other != name {
-				others.n, others.sum = others.n+o.timeAfter.n, others.sum+o.timeAfter.sum
+				others = others.join(o.timeAfter)
 				rest, restBefore = rest+o.after.n/lengthAfter, restBefore+o.before.n/lengthBefore
 			}
 		}
@@ -395,7 +252,7 @@ func (c *finding) firstOf(class uint16) float64 {
 
 // chanceOf returns the probability that two means differ as much by chance.
 func chanceOf(a, b sample) float64 {
-	if v := a.variance(); !math.IsInf(v, 0) && v > 0 {
+	if v := a.variance() + b.variance(); !math.IsInf(v, 0) && v > 0 {
 		z := math.Abs(a.mean()-b.mean()) / math.Sqrt(v)
 		return math.Erfc(z / math.Sqrt2)
 	}
@@ -410,23 +267,6 @@ func mapsKeys[K comparable, V any](m map[K]V) func(func(K) bool) {
 			}
 		}
 	}
-}
-
-// origins returns the numbers of the origins, if there are several.
-func (d *data) origins() (all []uint8) {
-	var seen [256]bool
-	for i := range d.rs {
-		seen[d.rs[i].Origin] = true
-	}
-	for n := 1; n < len(seen); n++ {
-		if seen[n] {
-			all = append(all, uint8(n))
-		}
-	}
-	if len(all) < 2 {
-		return nil
-	}
-	return all
 }
 
 // wasted adds the share of the work that was done for callers that had left.
@@ -468,12 +308,13 @@ func (c *finding) arrivals() bool {
 	}
 	slow := c.slowAtTheEnd()
 	storm := c.repeats(st)
-	// A rise comes before what it does, and repeats come after the failures.
+	// A rise comes before the failures that it makes. Repeats come after failures.
 	if late, ok := c.later(); ok && storm.share > 0 && late.after > late.before && late.chance < 1e-4 {
-		storm.equal = storm.equal && late.at == st.at || late.high > st.low && st.high > late.low
-		if late.at != st.at {
-			storm.better = late.at < st.at
-		}
+		failures := c.failures()
+		from, _ := slices.BinarySearch(failures, float64(late.at)*c.fine.width)
+		to, _ := slices.BinarySearch(failures, float64(st.high)*c.fine.width)
+		storm.better = storm.better && late.at == st.at || late.at < st.at && to-from >= 5
+		storm.equal = late.high > st.low && st.high > late.low
 	}
 	if debug != nil {
 		late, _ := c.later()

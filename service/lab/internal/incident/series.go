@@ -74,6 +74,8 @@ type sample struct{ n, sum, squares float64 }
 
 func (s *sample) add(x float64) { s.n, s.sum, s.squares = s.n+1, s.sum+x, s.squares+x*x }
 
+func (s sample) join(o sample) sample { return sample{s.n + o.n, s.sum + o.sum, s.squares + o.squares} }
+
 // means returns a series of means.
 func means(all []sample) *series {
 	x, weight := make([]float64, len(all)), make([]float64, len(all))
