@@ -302,15 +302,6 @@ func (c *finding) capacity() bool {
 	if math.IsInf(min(slow.off, lost.off), 1) {
 		return c.unseen()
 	}
-	if debug != nil {
-		text := func(a account) string {
-			if a.is == nil {
-				return "none"
-			}
-			return fmt.Sprintf("%v of %v ×%.2f off %.3f bent %.3f alone %.2f", a.is.Station, a.was.Station, a.factor, a.off, a.is.bent, a.is.alone)
-		}
-		debug("was %v most %d: slow %s, lost %s", was, most, text(slow), text(lost))
-	}
 	const bad = 0.35 // an explanation does not hold
 	if min(slow.off, lost.off) > bad {
 		return false
@@ -368,8 +359,6 @@ func (c *finding) mean(p pieces, from, to int) float64 {
 	}
 	return s.mean()
 }
-
-var debug func(string, ...any)
 
 // slowAtTheEnd returns how many times as long the work of a request takes at the end of the incident as before; 0 if it is not
 // known.

@@ -42,9 +42,6 @@ func Find(f *recorded.File) *Incident {
 		return &c.Incident
 	}
 	c.trouble, c.fine = worst, c.data.fine()
-	if debug != nil {
-		debug("trouble %+v of %.1f", worst, c.length)
-	}
 	c.from, c.to = c.fine.span(max(c.trouble.before, c.trouble.from-lookback/2)), c.fine.span(min(c.trouble.to, c.trouble.from+lookback/4))+1
 	c.parts(c.trouble.from)
 	if c.b1-c.b0 < leastPart || c.a1-c.a0 < leastPart {
@@ -209,9 +206,6 @@ func (c *finding) heavyRoute() bool {
 			weight = max(weight, k.timeBefore.mean())
 		}
 		more := (rateAfter - rateBefore) * weight
-		if debug != nil {
-			debug("class %d: %.2f to %.2f, weight %.2f, more %.2f of %.2f, %.2f", name, rateBefore, rateAfter, weight/usual, more, total.sum/lengthBefore, (rest-restBefore)*usual)
-		}
 		if weight < 3*usual || more < 0.2*total.sum/lengthBefore || more < (rest-restBefore)*usual {
 			continue
 		}
@@ -315,10 +309,6 @@ func (c *finding) arrivals() bool {
 		to, _ := slices.BinarySearch(failures, float64(st.high)*c.fine.width)
 		storm.better = storm.better && late.at == st.at || late.at < st.at && to-from >= 5
 		storm.equal = late.high > st.low && st.high > late.low
-	}
-	if debug != nil {
-		late, _ := c.later()
-		debug("rate %.1f to %.1f, at %d-%d-%d, later at %d-%d-%d, slow at the end %.2f, %+v", st.before/c.fine.width, st.after/c.fine.width, st.low, st.at, st.high, late.low, late.at, late.high, slow, storm)
 	}
 	if storm.better && slow >= 1.3 && c.capacity() { // the work is slow, and callers repeat besides
 		c.Also = append(c.Also, RetryStorm)

@@ -73,9 +73,6 @@ func (c *finding) repeats(rise step) (r repeated) {
 			r.share = min(share/float64(max(n, 1)), 1)
 		}
 	}
-	if debug != nil {
-		debug("step %.1f, repeats %.1f", stepCost, repeatCost)
-	}
 	noise := max(min(stepCost, repeatCost)/float64(max(to-from, 1)), 1)
 	r.better = (stepCost-repeatCost)/noise > 0
 	r.equal = math.Abs(stepCost-repeatCost)/noise < bound95

@@ -79,7 +79,10 @@ func (d *data) grid(width float64) grid {
 func (g grid) span(at float64) int { return min(max(int(at/g.width), 0), g.n-1) }
 
 // coarse is the grid in which trouble is looked for.
-func (d *data) coarse() grid { return d.grid(min(max(d.length/120, 0.1), 1)) }
+func (d *data) coarse() grid {
+	const most = 5000 // spans
+	return d.grid(max(min(max(d.length/120, 0.1), 1), d.length/most))
+}
 
 // fine is the grid in which a beginning is looked for.
 func (d *data) fine() grid { return d.grid(d.coarse().width / 4) }
