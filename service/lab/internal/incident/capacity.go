@@ -323,7 +323,7 @@ func (c *finding) capacity() bool {
 			return false
 		}
 	}
-	c.Cause = cause
+	c.Cause, c.workers = cause, best.was.Workers
 	c.beginAt(st)
 	if math.Abs(slow.off-lost.off) < 0.03 {
 		c.Also = append(c.Also, other)

@@ -116,6 +116,9 @@ func (c *finding) perSecond(count func(i int) bool) (before, after float64) {
 
 // finish adds what all incidents have.
 func (c *finding) finish() {
+	if c.workers == 0 {
+		c.workers = first(c.before()).Workers
+	}
 	at := c.data.at(*c.Began)
 	c.At = &at
 	c.trouble.from = *c.Began

@@ -36,6 +36,8 @@ type Incident struct {
 	Evidence []Evidence `json:"evidence"`
 	Doubts   []string   `json:"doubts"` // what the data cannot tell
 	Setting  *Setting   `json:"setting"`
+
+	workers int // of the service before; 0 if they are not known
 }
 
 // Evidence is a quantity before and during the incident.

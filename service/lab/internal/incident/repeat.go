@@ -81,29 +81,17 @@ func (c *finding) repeats(rise step) (r repeated) {
 
 // failures returns when callers learned that a request was not served.
 func (c *finding) failures() (all []float64) {
-	// A caller that left did so before the work ended: as early as any of them.
-	var waits []float64
-	for i := range c.rs {
-		if gone(&c.rs[i]) {
-			waits = append(waits, latency(&c.rs[i]))
-		}
-	}
-	patience := math.Inf(1)
-	if len(waits) > 0 {
-		slices.Sort(waits)
-		patience = waits[len(waits)/100]
-	}
+	usual := recorded.UsualPatience(c.rs).Seconds()
 	for i := range c.rs {
 		r := &c.rs[i]
 		if served(r) {
 			continue
 		}
 		wait := latency(r)
-		if gone(r) {
-			wait = min(wait, patience)
-			if r.Deadline > 0 {
-				wait = min(wait, max((r.Deadline-recorded.Came(r)).Seconds(), 0))
-			}
+		if p := recorded.Patience(r); p > 0 {
+			wait = min(wait, p.Seconds())
+		} else if gone(r) && usual > 0 {
+			wait = min(wait, usual)
 		}
 		all = append(all, c.came[i]+wait)
 	}

@@ -3,7 +3,7 @@ package incident
 import (
 	"context"
 	"math"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/service/lab/internal/recorded"
@@ -24,49 +24,22 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 		i.Doubts = append(i.Doubts, "What the setting would have served is not known: a replay has one queue for all origins.")
 		return nil
 	}
-	base := replay.Options{Seeds: 3, Seed: seed, Policies: []replay.Policy{{Limit: replay.Limit{Name: "auto"}}}}
+	var all []replay.Policy
+	o := replay.Options{Workers: i.workers, Goodput: true, Seeds: 3, Seed: seed, Choose: func(st station.Station) []replay.Policy {
+		all = i.policies(d, max(st.Workers, 1))
+		return all
+	}}
 	if i.Cause == RetryStorm {
-		base.Without = i.repeated(d)
-		base.Policies[0].Retries = 1
+		o.Without = i.repeated(d)
 	}
-	r, err := replay.Run(ctx, f, base)
+	r, err := replay.Run(ctx, f, o)
 	if err != nil {
 		return err
 	}
 	if !r.Holds {
 		i.Setting = &Setting{Limit: "auto", Class: i.Class}
-		if len(r.Reasons) > 0 {
-			i.Doubts = append(i.Doubts, "What the setting would have served is not known, because a replay does not show what happened. "+r.Reasons[0])
-		}
+		i.Doubts = append(i.Doubts, "What the setting would have served is not known, because a replay does not show what happened. "+strings.Join(r.Reasons, " "))
 		return nil
-	}
-	n := max(r.Station.Workers, 1)
-	o := base
-	o.Policies = o.Policies[:0:0]
-	waits := []*time.Duration{nil}
-	if p := d.patience(); p > 0 {
-		waits = append(waits, new((p / 4).Round(time.Millisecond)), new((p / 2).Round(time.Millisecond)))
-	}
-	add := func(p replay.Policy) {
-		for _, wait := range waits {
-			p.MaxWait = wait
-			o.Policies = append(o.Policies, p)
-		}
-	}
-	for _, retries := range []float64{base.Policies[0].Retries, 0.1} {
-		if retries == 0.1 && base.Policies[0].Retries == 0 {
-			continue
-		}
-		if i.Class != "" {
-			for _, k := range []int{max(n/8, 1), max(n/4, 1), max(n/2, 1)} {
-				add(replay.Policy{Limit: replay.Limit{Name: "fixed", N: k}, Class: i.Class, Retries: retries})
-			}
-		}
-		add(replay.Policy{Limit: replay.Limit{Name: "auto"}, Retries: retries})
-		add(replay.Policy{Limit: replay.Limit{Name: "fixed", N: n}, Retries: retries})
-	}
-	if r, err = replay.Run(ctx, f, o); err != nil {
-		return err
 	}
 	best := 0
 	for k, out := range r.Outcomes {
@@ -74,7 +47,7 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 			best = k
 		}
 	}
-	p, out := o.Policies[best], r.Outcomes[best]
+	p, out := all[best], r.Outcomes[best]
 	s := &Setting{Limit: replay.Limit{Name: p.Name, N: p.N}.String(), Queue: p.Queue, Class: p.Class, Replayed: true}
 	if p.MaxWait != nil {
 		s.MaxWait = new(p.MaxWait.Seconds())
@@ -92,11 +65,38 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 			outside++
 		}
 	}
-	would, could := max(out.Median.Served-outside, 0), d.could(i, &r.Station, base.Without)
+	would, could := max(out.Median.Served-outside, 0), d.could(i, &r.Station, o.Without)
 	could = max(could, would)
 	s.Served, s.Could, s.Happened = &would, &could, &during
 	i.Setting = s
 	return nil
+}
+
+// policies returns the settings that are compared, the simplest first.
+func (i *Incident) policies(d *data, workers int) (all []replay.Policy) {
+	waits := []*time.Duration{nil}
+	if p := recorded.UsualPatience(d.rs); p > 0 {
+		waits = append(waits, new((p / 4).Round(time.Millisecond)))
+	}
+	budgets := []float64{0}
+	if i.Cause == RetryStorm { // callers go on to repeat, or do so within a budget
+		budgets = []float64{1, 0.1}
+	}
+	for _, retries := range budgets {
+		limits := []replay.Policy{{Limit: replay.Limit{Name: "auto"}}, {Limit: replay.Limit{Name: "fixed", N: workers}}}
+		if i.Class != "" {
+			for _, part := range []int{4, 2} {
+				limits = append(limits, replay.Policy{Limit: replay.Limit{Name: "fixed", N: max(workers/part, 1)}, Class: i.Class})
+			}
+		}
+		for _, p := range limits {
+			for _, wait := range waits {
+				p.MaxWait, p.Retries = wait, retries
+				all = append(all, p)
+			}
+		}
+	}
+	return all
 }
 
 // end returns the instant at which the incident was over.
@@ -126,23 +126,6 @@ func (i *Incident) repeated(d *data) []bool {
 		}
 	}
 	return without
-}
-
-// patience returns how long callers wait, if that is known: as long as the least patient of them.
-func (d *data) patience() time.Duration {
-	var all []time.Duration
-	for i := range d.rs {
-		if p := recorded.Patience(&d.rs[i]); p > 0 {
-			all = append(all, p)
-		} else if gone(&d.rs[i]) {
-			all = append(all, d.rs[i].End-recorded.Came(&d.rs[i]))
-		}
-	}
-	if len(all) < leastPart {
-		return 0
-	}
-	slices.Sort(all)
-	return all[len(all)/20]
 }
 
 // could returns how many of the requests of the incident the service could have served: as many as came, or as its workers had

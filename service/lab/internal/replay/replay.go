@@ -35,12 +35,14 @@ import (
 
 // Options say what to replay.
 type Options struct {
-	Workers  int      // of the service; if 0, the recording tells
-	Before   *Limit   // that was in force; if nil, the recording tells
-	Policies []Policy // what would have been; if empty, Auto, as many as there are workers, and none
-	Without  []bool   // of each request that was sent: it does not come with Policies; nil if all come
-	Seeds    int      // number of runs of each, >= 1
-	Seed     uint64   // of the first run
+	Workers  int                            // of the service; if 0, the recording tells
+	Before   *Limit                         // that was in force; if nil, the recording tells
+	Policies []Policy                       // what would have been; if empty, Auto, as many as there are workers, and none
+	Choose   func(station.Station) []Policy // returns Policies, if they depend on the service; nil is none
+	Without  []bool                         // of each request that was sent: it does not come with Policies; nil if all come
+	Goodput  bool                           // only what is served must be as it was, so that the model holds: latencies are not of interest
+	Seeds    int                            // number of runs of each, >= 1
+	Seed     uint64                         // of the first run
 }
 
 // A Report has what happened, and what would have.
@@ -124,7 +126,9 @@ func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
 	if !r.Holds {
 		return r, nil
 	}
-	if len(o.Policies) == 0 {
+	if o.Choose != nil {
+		o.Policies = o.Choose(m.station)
+	} else if len(o.Policies) == 0 {
 		o.Policies = usual(m.station, *was)
 	}
 	m.without = o.Without
@@ -459,6 +463,10 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 	if off := math.Expm1(ratio(got.Served, want.Served)); math.Abs(off) > mostGoodput {
 		r.Holds = false
 		say("The replay serves %+.0f %% of the requests that were served.", 100*off)
+	}
+	if m.options.Goodput {
+		m.explain(a, r.Holds, say)
+		return
 	}
 	if off := math.Expm1(ratio(got.P95, want.P95)); math.Abs(off) > mostP95 && want.P95 > 0 {
 		r.Holds = false
