@@ -7,6 +7,12 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
+// What makes an origin a bad one.
+const (
+	leastFails  = 0.1  // more of its requests fail
+	leastSlower = 0.34 // its requests take 1.4 times as long, as a logarithm
+)
+
 // An origin has what it did before and during the incident.
 type origin struct {
 	name  uint8
@@ -101,9 +107,9 @@ func (c *finding) badOrigin() bool {
 	if c.originGone(all) {
 		return true
 	}
-	worst := alone(all, (*origin).fails, 0.1)
+	worst := alone(all, (*origin).fails, leastFails)
 	if worst == nil {
-		worst = alone(all, (*origin).slower, math.Log(1.4))
+		worst = alone(all, (*origin).slower, leastSlower)
 	}
 	if worst == nil {
 		return false
@@ -144,7 +150,7 @@ func (c *finding) badOrigin() bool {
 	return true
 }
 
-// originGone looks for an origin that gets few requests any more. If it failed some before, it is a bad one.
+// originGone looks for an origin that gets few requests any more, for a reason that does not show.
 func (c *finding) originGone(all []*origin) bool {
 	sum := [2]float64{}
 	for _, o := range all {
@@ -152,7 +158,7 @@ func (c *finding) originGone(all []*origin) bool {
 	}
 	for _, o := range all {
 		before, after := o.n[0]/max(sum[0], 1), o.n[1]/max(sum[1], 1)
-		if o.n[0] < leastPart || after > 0.2*before {
+		if o.n[0] < leastPart || after > 0.2*before || o.fails() > leastFails || o.slower() > leastSlower {
 			continue
 		}
 		own := c.rate(func(i int) bool { return c.rs[i].Origin == o.name })
@@ -161,9 +167,6 @@ func (c *finding) originGone(all []*origin) bool {
 			continue
 		}
 		c.Cause, c.Origin, c.Also = LostCapacity, o.name, []Cause{BadOrigin}
-		if o.bad[1] >= 3 && o.bad[1] > 0.5*o.n[1] {
-			c.Cause, c.Also = BadOrigin, []Cause{}
-		}
 		c.beginAt(st)
 		c.say("requests that this origin got", Share, before, after, st.chance)
 		return true

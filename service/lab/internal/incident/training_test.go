@@ -128,7 +128,7 @@ func (w world) rec(t *testing.T) *recorded.File {
 			release := func(weir.Outcome) {}
 			if w.limited {
 				p, err := limits[o].Acquire(ctx, 1)
-				rec.Wait = time.Since(begun) - intended
+				rec.Wait, rec.Inflight = time.Since(begun)-intended, limits[o].Stats().Inflight
 				if err != nil {
 					free()
 					rec.Outcome = recording.Cancelled
@@ -141,9 +141,6 @@ func (w world) rec(t *testing.T) *recorded.File {
 				release = func(o weir.Outcome) { p.Release(o) }
 			}
 			rec.Start = time.Since(begun)
-			mu.Lock()
-			rec.Inflight = busy[o]
-			mu.Unlock()
 			done := make(chan bool, 1)
 			go func() { // the work goes on when the caller has left
 				ok := true
