@@ -5,6 +5,7 @@ package advise
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,17 @@ func TestALimitIsNoCapacity(t *testing.T) {
 	a := of(t, one("", layer).play(t, 1.2, 1), Options{})
 	if a.Knee.Value != nil || *a.Knee.Low < 6 || *a.Knee.Low > 8 || a.Servable != nil || a.Rejected == 0 {
 		t.Errorf("knee %s, %d rejected", a.Knee.text(round), a.Rejected)
+	}
+}
+
+// Pauses make the throughput of windows vary. The work of single requests tells the workers then.
+func TestPauses(t *testing.T) {
+	l := workers(7, 20*time.Millisecond, "lognormal", 0.5)
+	l.Pause = sim.Pause{First: time.Second, Every: 3 * time.Second, For: 200 * time.Millisecond}
+	records := one("", l).play(t, 1.2, 1)
+	a := of(t, slices.DeleteFunc(records, func(r recording.Record) bool { return r.Intended < 60*time.Second }), Options{})
+	if k := a.Knee; k.Value == nil || *k.Value != 7 || *k.High > 9 || *a.Capacity.Value < 300 || *a.Capacity.Value > 400 {
+		t.Errorf("knee %s%s, capacity %s, %s", k.text(round), k.between(round), a.Capacity.text(round), a.Law)
 	}
 }
 
