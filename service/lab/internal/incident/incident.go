@@ -62,11 +62,11 @@ const (
 
 // A Setting would have kept the incident small. Figures are of the time from Began to Ended.
 type Setting struct {
-	Limit       string   `json:"limit"`    // auto, or a number of requests in flight
+	Limit       string   `json:"limit"`    // auto, or a number of requests in flight; 0 takes an origin out
 	Queue       *int     `json:"queue"`    // requests that may wait; null is the default
 	MaxWait     *float64 `json:"max_wait"` // seconds; null is the default
 	RetryBudget *float64 `json:"retry_budget"`
-	Origin      uint8    `json:"origin"` // the limit is for this origin alone, if not 0
+	Origin      uint8    `json:"origin"` // if not 0, the limit is for this origin; auto is for each
 	Class       string   `json:"class"`  // the limit is for this class alone, if not empty
 
 	// Replayed reports whether a replay shows the setting. Without one, the figures are null.

@@ -19,8 +19,7 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 	}
 	d := newData(f)
 	if i.Origin != 0 {
-		// Each origin has a limit of its own with auto, and requests go where there is a place.
-		i.Setting = &Setting{Limit: "auto", Origin: i.Origin}
+		i.Setting = d.ofOrigin(i)
 		i.Doubts = append(i.Doubts, "What the setting would have served is not known: a replay has one queue for all origins.")
 		return nil
 	}
@@ -70,6 +69,24 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 	s.Served, s.Could, s.Happened = &would, &could, &during
 	i.Setting = s
 	return nil
+}
+
+// ofOrigin returns the setting for a bad origin: auto, by which each origin has a limit of its own and requests go where there
+// is a place; none at all for an origin that fails requests for other reasons than time.
+func (d *data) ofOrigin(i *Incident) *Setting {
+	n, errors := 0.0, 0.0
+	for k := d.first(*i.Began); k < d.first(i.end(d)); k++ {
+		if r := &d.rs[k]; r.Origin == i.Origin && r.Outcome.Worked() {
+			n++
+			if failed(r) && !recorded.Abandoned(r) {
+				errors++
+			}
+		}
+	}
+	if errors > leastFails*n {
+		return &Setting{Limit: "0", Origin: i.Origin}
+	}
+	return &Setting{Limit: "auto", Origin: i.Origin}
 }
 
 // policies returns the settings that are compared, the simplest first.

@@ -67,6 +67,12 @@ func (i *Incident) Table(w io.Writer) error {
 
 // String describes the setting, and what it does.
 func (s *Setting) String() string {
+	if s.Origin != 0 {
+		if s.Limit == "0" {
+			return fmt.Sprintf("take origin %d out", s.Origin)
+		}
+		return "limit " + s.Limit + " of each origin: requests go where there is a place"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "limit %s", s.Limit)
 	if s.Queue != nil {
@@ -78,10 +84,7 @@ func (s *Setting) String() string {
 	if s.RetryBudget != nil {
 		fmt.Fprintf(&b, ", retries at most %.0f %%", 100**s.RetryBudget)
 	}
-	switch {
-	case s.Origin != 0:
-		fmt.Fprintf(&b, ", of origin %d", s.Origin)
-	case s.Class != "":
+	if s.Class != "" {
 		fmt.Fprintf(&b, ", of the class %s", s.Class)
 	}
 	if s.Replayed && s.Could != nil && *s.Could > 0 {
