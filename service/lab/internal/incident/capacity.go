@@ -3,6 +3,7 @@ package incident
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -74,7 +75,7 @@ func (c *finding) orders() (all [][]int) {
 	for _, i := range station.Admitted(c.rs) {
 		by[c.rs[i].Origin] = append(by[c.rs[i].Origin], i)
 	}
-	for _, o := range slices.Sorted(mapsKeys(by)) {
+	for _, o := range slices.Sorted(maps.Keys(by)) {
 		all = append(all, by[o])
 	}
 	return all
@@ -133,7 +134,8 @@ func (c *finding) usual(p pieces) map[uint16]float64 {
 	return usual
 }
 
-// before finds the workers of the service before: those that fit about as well, the best first; none if the load did not tell.
+// before finds the workers of the service before: all numbers that fit about as well, the best first; none if the load did
+// not tell.
 func (c *finding) before() (all []station.Station) {
 	var found []station.Match
 	for _, order := range c.orders() {
@@ -241,7 +243,7 @@ func (c *finding) accounts(all []pieces, was []station.Station, levels []int, un
 		}
 	}
 	for _, f := range fits {
-		may := f.before.off(fits[len(fits)-1].before, 0) < 0.05 // so many could do what was done before
+		may := f.before.off(fits[len(fits)-1].before, 0) < 0.05 // this number could do what was done before
 		if len(was) > 0 {
 			may = slices.Contains(was, f.Station)
 		}

@@ -76,7 +76,7 @@ func incidentOf(t *testing.T, change func(*world)) (*recorded.File, *Incident, w
 	return f, i, w
 }
 
-// servedSince counts the requests that were served of those that came at an instant or later.
+// servedSince counts the requests that came at an instant or later and were served.
 func servedSince(rs []recording.Record, at time.Duration) (n float64) {
 	for i := range rs {
 		if served(&rs[i]) && recorded.Came(&rs[i]) >= at {
