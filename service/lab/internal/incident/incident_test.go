@@ -160,6 +160,17 @@ func TestText(t *testing.T) {
 	}
 }
 
+// A limit that was in force may be the best one.
+func TestTheLimitInForceIsTheBest(t *testing.T) {
+	_, i, _ := incidentOf(t, func(w *world) {
+		w.limited, w.events = true, []event{slower(30*time.Second, 3)}
+	})
+	s := i.Setting
+	if i.Cause != Slow || s == nil || !s.InForce || s.Limit != "auto" || *s.Happened < 0.9**s.Could || !strings.Contains(s.String(), "limit auto, which was in force, and no other serves more: ") {
+		t.Errorf("%s, %+v, %q", i.Cause, s, i.Doubts)
+	}
+}
+
 // Few requests tell nothing.
 func TestTooFewToTell(t *testing.T) {
 	f := &recorded.File{Records: make([]recording.Record, 10)}
