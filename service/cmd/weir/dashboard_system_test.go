@@ -237,7 +237,9 @@ func TestPrometheusExemplars(t *testing.T) {
 	traced(t, "GET", s.public, "01")
 	p := startPrometheus(t, "none", map[string][]string{"weir-proxy": {s.admin}})
 	redistest.Until(t, "an exemplar", func() error {
-		var found []struct{ Exemplars []struct{ Labels map[string]string } }
+		var found []struct {
+			Exemplars []struct{ Labels map[string]string }
+		}
 		query := "/api/v1/query_exemplars?query=weir_proxy_origin_duration_seconds_bucket&start=0&end=" + fmt.Sprint(time.Now().Add(time.Hour).Unix())
 		if err := p.get(query, &found); err != nil {
 			return err

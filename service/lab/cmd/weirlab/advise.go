@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/lab/internal/advise"
+	"github.com/weir-go/weir/service/lab/internal/figure"
+	"github.com/weir-go/weir/service/lab/internal/incident"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
@@ -27,6 +30,8 @@ type adviseCmd struct {
 
 // adviseDetail follows the flags in --help.
 const adviseDetail = `The knee is the number of requests in flight with which the throughput is the highest; more only wait. docs/recording.md says how it is found.
+
+If something went wrong within the recording, it says what, when that began, and which limit would have helped. docs/replay.md says how that is found.
 
 The exit status is 1 if the recording has too little for any advice.`
 
@@ -63,7 +68,7 @@ func (m *multiple) UnmarshalText(text []byte) error {
 }
 
 // Run reads the recording and prints the advice.
-func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
+func (c *adviseCmd) Run(ctx context.Context, std cli.Streams) error {
 	f, err := openRecording(c.File, "weirlab advise", std.Err)
 	if err != nil {
 		return err
@@ -75,20 +80,43 @@ func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
 	if c.Load != nil {
 		o.Load = float64(*c.Load)
 	}
-	a, err := advise.Advise(f.Records, f.Lost, o)
+	a, err := advise.Advise(slices.Clone(f.Records), f.Lost, o)
 	if err != nil {
 		return fmt.Errorf("%s: %s", f.Name, strings.TrimPrefix(err.Error(), "advise: "))
 	}
 	a.Cut = f.Note()
+	happened := incident.Find(f)
+	if err := happened.Recommend(ctx, f, c.Seed); err != nil {
+		return figure.ErrInterrupted
+	}
+	if err := c.print(std.Out, a, happened); err != nil {
+		return err
+	}
+	return c.Report.write(std.Err, func(w io.Writer) error {
+		p, err := a.Page(f)
+		if err != nil {
+			return err
+		}
+		happened.Tell(p)
+		return p.Write(w)
+	})
+}
+
+func (c *adviseCmd) print(w io.Writer, a *advise.Advice, happened *incident.Incident) error {
 	if c.JSON {
-		err = cli.PrintJSON(std.Out, a)
-	} else {
-		err = a.Table(std.Out)
+		return cli.PrintJSON(w, adviceAndIncident{a, happened})
 	}
-	if err == nil {
-		err = c.Report.write(std.Err, func(w io.Writer) error { return a.Page(w, f) })
+	if err := a.Table(w); err != nil {
+		return err
 	}
-	return err
+	fmt.Fprintln(w)
+	return happened.Table(w)
+}
+
+// adviceAndIncident is the output of --json.
+type adviceAndIncident struct {
+	*advise.Advice
+	Incident *incident.Incident `json:"incident"`
 }
 
 // openRecording reads a recording, of which - is the standard input, and says on stderr what of it is not read.

@@ -78,7 +78,11 @@ func FuzzAdvise(f *testing.F) {
 		if _, err := json.Marshal(a); err != nil {
 			t.Error(err)
 		}
-		if err := a.Page(io.Discard, &recorded.File{Records: all}); err != nil {
+		p, err := a.Page(&recorded.File{Records: all})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Write(io.Discard); err != nil {
 			t.Error(err)
 		}
 	})

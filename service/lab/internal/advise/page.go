@@ -3,7 +3,6 @@ package advise
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -13,9 +12,9 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
-// Page writes the advice on a recording as a page of HTML.
-func (a *Advice) Page(w io.Writer, f *recorded.File) error {
-	p := page.Page{
+// Page returns the advice on a recording as a page.
+func (a *Advice) Page(f *recorded.File) (*page.Page, error) {
+	p := &page.Page{
 		Title:  "weirlab advise: " + filepath.Base(f.Name),
 		Sub:    fmt.Sprintf("%d requests in %s, %d without a record · from %s", a.Requests, seconds(a.Length), a.Lost, f.Epoch.Add(f.Records[0].Intended).UTC().Format("2006-01-02 15:04:05 MST")),
 		Answer: a.answer(), Facts: a.facts(),
@@ -29,8 +28,8 @@ func (a *Advice) Page(w io.Writer, f *recorded.File) error {
 	if r := a.Recommended; r != nil && r.Feasible {
 		p.Parts = append(p.Parts, r.part())
 	}
-	if err := a.draw(&p, f); err != nil {
-		return err
+	if err := a.draw(p, f); err != nil {
+		return nil, err
 	}
 	if len(a.History) > 1 {
 		p.Parts = append(p.Parts, a.history())
@@ -38,7 +37,7 @@ func (a *Advice) Page(w io.Writer, f *recorded.File) error {
 	if len(a.Errors) > 0 {
 		p.Parts = append(p.Parts, a.laws())
 	}
-	return p.Write(w)
+	return p, nil
 }
 
 // answer says what the advice comes to.

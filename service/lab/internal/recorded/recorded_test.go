@@ -64,6 +64,39 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// The callers' time-out shows in when they left or, where that was not seen, in the work that ended the soonest afterwards.
+func TestUsualPatience(t *testing.T) {
+	requests := func(o weir.Outcome, from, apart time.Duration) (rs []recording.Record) {
+		for i := range 40 {
+			rs = append(rs, recording.Record{End: from + time.Duration(i)*apart, Outcome: recording.Ended(o)})
+		}
+		return rs
+	}
+	quick := requests(weir.Success, 10*ms, ms)
+	for rule, tt := range map[string]struct {
+		rs   []recording.Record
+		want time.Duration
+	}{
+		"none has left":              {quick, 0},
+		"all leave after a time":     {slices.Concat(quick, requests(outcome.TimedOut, 300*ms, 0)), 300 * ms},
+		"they leave now and then":    {slices.Concat(quick, requests(outcome.Left, 20*ms, 10*ms)), 0},
+		"their work ended later":     {slices.Concat(quick, requests(outcome.Gone, 200*ms, 50*ms)), 200 * ms},
+		"others wait longer":         {slices.Concat(requests(weir.Success, 100*ms, 20*ms), requests(outcome.Gone, 200*ms, 50*ms)), 0},
+		"a deadline says it already": {slices.Concat(quick, deadline(requests(outcome.Late, 200*ms, 50*ms))), 0},
+	} {
+		if got := recorded.UsualPatience(tt.rs); got != tt.want {
+			t.Errorf("%s: %v: want %v", rule, got, tt.want)
+		}
+	}
+}
+
+func deadline(rs []recording.Record) []recording.Record {
+	for i := range rs {
+		rs[i].Deadline = 100 * ms
+	}
+	return rs
+}
+
 func TestWhatIsNotRead(t *testing.T) {
 	whole := file(t)
 	for name, tt := range map[string]struct {
