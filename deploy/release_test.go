@@ -172,17 +172,6 @@ func checkProvenance(t *testing.T, dist, commit, sums string) {
 	}
 }
 
-// manifestDigest returns the digest of the one manifest of an OCI archive.
-func manifestDigest(t *testing.T, archive string) string {
-	t.Helper()
-	var index struct{ Manifests []struct{ Digest string } }
-	unmarshal(t, []byte(run(t, ".", "tar", "-xOf", archive, "index.json")), &index)
-	if len(index.Manifests) != 1 {
-		t.Fatalf("%s: %+v", archive, index)
-	}
-	return index.Manifests[0].Digest
-}
-
 // pushAll pushes the images and the chart to a registry, twice, as a job does that runs again. It returns the address of the
 // registry, and the digests that are printed.
 func pushAll(t *testing.T, made string) (host string, pushed map[string]string) {
