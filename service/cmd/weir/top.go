@@ -14,7 +14,7 @@ import (
 
 type topCmd struct {
 	URL      string        `arg:"" optional:"" placeholder:"URL" help:"The --admin address of weir serve or weir proxy. Without it: http://127.0.0.1:8081 or http://127.0.0.1:7001, the first one at which something listens."`
-	Admin    string        `placeholder:"URL" help:"The same, as a flag or as $WEIR_ADMIN."`
+	Admin    string        `placeholder:"URL" help:"The address, instead of the argument, also as $WEIR_ADMIN."`
 	Token    string        `placeholder:"SECRET" help:"A token that allows admin, with --admin-tokens there. As $WEIR_TOKEN it is not in the list of processes."`
 	Interval time.Duration `least:"100ms" default:"1s" placeholder:"TIME" help:"How often to update the screen (${default})."`
 	By       string        `default:"denied" enum:"denied,requests" placeholder:"ORDER" help:"Which keys of weir serve to list: denied (most denials) or requests (most requests) (${default})."`

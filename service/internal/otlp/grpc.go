@@ -37,7 +37,7 @@ func DecisionOf(allowed bool) Decision {
 }
 
 // ServerOptions returns options of a gRPC server, with a span for each call of a service; none if there are no traces.
-// The decision of a call is that of its last answer; decisionOf returns whether an answer has one.
+// The last answer of a call has its decision, which decisionOf finds.
 func (e *Exporter) ServerOptions(service string, decisionOf func(answer any) (allowed, decided bool)) []grpc.ServerOption {
 	if !e.Traces() {
 		return nil

@@ -6,6 +6,7 @@
 //	defer export.Close()
 //	export.Gather(registry)
 //	handler = export.Handler(handler)
+//	server := grpc.NewServer(export.ServerOptions("weir.v1.WeirService", weirapi.Allowed)...)
 //
 // The SDK reads the variables of samplers, batches, headers, certificates and resources. Requests carry the context of
 // a trace as the W3C has it (traceparent, tracestate).
