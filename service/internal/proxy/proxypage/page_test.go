@@ -191,7 +191,7 @@ func TestPageRecording(t *testing.T) {
 	tab := browser.Open(t, "about:blank", 1280, 900)
 	dir := t.TempDir()
 	tab.Downloads(dir)
-	tab.Visit(strings.Replace(srv.URL, "://", "://any:secret-of-the-operator@", 1) + "/operator/base.css") // the browser keeps the token
+	tab.Visit(strings.Replace(srv.URL, "://", "://any:secret-of-the-operator@", 1) + "/") // the browser keeps the token
 	tab.Visit(srv.URL + "/")
 	tab.Until("requests are there", func() bool { return number(tab.Text("throughput")) > 0 })
 	tab.Click("record")
