@@ -31,7 +31,7 @@ type Advice struct {
 	Cut      string  `json:"cut,omitempty"` // why the rest of the file is not read
 	Length   float64 `json:"length"`
 
-	// Knee is in requests in flight. Without a Value, it is not known, and Low is a lower bound.
+	// Knee is in requests in flight. Without a Value, it is not known, and Low is a lower bound, or High an upper one.
 	Knee Interval `json:"knee"`
 	// Capacity is the highest throughput, in requests a second, and Alone the response time without other
 	// requests.
@@ -102,6 +102,7 @@ func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error)
 	a.windows, a.parts = ws, parts
 	last := parts[len(parts)-1]
 	for _, p := range parts {
+		p.fit.countWorkers(records, p)
 		a.History = append(a.History, Span{
 			From: (p.ws[0].from - ws[0].from).Seconds(), To: (p.ws[len(p.ws)-1].to - ws[0].from).Seconds(),
 			Knee: p.fit.kneeInterval(), Capacity: p.fit.capacityInterval(),
@@ -115,11 +116,10 @@ func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error)
 		a.Doubts = append(a.Doubts, fmt.Sprintf("The load stayed at one level, %s to %s requests/s: capacity and knee cannot be told from it. A recording while the load grows tells them, such as one of weirlab load --rate 50..400@30s.", round(least.rate()), round(most.rate())))
 		return a, nil
 	}
-	f.countWorkers(records, last)
-	a.Law = f.law.name
-	a.History[len(a.History)-1].Knee, a.History[len(a.History)-1].Capacity = f.kneeInterval(), f.capacityInterval()
 	a.Knee, a.Capacity = f.kneeInterval(), f.capacityInterval()
-	a.Alone = f.interval((*model).alone)
+	if f.bound.High == nil {
+		a.Alone = f.interval((*model).alone)
+	}
 	if f.known && !math.IsInf(f.model.workers, 1) {
 		a.Workers = &f.model.workers
 	}
@@ -159,11 +159,14 @@ func (a *Advice) count(records []recording.Record) {
 func (a *Advice) doubt(p part, ws []window) {
 	say := func(format string, args ...any) { a.Doubts = append(a.Doubts, fmt.Sprintf(format, args...)) }
 	f := p.fit
-	if !f.known && 100*a.Rejected > a.Requests {
-		say("What was admitted never came near the knee, which is at least %s requests in flight, while %d requests were rejected: a recording with a higher limit tells more.", round(f.bound), a.Rejected)
-	} else if !f.known {
-		say("The load never came near the knee: it is at least %s requests in flight. A recording with more load tells more.", round(f.bound))
-	} else if f.least() > 0.5*f.model.knee() {
+	switch {
+	case !f.known && f.bound.High != nil:
+		say("There were always at least %s requests in flight, far above the knee. A recording with less load tells more.", round(*f.bound.High))
+	case !f.known && 100*a.Rejected > a.Requests:
+		say("What was admitted never came near the knee, which is at least %s requests in flight, while %d requests were rejected: a recording with a higher limit tells more.", round(*f.bound.Low), a.Rejected)
+	case !f.known:
+		say("The load never came near the knee: it is at least %s requests in flight. A recording with more load tells more.", round(*f.bound.Low))
+	case f.least() > 0.5*f.model.knee():
 		say("The service was never idle: what a request takes alone, and so the knee, follows from the shape of the curve only.")
 	}
 	unseen := 0
@@ -296,7 +299,7 @@ func tailRatio(records []recording.Record, p part, knee, quantile float64) float
 
 func (f *fitted) kneeInterval() Interval {
 	if !f.known {
-		return Interval{Low: &f.bound}
+		return f.bound
 	}
 	return f.interval((*model).knee)
 }

@@ -187,8 +187,8 @@ type fitted struct {
 	noise  float64 // how much more the points vary than they should
 	boots  []model
 	others []rival // the best fit of each law
-	known  bool    // the knee
-	bound  float64 // if it is not known: it is at least this
+	known  bool     // the knee
+	bound  Interval // if it is not known
 }
 
 // A rival is a law with its best parameters.
@@ -272,13 +272,15 @@ const (
 	likely = 1.92
 	// near is how much of the knee the load must have come to, so that the knee is known.
 	near = 0.6
+	// far is how many times the knee the load must not always have been above, so that the knee is known.
+	far = 4
 	// together is how many requests must be in flight at a time, so that anything is known about how they
 	// slow each other down.
 	together = 2
 )
 
 // identify finds out whether the points tell the knee: the load came near the highest knee of the law, and near
-// that of every other law that explains the points as well.
+// that of every other law that explains the points as well; and it was not always far above the knee.
 func (f *fitted) identify() {
 	k := f.interval((*model).knee)
 	high, full := *k.High, f.law.loss(f.p, f.points)
@@ -287,8 +289,16 @@ func (f *fitted) identify() {
 			high = max(high, o.model.knee())
 		}
 	}
-	f.known = f.most >= max(near*high, together)
-	f.bound = min(f.most, *k.Low)
+	least := f.least()
+	switch {
+	case f.most < max(near*high, together):
+		low := min(f.most, *k.Low)
+		f.bound = Interval{Low: &low}
+	case least > far**k.High:
+		f.bound = Interval{High: &least}
+	default:
+		f.known = true
+	}
 }
 
 // bootstrap fits the law to windows that are drawn again.

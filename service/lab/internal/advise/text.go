@@ -91,13 +91,15 @@ func (i Interval) text(format func(float64) string) string {
 		return format(*i.Value)
 	case i.Low != nil:
 		return "at least " + format(*i.Low)
+	case i.High != nil:
+		return "at most " + format(*i.High)
 	}
 	return "not known"
 }
 
 // of is text with a unit.
 func (i Interval) of(format func(float64) string, unit string) string {
-	if i.Value == nil && i.Low == nil {
+	if i == (Interval{}) {
 		unit = ""
 	}
 	return i.text(format) + unit
