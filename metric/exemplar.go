@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,9 +29,13 @@ func NewExemplars(bounds []time.Duration) *Exemplars {
 	return &Exemplars{bounds, make([]atomic.Pointer[prometheus.Exemplar], len(bounds)+1)}
 }
 
-// Note holds a duration and the ID of its trace, of at most 100 characters. Without an ID, it does nothing.
+// maxTraceID is the longest ID of a trace, in bytes: OpenMetrics allows 128 with the name of the label.
+const maxTraceID = 100
+
+// Note holds a duration and the ID of its trace. It ignores an ID that is empty, not UTF-8, or longer
+// than 100 bytes.
 func (e *Exemplars) Note(d time.Duration, traceID string) {
-	if traceID == "" {
+	if traceID == "" || len(traceID) > maxTraceID || !utf8.ValidString(traceID) {
 		return
 	}
 	i, _ := slices.BinarySearch(e.bounds, d)

@@ -36,13 +36,16 @@ func TestExemplars(t *testing.T) {
 		}
 		e.Note(time.Millisecond, "first")
 		e.Note(time.Second, "second")
-		e.Note(time.Minute, "")
+		e.Note(time.Minute, "over")
+		for _, ignored := range []string{"", "\xff", strings.Repeat("a", 101)} {
+			e.Note(time.Minute, ignored)
+		}
 		e.Note(time.Microsecond, "last")
 		now := ` 9.466848e+08` // of synctest
 		for _, want := range []string{
 			`took_seconds_bucket{le="0.001"} 1 # {trace_id="last"} 1e-06` + now,
 			`took_seconds_bucket{le="1.0"} 3 # {trace_id="second"} 1.0` + now,
-			`took_seconds_bucket{le="+Inf"} 6`,
+			`took_seconds_bucket{le="+Inf"} 6 # {trace_id="over"} 60.0` + now,
 		} {
 			if text := openMetrics(reg); !strings.Contains(text, "\n"+want+"\n") {
 				t.Errorf("%s\nwant %s", text, want)

@@ -49,7 +49,7 @@ func startPrometheus(t *testing.T, secret string, jobs map[string][]string) scra
 	t.Helper()
 	alerts, err := filepath.Abs("../../../deploy/prometheus/alerts.yaml")
 	fatal(t, err)
-	cfg := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\nrule_files: [%s]\nscrape_configs:\n", alerts)
+	cfg := fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n", alerts)
 	for job, targets := range jobs {
 		cfg += fmt.Sprintf("- job_name: %s\n  authorization: {credentials: %s}\n  static_configs: [{targets: [%s]}]\n", job, secret, strings.ReplaceAll(strings.Join(targets, ", "), "http://", ""))
 	}
@@ -115,7 +115,7 @@ func repeat(t *testing.T, calls ...func()) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(20 * time.Millisecond):
+				case <-time.After(50 * time.Millisecond):
 					call()
 				}
 			}
@@ -192,22 +192,18 @@ classes: [{name: cached, routes: /cached, cache: {ttl: 1s}}]
 	p := startPrometheus(t, "secret-of-the-operator", map[string][]string{
 		"weir-proxy": {proxy.admin}, "weir": {alone.admin, store.admin, edge.admin, members[0].admin, members[1].admin, leaf.admin}, "app": {app}})
 	variable := regexp.MustCompile(`\$\w+`)
-	var without []string
 	for _, name := range dashboards {
 		queries, _ := dashboard(t, name)
 		for _, query := range queries {
-			without = append(without, variable.ReplaceAllString(strings.ReplaceAll(query, "[1m]", "[10s]"), ".*"))
+			query = variable.ReplaceAllString(strings.ReplaceAll(query, "[1m]", "[30s]"), ".*")
+			redistest.Until(t, name+": "+query, func() error {
+				if n, err := p.numbers(query); err != nil || n > 0 {
+					return err
+				}
+				return errors.New("no number")
+			})
 		}
 	}
-	redistest.Until(t, "numbers for all queries", func() error {
-		for len(without) > 0 {
-			if n, err := p.numbers(without[0]); err != nil || n == 0 {
-				return fmt.Errorf("%d have none: %s, %v", len(without), without[0], err)
-			}
-			without = without[1:]
-		}
-		return nil
-	})
 	redistest.Until(t, "the alert about the origin", func() error {
 		var data struct {
 			Alerts []struct{ Labels map[string]string }
