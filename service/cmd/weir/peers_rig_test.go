@@ -69,7 +69,7 @@ func (f *peerFleet) start(i int) {
 	f.down[i].Store(false)
 }
 
-// statuses returns what a member knows about all, such as "live live dead".
+// statuses returns what a member knows about all, such as "live live dead" or "live cut cut, no quorum".
 func (f *peerFleet) statuses(i int) string {
 	resp, err := f.client.Get(f.processes[i].admin + "/-/status?rules=0")
 	if err != nil {
@@ -78,6 +78,7 @@ func (f *peerFleet) statuses(i int) string {
 	defer resp.Body.Close()
 	var st struct {
 		Peers struct {
+			Quorum  bool
 			Members []struct{ Name, Status string }
 		}
 	}
@@ -92,7 +93,11 @@ func (f *peerFleet) statuses(i int) string {
 			}
 		}
 	}
-	return strings.Join(all, " ")
+	text := strings.Join(all, " ")
+	if !st.Peers.Quorum {
+		text += ", no quorum"
+	}
+	return text
 }
 
 // untilStatuses waits until members know the same about all.

@@ -30,7 +30,7 @@ func TestPeerOfAnotherKind(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 	f.processes[2].kill()
-	f.untilStatuses("live cut cut", 0)
+	f.untilStatuses("live cut cut, no quorum", 0)
 	p.end()
 	if p.logged("have moved to its peers") > 0 {
 		t.Error("it has logged that keys have moved")

@@ -233,7 +233,7 @@ func TestPeersSecret(t *testing.T) {
 	f.untilStatuses("live live dead", 0, 1)
 	f.processes[0].until("a peer cannot be used")
 	f.processes[2].until("a peer was refused")
-	if got := f.statuses(2); got != "cut cut live" {
+	if got := f.statuses(2); got != "cut cut live, no quorum" {
 		t.Errorf("the stranger knows %s", got)
 	}
 }

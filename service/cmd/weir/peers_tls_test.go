@@ -81,7 +81,7 @@ func TestPeersTLSOfAnotherAuthority(t *testing.T) {
 	f.untilRefused(2, 0, "remote error: tls: unknown certificate authority")
 	f.untilRefused(2, 2, "tls: failed to verify certificate: x509: certificate signed by unknown authority")
 	f.untilStatuses("live live dead", 0, 1)
-	f.untilStatuses("cut cut cut", 2) // it does not trust itself either
+	f.untilStatuses("cut cut cut, no quorum", 2) // it does not trust itself either
 	strange := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ours.config(t, nil).RootCAs}}}
 	if a, err := tryAsk(strange, "GET", f.urls[0]+"/-/peer"); err == nil {
 		t.Errorf("without a certificate: %v", a)

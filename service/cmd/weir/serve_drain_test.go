@@ -115,7 +115,7 @@ func TestDrainToPeers(t *testing.T) {
 	}
 	redistest.Until(t, "peers", func() error {
 		for _, s := range members {
-			if status := ask(t, http.DefaultClient, "GET", s.admin+"/-/status").body; strings.Count(status, `"status":"live"`) != 2 {
+			if status := ask(t, http.DefaultClient, "GET", s.admin+"/-/status").body; strings.Count(status, `"status":"live"`) != 2 || !strings.Contains(status, `"quorum":true`) {
 				return fmt.Errorf("%s", status)
 			}
 		}
