@@ -92,13 +92,34 @@ func (f *File) Class(number uint16) string {
 // Calls returns the requests as calls of a simulation, which begins with the first. Requests that a load generator
 // has not sent are none.
 func (f *File) Calls() (all []sim.Arrival) {
+	timeout := f.timeout()
 	for i := range f.Records {
 		if r := &f.Records[i]; Sent(r) {
-			at := Came(r)
-			all = append(all, sim.Arrival{At: at - Came(&f.Records[0]), Late: max(at-r.Intended, 0), Class: f.Class(r.Class), Patience: Patience(r)})
+			at, patience := Came(r), Patience(r)
+			if patience == 0 && r.End-at <= timeout {
+				patience = timeout
+			}
+			all = append(all, sim.Arrival{At: at - Came(&f.Records[0]), Late: max(at-r.Intended, 0), Class: f.Class(r.Class), Patience: patience})
 		}
 	}
 	return all
+}
+
+// timeout returns how long callers wait, if those that have left have all waited about equally long; else 0.
+func (f *File) timeout() time.Duration {
+	var waited []time.Duration
+	for i := range f.Records {
+		if r := &f.Records[i]; Sent(r) && Abandoned(r) {
+			if d := Patience(r); d > 0 {
+				waited = append(waited, d)
+			}
+		}
+	}
+	n := len(waited)
+	if slices.Sort(waited); n < 20 || waited[n*9/10] > waited[n/10]*5/4 {
+		return 0
+	}
+	return waited[(n-1)/2]
 }
 
 // Came returns the instant at which a request came to the limit or, if there was none, to the service. A load generator
