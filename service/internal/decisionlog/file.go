@@ -81,7 +81,7 @@ type Counters struct {
 	Lost     uint64 `json:"lost"`     // decisions: more came than could be written
 	Failed   uint64 `json:"failed"`   // requests that ended without a decision
 	Leases   uint64 `json:"leases"`   // requests for leases
-	LeafUsed uint64 `json:"leafused"` // tokens that leaves have used
+	LeafUsed uint64 `json:"leaf_used"` // tokens that leaves have used
 }
 
 var format = blockfile.Format{Magic: "weirdec", Version: 1, Size: recordSize, What: "recording of decisions"}

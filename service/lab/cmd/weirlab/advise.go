@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/lab/internal/advise"
+	"github.com/weir-go/weir/service/lab/internal/figure"
+	"github.com/weir-go/weir/service/lab/internal/incident"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
@@ -61,7 +64,7 @@ func (m *multiple) UnmarshalText(text []byte) error {
 }
 
 // Run reads the recording and prints the advice.
-func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
+func (c *adviseCmd) Run(ctx context.Context, std cli.Streams) error {
 	f, err := openRecording(c.File, "weirlab advise", std.Err)
 	if err != nil {
 		return err
@@ -73,15 +76,29 @@ func (c *adviseCmd) Run(_ context.Context, std cli.Streams) error {
 	if c.Load != nil {
 		o.Load = float64(*c.Load)
 	}
-	a, err := advise.Advise(f.Records, f.Lost, o)
+	a, err := advise.Advise(slices.Clone(f.Records), f.Lost, o)
 	if err != nil {
 		return fmt.Errorf("%s: %s", f.Name, strings.TrimPrefix(err.Error(), "advise: "))
 	}
 	a.Cut = f.Note()
-	if c.JSON {
-		return cli.PrintJSON(std.Out, a)
+	happened := incident.Find(f)
+	if err := happened.Recommend(ctx, f, c.Seed); err != nil {
+		return figure.ErrInterrupted
 	}
-	return a.Table(std.Out)
+	if c.JSON {
+		return cli.PrintJSON(std.Out, adviceAndIncident{a, happened})
+	}
+	if err := a.Table(std.Out); err != nil {
+		return err
+	}
+	fmt.Fprintln(std.Out)
+	return happened.Table(std.Out)
+}
+
+// adviceAndIncident is the output of --json.
+type adviceAndIncident struct {
+	*advise.Advice
+	Incident *incident.Incident `json:"incident"`
 }
 
 // openRecording reads a recording, of which - is the standard input, and says on stderr what of it is not read.

@@ -111,6 +111,9 @@ func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error)
 		a.Doubts = append(a.Doubts, fmt.Sprintf("The load stayed at one level, %s to %s requests/s: capacity and knee cannot be told from it. A recording while the load grows tells them, such as one of weirlab load --rate 50..400@30s.", round(least.rate()), round(most.rate())))
 		return a, nil
 	}
+	f.countWorkers(records, last)
+	a.Law = f.law.name
+	a.History[len(a.History)-1].Knee, a.History[len(a.History)-1].Capacity = f.kneeInterval(), f.capacityInterval()
 	a.Knee, a.Capacity = f.kneeInterval(), f.capacityInterval()
 	a.Alone = f.interval((*model).alone)
 	if f.known && !math.IsInf(f.model.workers, 1) {

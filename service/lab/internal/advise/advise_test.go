@@ -5,6 +5,7 @@ package advise
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func wantNear(t *testing.T, what string, i Interval, want float64) {
 	}
 }
 
-func seven() setting { return one("", station(7, 100*time.Millisecond, "lognormal", 0.5)) }
+func seven() setting { return one("", workers(7, 100*time.Millisecond, "lognormal", 0.5)) }
 
 func TestAdvice(t *testing.T) {
 	a := of(t, seven().play(t, 1.2, 3), Options{})
@@ -43,7 +44,7 @@ func TestAdvice(t *testing.T) {
 // A limit that keeps requests away from the service is not taken for its capacity.
 func TestALimitIsNoCapacity(t *testing.T) {
 	queue := 0
-	layer := station(20, 50*time.Millisecond, "exponential", 0)
+	layer := workers(20, 50*time.Millisecond, "exponential", 0)
 	layer.Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 8}, Queue: queue}
 	a := of(t, one("", layer).play(t, 1.2, 1), Options{})
 	if a.Knee.Value != nil || *a.Knee.Low < 6 || *a.Knee.Low > 8 || a.Servable != nil || a.Rejected == 0 {
@@ -51,9 +52,20 @@ func TestALimitIsNoCapacity(t *testing.T) {
 	}
 }
 
+// Pauses make the throughput of windows vary. The work of single requests tells the workers then.
+func TestPauses(t *testing.T) {
+	l := workers(7, 20*time.Millisecond, "lognormal", 0.5)
+	l.Pause = sim.Pause{First: time.Second, Every: 3 * time.Second, For: 200 * time.Millisecond}
+	records := one("", l).play(t, 1.2, 1)
+	a := of(t, slices.DeleteFunc(records, func(r recording.Record) bool { return r.Intended < 60*time.Second }), Options{})
+	if k := a.Knee; k.Value == nil || *k.Value != 7 || *k.High > 9 || *a.Capacity.Value < 300 || *a.Capacity.Value > 400 {
+		t.Errorf("knee %s%s, capacity %s, %s", k.text(round), k.between(round), a.Capacity.text(round), a.Law)
+	}
+}
+
 // After a change, the figures describe the service as it is.
 func TestAChangeOfCapacityIsFound(t *testing.T) {
-	layer, slow := station(10, 50*time.Millisecond, "lognormal", 0.5), 2.0
+	layer, slow := workers(10, 50*time.Millisecond, "lognormal", 0.5), 2.0
 	layer.Changes = []sim.Change{{At: 200 * time.Second, Slowdown: &slow}}
 	var all []recording.Record
 	sc := sim.Scenario{
@@ -75,7 +87,7 @@ func TestAChangeOfCapacityIsFound(t *testing.T) {
 func TestWorkThatGoesOnUnseenIsLeftOut(t *testing.T) {
 	var all []recording.Record
 	sc := sim.Scenario{
-		Name: "timeouts", Duration: 400 * time.Second, Seed: 2, Layers: []sim.Layer{station(10, 50*time.Millisecond, "lognormal", 0.5)},
+		Name: "timeouts", Duration: 400 * time.Second, Seed: 2, Layers: []sim.Layer{workers(10, 50*time.Millisecond, "lognormal", 0.5)},
 		Clients: []sim.Client{{Name: "users", Rate: "20..260@200s,20", Timeout: 300 * time.Millisecond}},
 	}
 	if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, FromTrace(r)) }, nil); err != nil {

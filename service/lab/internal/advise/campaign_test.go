@@ -30,7 +30,7 @@ func pool(name string, connections int, query time.Duration, own map[string]time
 		mean += d.Seconds() * m.Share
 		total += m.Share
 	}
-	db := station(connections, query, "exponential", 0)
+	db := workers(connections, query, "exponential", 0)
 	db.Name = "database"
 	capacity := float64(connections) / query.Seconds()
 	return setting{name: name, layers: []sim.Layer{api, db}, mix: mix, capacity: capacity, knee: capacity * (mean/total + query.Seconds())}
@@ -44,21 +44,21 @@ func stairs(s setting) setting {
 
 // The settings that the laws were made with.
 var first = func() []setting {
-	two := station(20, 0, "", 0)
+	two := workers(20, 0, "", 0)
 	two.ServiceTime = dist.ServiceTime{}
 	two.Classes = map[string]sim.Class{
 		"quick": {ServiceTime: dist.ServiceTime{Mean: 10 * time.Millisecond, Distribution: "exponential"}},
 		"slow":  {ServiceTime: dist.ServiceTime{Mean: 100 * time.Millisecond, Distribution: "lognormal", CV: 0.5}},
 	}
 	return []setting{
-		one("3 workers, 2 ms, exponential", station(3, 2*time.Millisecond, "exponential", 0)),
-		one("7 workers, 1 s, constant", station(7, time.Second, "constant", 0)),
-		one("400 workers, 2 s, lognormal", station(400, 2*time.Second, "lognormal", 0.5)),
-		one("50 workers, 20 ms, lognormal", station(50, 20*time.Millisecond, "lognormal", 1)),
-		one("16 processors, 50 ms, exponential", sharing(station(16, 50*time.Millisecond, "exponential", 0))),
-		one("4 processors, 5 ms, lognormal", sharing(station(4, 5*time.Millisecond, "lognormal", 1))),
-		stairs(one("contention and crosstalk, 20 ms", contended(station(200, 20*time.Millisecond, "exponential", 0), 0.02, 0.0005))),
-		stairs(one("30 workers with contention, 100 ms", contended(station(30, 100*time.Millisecond, "exponential", 0), 0.02, 0))),
+		one("3 workers, 2 ms, exponential", workers(3, 2*time.Millisecond, "exponential", 0)),
+		one("7 workers, 1 s, constant", workers(7, time.Second, "constant", 0)),
+		one("400 workers, 2 s, lognormal", workers(400, 2*time.Second, "lognormal", 0.5)),
+		one("50 workers, 20 ms, lognormal", workers(50, 20*time.Millisecond, "lognormal", 1)),
+		one("16 processors, 50 ms, exponential", sharing(workers(16, 50*time.Millisecond, "exponential", 0))),
+		one("4 processors, 5 ms, lognormal", sharing(workers(4, 5*time.Millisecond, "lognormal", 1))),
+		stairs(one("contention and crosstalk, 20 ms", contended(workers(200, 20*time.Millisecond, "exponential", 0), 0.02, 0.0005))),
+		stairs(one("30 workers with contention, 100 ms", contended(workers(30, 100*time.Millisecond, "exponential", 0), 0.02, 0))),
 		{name: "two classes, 20 workers", layers: []sim.Layer{two}, mix: []sim.Share{{Class: "quick", Share: 3}, {Class: "slow", Share: 1}}, knee: 20, capacity: 20 / (0.75*0.010 + 0.25*0.100)},
 		pool("a pool of 10 behind two routes", 10, 20*time.Millisecond, map[string]time.Duration{"a": 20 * time.Millisecond, "b": 60 * time.Millisecond}, []sim.Share{{Class: "a", Share: 1}, {Class: "b", Share: 1}}),
 	}
@@ -71,18 +71,18 @@ var second = func() []setting {
 		"slow":  {ServiceTime: dist.ServiceTime{Mean: 40 * time.Millisecond, Distribution: "exponential"}},
 	}}
 	return []setting{
-		one("12 workers, 5 ms, exponential", station(12, 5*time.Millisecond, "exponential", 0)),
-		one("100 workers, 100 ms, dispersed", station(100, 100*time.Millisecond, "lognormal", 2)),
-		one("5 workers, 300 ms, exponential", station(5, 300*time.Millisecond, "exponential", 0)),
-		one("25 processors, 8 ms, constant", sharing(station(25, 8*time.Millisecond, "constant", 0))),
-		stairs(one("crosstalk, 50 ms", contended(station(300, 50*time.Millisecond, "exponential", 0), 0.01, 0.0002))),
-		one("60 workers with contention, 10 ms", contended(station(60, 10*time.Millisecond, "lognormal", 0.5), 0.005, 0)),
+		one("12 workers, 5 ms, exponential", workers(12, 5*time.Millisecond, "exponential", 0)),
+		one("100 workers, 100 ms, dispersed", workers(100, 100*time.Millisecond, "lognormal", 2)),
+		one("5 workers, 300 ms, exponential", workers(5, 300*time.Millisecond, "exponential", 0)),
+		one("25 processors, 8 ms, constant", sharing(workers(25, 8*time.Millisecond, "constant", 0))),
+		stairs(one("crosstalk, 50 ms", contended(workers(300, 50*time.Millisecond, "exponential", 0), 0.01, 0.0002))),
+		one("60 workers with contention, 10 ms", contended(workers(60, 10*time.Millisecond, "lognormal", 0.5), 0.005, 0)),
 		{name: "two classes, 6 workers", layers: []sim.Layer{two}, mix: []sim.Share{{Class: "quick", Share: 9}, {Class: "slow", Share: 1}}, knee: 6, capacity: 6 / (0.9*0.004 + 0.1*0.040)},
 		pool("a pool of 30 behind three routes", 30, 5*time.Millisecond,
 			map[string]time.Duration{"a": 5 * time.Millisecond, "b": 15 * time.Millisecond, "c": 100 * time.Millisecond},
 			[]sim.Share{{Class: "a", Share: 5}, {Class: "b", Share: 3}, {Class: "c", Share: 1}}),
-		one("3 workers, 1.5 s, lognormal", station(3, 1500*time.Millisecond, "lognormal", 0.3)),
-		one("250 workers, 200 ms, half-normal", station(250, 200*time.Millisecond, "half-normal", 0.4)),
+		one("3 workers, 1.5 s, lognormal", workers(3, 1500*time.Millisecond, "lognormal", 0.3)),
+		one("250 workers, 200 ms, half-normal", workers(250, 200*time.Millisecond, "half-normal", 0.4)),
 	}
 }()
 

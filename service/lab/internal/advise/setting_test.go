@@ -24,8 +24,8 @@ type setting struct {
 	stairs   bool    // clients that wait for their answers make the load: more of them in each step
 }
 
-func station(workers int, mean time.Duration, distribution string, cv float64) sim.Layer {
-	return sim.Layer{Name: "service", Workers: workers, ServiceTime: dist.ServiceTime{Mean: mean, Distribution: distribution, CV: cv}}
+func workers(n int, mean time.Duration, distribution string, cv float64) sim.Layer {
+	return sim.Layer{Name: "service", Workers: n, ServiceTime: dist.ServiceTime{Mean: mean, Distribution: distribution, CV: cv}}
 }
 
 // universal returns the throughput of n busy workers.

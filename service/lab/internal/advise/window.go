@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
 // A window is a span of time of a recording. All windows are of one length, several times as long as
@@ -113,24 +114,9 @@ func windows(records []recording.Record) (all []window) {
 		if w.began == 0 {
 			continue
 		}
-		w.response, w.spread = moments(rs)
+		w.response, w.spread = station.Moments(rs)
 	}
 	return all
-}
-
-// moments returns the mean and the coefficient of variation.
-func moments(xs []float64) (mean, cv float64) {
-	for _, x := range xs {
-		mean += x / float64(len(xs))
-	}
-	if mean == 0 || len(xs) < 2 {
-		return mean, 1
-	}
-	variance := 0.0
-	for _, x := range xs {
-		variance += sq(x-mean) / float64(len(xs)-1)
-	}
-	return mean, math.Sqrt(variance) / mean
 }
 
 // merged joins windows that follow each other and have much the same in flight, until each has enough

@@ -92,34 +92,56 @@ func (f *File) Class(number uint16) string {
 // Calls returns the requests as calls of a simulation, which begins with the first. Requests that a load generator
 // has not sent are none.
 func (f *File) Calls() (all []sim.Arrival) {
-	timeout := f.timeout()
+	usual := UsualPatience(f.Records)
 	for i := range f.Records {
 		if r := &f.Records[i]; Sent(r) {
-			at, patience := Came(r), Patience(r)
-			if patience == 0 && r.End-at <= timeout {
-				patience = timeout
-			}
-			all = append(all, sim.Arrival{At: at - Came(&f.Records[0]), Late: max(at-r.Intended, 0), Class: f.Class(r.Class), Patience: patience})
+			at := Came(r)
+			all = append(all, sim.Arrival{At: at - Came(&f.Records[0]), Late: max(at-r.Intended, 0), Class: f.Class(r.Class), Patience: cmp.Or(Patience(r), usual)})
 		}
 	}
 	return all
 }
 
-// timeout returns how long callers wait, if those that have left have all waited about equally long; else 0.
-func (f *File) timeout() time.Duration {
-	var waited []time.Duration
-	for i := range f.Records {
-		if r := &f.Records[i]; Sent(r) && Abandoned(r) {
-			if d := Patience(r); d > 0 {
-				waited = append(waited, d)
+// UsualPatience returns how long callers wait that leave, if they all have the same time-out; 0 if that is not known.
+func UsualPatience(rs []recording.Record) time.Duration {
+	const enough = 20
+	var seen, later []time.Duration // until a caller left, and until the end of work that a caller had left
+	for i := range rs {
+		r := &rs[i]
+		if !r.Outcome.Worked() || !Abandoned(r) {
+			continue
+		}
+		if d := Patience(r); d > 0 {
+			seen = append(seen, d)
+		} else {
+			later = append(later, r.End-Came(r))
+		}
+	}
+	if n := len(seen); n >= enough {
+		slices.Sort(seen)
+		if seen[n*9/10] > seen[n/10]+seen[n/10]/20 {
+			return 0
+		}
+		return max(seen[n/2], 1)
+	}
+	if len(later) < enough {
+		return 0
+	}
+	slices.Sort(later)
+	least := later[len(later)/100] // that of the work that ended the soonest after its caller had left
+	served, longer := 0, 0
+	for i := range rs {
+		if r := &rs[i]; r.Outcome.Success() {
+			served++
+			if r.End-Came(r) > least {
+				longer++
 			}
 		}
 	}
-	n := len(waited)
-	if slices.Sort(waited); n < 20 || waited[n*9/10] > waited[n/10]*5/4 {
+	if 50*longer > served {
 		return 0
 	}
-	return waited[(n-1)/2]
+	return max(least, 1)
 }
 
 // Came returns the instant at which a request came to the limit or, if there was none, to the service. A load generator

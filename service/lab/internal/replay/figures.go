@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
+	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
 // Figures say how requests ended. Times are in seconds; latencies count from the intended start.
@@ -46,7 +47,7 @@ func (t *tally) add(at time.Duration, r *recording.Record) {
 		t.Served++
 		t.latencies[i] = append(t.latencies[i], r.Latency())
 		return
-	case o.Rejected(), refused(r):
+	case o.Rejected(), station.Refused(r):
 		t.Rejected++
 	case recorded.Abandoned(r):
 		t.Late++

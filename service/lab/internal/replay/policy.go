@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/heap"
 	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/sim"
+	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
 // A Limit bounds the requests in flight at the service: none, auto, or a number. The rest is as in
@@ -76,12 +77,25 @@ func (l Limit) guard() *sim.Guard {
 // A Policy is a limit, and what callers do when they are rejected.
 type Policy struct {
 	Limit
+	Class   string  // if not empty, the limit is for this class alone, and the others have none
 	Retries float64 // at most this share of the requests is sent again; 0 is none
+}
+
+// guard returns the shipped code for the limit; nil for none.
+func (p Policy) guard() *sim.Guard {
+	g := p.Limit.guard()
+	if g != nil && p.Class != "" {
+		g.Instances = sim.Instances{{Classes: []string{p.Class}}, {Limit: &sim.Limit{Name: "none"}}}
+	}
+	return g
 }
 
 // String describes the policy.
 func (p Policy) String() string {
 	text := p.Limit.String()
+	if p.Class != "" {
+		text += " of " + p.Class
+	}
 	if p.Retries > 0 {
 		text += fmt.Sprintf(", retries %.0f %%", 100*p.Retries)
 	}
@@ -94,11 +108,6 @@ func (p Policy) retry() sim.Retry {
 		return sim.Retry{}
 	}
 	return sim.Retry{Attempts: 3, Backoff: 100 * time.Millisecond, Budget: &adaptive.BudgetConfig{Ratio: p.Retries, MinPerSecond: -1}}
-}
-
-// refused reports whether the service itself turned a request away.
-func refused(r *recording.Record) bool {
-	return r.Outcome == recording.Rejected(0) || r.Outcome == recording.Ended(weir.Dropped)
 }
 
 // limited reports whether a limit turned a request away.
@@ -135,7 +144,7 @@ func before(rs []recording.Record) (l Limit, reason string) {
 			waiting.Push(r.Intended + r.Wait)
 		}
 	}
-	if turned == 0 && waited < fewest {
+	if turned == 0 && waited < station.Fewest {
 		return Limit{Name: "none"}, ""
 	}
 	if waited == 0 && !slices.ContainsFunc(rs, func(r recording.Record) bool { return r.Wait > 0 }) && len(queues) < turned {
@@ -164,7 +173,7 @@ func before(rs []recording.Record) (l Limit, reason string) {
 func several(levels map[uint16][]int) bool {
 	limits := map[int]bool{}
 	for _, all := range levels {
-		if len(all) < fewest/3 {
+		if len(all) < station.Fewest/3 {
 			continue
 		}
 		n, share := common(all)
@@ -199,28 +208,14 @@ func common(all []int) (n int, share float64) {
 func bound(rs []recording.Record, order []int, workers int) *int {
 	turned := 0
 	for i := range rs {
-		if refused(&rs[i]) {
+		if station.Refused(&rs[i]) {
 			turned++
 		}
 	}
 	if turned == 0 || workers == 0 {
 		return nil
 	}
-	_, most := atWork(rs, order)
+	_, most := station.AtWork(rs, order)
 	q := max(most-workers, 0)
 	return &q
-}
-
-// atWork returns how many requests were in flight when each of the order began, and the most.
-func atWork(rs []recording.Record, order []int) (levels []int, most int) {
-	ends := heap.New(func(a, b time.Duration) bool { return a < b })
-	for _, i := range order {
-		for ends.Len() > 0 && ends.Min() <= rs[i].Start {
-			ends.Pop()
-		}
-		ends.Push(rs[i].End)
-		levels = append(levels, ends.Len())
-		most = max(most, ends.Len())
-	}
-	return levels, most
 }

@@ -29,16 +29,20 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/sim"
+	"github.com/weir-go/weir/service/lab/internal/station"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
 
 // Options say what to replay.
 type Options struct {
-	Workers  int      // of the service; if 0, the recording tells
-	Before   *Limit   // that was in force; if nil, the recording tells
-	Policies []Policy // what would have been; if empty, Auto, as many as there are workers, and none
-	Seeds    int      // number of runs of each, >= 1
-	Seed     uint64   // of the first run
+	Workers  int                            // of the service; if 0, the recording tells
+	Before   *Limit                         // that was in force; if nil, the recording tells
+	Policies []Policy                       // what would have been; if empty, Auto, as many as there are workers, and none
+	Choose   func(station.Station) []Policy // returns Policies, if they depend on the service; nil is none
+	Without  []bool                         // of each request that was sent: it does not come with Policies; nil if all come
+	Goodput  bool                           // only what is served must be as it was, so that the model holds: latencies are not of interest
+	Seeds    int                            // number of runs of each, >= 1
+	Seed     uint64                         // of the first run
 }
 
 // A Report has what happened, and what would have.
@@ -48,12 +52,12 @@ type Report struct {
 	Requests int     `json:"requests"`
 	Length   float64 `json:"length"` // in seconds
 
-	Station  Station  `json:"station"`
-	Before   *Limit   `json:"limit"` // that was in force; null if it is not known
-	Happened Figures  `json:"happened"`
-	Replayed *Outcome `json:"replayed"` // with the same limit
-	Holds    bool     `json:"holds"`    // the replay shows what happened
-	Reasons  []string `json:"reasons"`  // why the model does not hold, or may not
+	Station  station.Station `json:"station"`
+	Before   *Limit          `json:"limit"` // that was in force; null if it is not known
+	Happened Figures         `json:"happened"`
+	Replayed *Outcome        `json:"replayed"` // with the same limit
+	Holds    bool            `json:"holds"`    // the replay shows what happened
+	Reasons  []string        `json:"reasons"`  // why the model does not hold, or may not
 
 	Outcomes []Outcome `json:"outcomes,omitempty"` // of the policies, in their order
 	Seeds    int       `json:"seeds"`
@@ -76,7 +80,6 @@ const (
 	mostGoodput = 0.05
 	mostP95     = 0.15
 	mostBent    = 0.15 // how much longer the work takes under load, as a logarithm
-	mostScore   = 0.3  // of a station that is better than the one of the law
 )
 
 // A model is a station and the requests that came to it.
@@ -86,11 +89,12 @@ type model struct {
 	order   []int              // of the records of work
 	calls   []sim.Arrival
 	length  time.Duration
-	station Station
-	pieces  []piece
+	station station.Station
+	pieces  []station.Piece
 	usual   time.Duration // mean of the work
-	part    part          // that the station was found in
+	part    station.Part  // that the station was found in
 	slow    []float64     // by epoch, if the capacity changed
+	without []bool        // calls that do not come; nil if all do
 	options Options
 
 	happened *tally
@@ -122,9 +126,12 @@ func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
 	if !r.Holds {
 		return r, nil
 	}
-	if len(o.Policies) == 0 {
+	if o.Choose != nil {
+		o.Policies = o.Choose(m.station)
+	} else if len(o.Policies) == 0 {
 		o.Policies = usual(m.station, *was)
 	}
+	m.without = o.Without
 	for _, p := range o.Policies {
 		out, err := m.play(ctx, p, o.Seeds)
 		if err != nil {
@@ -150,12 +157,12 @@ func newModel(f *recorded.File, o Options) *model {
 	for i := range m.records {
 		m.happened.add(m.calls[i].At-m.calls[i].Late, &m.records[i])
 	}
-	m.order = admitted(m.records)
+	m.order = station.Admitted(m.records)
 	return m
 }
 
 // usual returns the policies of interest that were not in force: Auto, a limit of as many as there are workers, and none.
-func usual(st Station, was Limit) (all []Policy) {
+func usual(st station.Station, was Limit) (all []Policy) {
 	for _, l := range []Limit{{Name: "auto"}, {Name: "fixed", N: st.Workers}, {Name: "none"}} {
 		if (l.Name != "fixed" || l.N > 0) && l.String() != was.String() {
 			all = append(all, Policy{Limit: l})
@@ -176,7 +183,7 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 	}
 	a, err := advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
 	switch {
-	case errors.Is(err, advise.ErrFew), err == nil && len(m.order) < 4*fewest:
+	case errors.Is(err, advise.ErrFew), err == nil && len(m.order) < 4*station.Fewest:
 		return was, nil, fmt.Sprintf("Too few observations: the service worked on %d requests.", len(m.order))
 	case err != nil:
 		return was, nil, err.Error()
@@ -188,10 +195,10 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 // little, and with which a replay comes near what happened.
 func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason string, err error) {
 	n, parts := m.options.Workers, m.parts(a)
-	all := slices.Concat(fitting(m.records, m.order, parts, n, false), fitting(m.records, m.order, parts, n, true))
+	all := slices.Concat(station.Fitting(m.records, m.order, parts, n, false), station.Fitting(m.records, m.order, parts, n, true))
 	switch {
 	case len(all) == 0 && n > 0:
-		m.take(Station{Workers: n})
+		m.take(station.Station{Workers: n})
 		return "", nil
 	case len(all) == 0 && a.Knee.Value == nil:
 		return unknown(a), nil
@@ -199,7 +206,7 @@ func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason 
 		m.take(fitted(a))
 		return "", nil
 	}
-	var best match
+	var best station.Match
 	var off float64
 	least := math.Inf(1)
 	for _, found := range all {
@@ -207,8 +214,8 @@ func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason 
 		if err != nil {
 			return "", err
 		}
-		if o+found.score() < least {
-			best, off, least = found, o, o+found.score()
+		if o+found.Score() < least {
+			best, off, least = found, o, o+found.Score()
 		}
 	}
 	if n == 0 && a.Knee.Value != nil && a.Contention.Value != nil && *a.Contention.Value > 0 {
@@ -218,22 +225,22 @@ func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason 
 			return "", err
 		}
 		if o+m.crowding(law) < off+m.crowding(best.Station) {
-			best = match{Station: law}
+			best = station.Match{Station: law}
 		}
 	}
-	m.part = best.part
+	m.part = best.Part
 	m.take(best.Station)
 	return "", nil
 }
 
 // crowding returns how much the work of a station depends on what is in flight.
-func (m *model) crowding(st Station) float64 {
-	b, _ := bent(m.records, crowded(m.records, m.order, st.pieces(m.records, m.order)))
-	return b.score()
+func (m *model) crowding(st station.Station) float64 {
+	b, _ := station.Bent(m.records, station.Crowded(m.records, m.order, st.Pieces(m.records, m.order)))
+	return b.Score()
 }
 
 // off takes a station, and returns how far a replay with it is from what happened.
-func (m *model) off(ctx context.Context, st Station, was Policy) (float64, error) {
+func (m *model) off(ctx context.Context, st station.Station, was Policy) (float64, error) {
 	m.take(st)
 	out, err := m.play(ctx, was, min(m.options.Seeds, 3))
 	if err != nil {
@@ -254,7 +261,7 @@ func unknown(a *advise.Advice) string {
 }
 
 // parts returns the parts between which the capacity changed.
-func (m *model) parts(a *advise.Advice) (all []part) {
+func (m *model) parts(a *advise.Advice) (all []station.Part) {
 	first := slices.MinFunc(m.records, func(a, b recording.Record) int { return cmp.Compare(a.Intended, b.Intended) }).Intended
 	from := 0
 	for i := range a.History {
@@ -263,18 +270,18 @@ func (m *model) parts(a *advise.Advice) (all []part) {
 			at := first + time.Duration(a.History[i+1].From*1e9)
 			to, _ = slices.BinarySearchFunc(m.records, at, func(r recording.Record, at time.Duration) int { return cmp.Compare(recorded.Came(&r), at) })
 		}
-		all = append(all, part{from, to})
+		all = append(all, station.Part{From: from, To: to})
 		from = to
 	}
 	if len(all) == 0 {
-		return []part{{0, len(m.records)}}
+		return []station.Part{{From: 0, To: len(m.records)}}
 	}
 	return all
 }
 
 // fitted returns the station of the law that fits best. With a knee that is not known, it is of no use.
-func fitted(a *advise.Advice) Station {
-	st := Station{Workers: max(int(math.Round(*a.Knee.Value)), 1)}
+func fitted(a *advise.Advice) station.Station {
+	st := station.Station{Workers: max(int(math.Round(*a.Knee.Value)), 1)}
 	if c := a.Contention.Value; c != nil {
 		st.Sigma = *c
 	}
@@ -288,20 +295,20 @@ func fitted(a *advise.Advice) Station {
 }
 
 // take sets the station.
-func (m *model) take(st Station) {
+func (m *model) take(st station.Station) {
 	st.Queue = bound(m.records, m.order, st.Workers)
-	m.station, m.pieces, m.usual = st, st.pieces(m.records, m.order), 0
+	m.station, m.pieces, m.usual = st, st.Pieces(m.records, m.order), 0
 	first := recorded.Came(&m.records[0])
 	m.slow = slowdown(m.pieces, first, m.length)
 	known := 0
 	for i := range m.pieces {
 		p := &m.pieces[i]
 		if m.slow != nil {
-			p.divide(m.slow[epoch(p.begin-first, m.length)])
+			p.Divide(m.slow[epoch(p.Begin-first, m.length)])
 		}
-		if p.work > 0 {
+		if p.Work > 0 {
 			known++
-			m.usual += (p.work - m.usual) / time.Duration(known)
+			m.usual += (p.Work - m.usual) / time.Duration(known)
 		}
 	}
 }
@@ -367,7 +374,7 @@ func (m *model) scenario(p Policy, seed uint64) sim.Scenario {
 		Name: p.String(), Seed: seed, Duration: 2*(m.length+all) + time.Minute, // by then, all requests have ended
 		Layers: []sim.Layer{{
 			Name: "service", Guard: p.guard(), Workers: m.station.Workers, Sharing: m.station.Sharing, Queue: m.station.Queue,
-			Contention: m.station.contention(), ServiceTime: dist.ServiceTime{Mean: m.usual}, Changes: changes,
+			Contention: m.station.Contention(), ServiceTime: dist.ServiceTime{Mean: m.usual}, Changes: changes,
 		}},
 		Clients: []sim.Client{{Name: "recording", Recorded: m.draw(rand.New(rand.NewPCG(seed, 47))), Retry: p.retry()}},
 	}
@@ -395,27 +402,36 @@ func (m *model) draw(rng *rand.Rand) []sim.Arrival {
 			calls[i].Work = m.usual
 		}
 	}
-	return calls
+	if m.without == nil {
+		return calls
+	}
+	var come []sim.Arrival
+	for i, c := range calls {
+		if !m.without[i] {
+			come = append(come, c)
+		}
+	}
+	return come
 }
 
 // deal gives calls the work of others of them. Calls that came one after the other exchange theirs. A call of which the
 // work is not known gets that of one of them. It returns false if the work of too few is known.
 func (m *model) deal(calls []sim.Arrival, some []int, enough int, rng *rand.Rand) bool {
 	var dealt []time.Duration
-	var pieces []piece
+	var pieces []station.Piece
 	for _, i := range some {
 		p := m.pieces[i]
 		pieces = append(pieces, p)
-		if p.work > 0 {
-			dealt = append(dealt, p.work)
+		if p.Work > 0 {
+			dealt = append(dealt, p.Work)
 		}
 	}
 	if len(dealt) < enough {
 		return false
 	}
 	// What the callers of others had left is longer than what they waited for.
-	whole := alone(pieces)
-	hidden := len(whole.sorted) > 0 && slices.ContainsFunc(pieces, func(p piece) bool { return p.least > 0 })
+	whole := station.Alone(pieces)
+	hidden := len(whole.Sorted) > 0 && slices.ContainsFunc(pieces, func(p station.Piece) bool { return p.Least > 0 })
 	for from := 0; from < len(dealt); from += near {
 		block := dealt[from:min(from+near, len(dealt))]
 		rng.Shuffle(len(block), func(i, k int) { block[i], block[k] = block[k], block[i] })
@@ -424,7 +440,7 @@ func (m *model) deal(calls []sim.Arrival, some []int, enough int, rng *rand.Rand
 	for n, i := range some {
 		p, c := pieces[n], &calls[i]
 		c.Fails = m.records[i].Outcome == recording.Ended(weir.Ignored)
-		if p.work > 0 {
+		if p.Work > 0 {
 			c.Work = dealt[k]
 			k++
 			continue
@@ -432,8 +448,8 @@ func (m *model) deal(calls []sim.Arrival, some []int, enough int, rng *rand.Rand
 		from := min(k, len(dealt)-1) / near * near
 		block := dealt[from:min(from+near, len(dealt))]
 		if c.Work = block[rng.IntN(len(block))]; hidden {
-			at := min(whole.above(p.least), len(whole.sorted)-1)
-			c.Work = max(whole.sorted[at+rng.IntN(len(whole.sorted)-at)], p.least)
+			at := min(whole.Above(p.Least), len(whole.Sorted)-1)
+			c.Work = max(whole.Sorted[at+rng.IntN(len(whole.Sorted)-at)], p.Least)
 		}
 	}
 	return true
@@ -448,18 +464,22 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 		r.Holds = false
 		say("The replay serves %+.0f %% of the requests that were served.", 100*off)
 	}
+	if m.options.Goodput {
+		m.explain(a, r.Holds, say)
+		return
+	}
 	if off := math.Expm1(ratio(got.P95, want.P95)); math.Abs(off) > mostP95 && want.P95 > 0 {
 		r.Holds = false
 		say("P95 of the replay is %+.0f %% off.", 100*off)
 	}
-	pieces := m.station.pieces(m.records, m.order)
-	b, ok := bent(m.records[m.part.from:m.part.to], pieces[m.part.from:m.part.to])
+	pieces := m.station.Pieces(m.records, m.order)
+	b, ok := station.Bent(m.records[m.part.From:m.part.To], pieces[m.part.From:m.part.To])
 	if !ok && m.options.Workers > 0 {
-		b, ok = bent(m.records, crowded(m.records, m.order, pieces))
+		b, ok = station.Bent(m.records, station.Crowded(m.records, m.order, pieces))
 	}
-	if ok && math.Abs(b.mean) > mostBent+2*b.error {
+	if ok && math.Abs(b.Mean) > mostBent+2*b.Error {
 		r.Holds = false
-		say("%d workers do not explain the response times: requests that came while much was in flight would have worked %.2g times as long as others.", m.station.Workers, math.Exp(b.mean))
+		say("%d workers do not explain the response times: requests that came while much was in flight would have worked %.2g times as long as others.", m.station.Workers, math.Exp(b.Mean))
 	}
 	m.explain(a, r.Holds, say)
 }

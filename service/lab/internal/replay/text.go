@@ -10,32 +10,6 @@ import (
 	"github.com/weir-go/weir/service/internal/table"
 )
 
-// String describes the station.
-func (st Station) String() string {
-	text := many(st.Workers, "worker")
-	switch {
-	case st.Workers == 0:
-		text = "as many workers as come"
-	case st.Sharing:
-		text = many(st.Workers, "processor") + ", which requests share"
-	}
-	if st.Sigma > 0 || st.Kappa > 0 {
-		text += fmt.Sprintf(", contention σ %.2g, κ %.2g", st.Sigma, st.Kappa)
-	}
-	if st.Queue != nil {
-		text += fmt.Sprintf(", queue %d", *st.Queue)
-	}
-	return text
-}
-
-// many returns a number of things.
-func many(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // Table writes the report as text.
 func (r *Report) Table(w io.Writer) error {
 	out := bufio.NewWriter(w)

@@ -1,0 +1,59 @@
+package advise
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
+	"github.com/weir-go/weir/service/lab/internal/station"
+)
+
+const (
+	vague     = 1.35 // an interval of the knee is wider than this factor
+	uneven    = 2    // the noise of windows that vary more than chance explains
+	goodScore = 0.15 // of a station
+)
+
+// countWorkers counts the workers by the work of single requests (package station), if the windows tell little: they vary for other
+// reasons, as on a busy machine. Pauses change the throughput of windows, and the work of few requests.
+func (f *fitted) countWorkers(records []recording.Record, p part) {
+	k := f.interval((*model).knee)
+	if !f.known || f.noise < uneven && *k.High < vague**k.Low {
+		return
+	}
+	from, to := p.ws[0].from, p.ws[len(p.ws)-1].to
+	var own []recording.Record
+	for _, r := range records {
+		if r.Intended >= from && r.Intended < to && recorded.Sent(&r) {
+			own = append(own, r)
+		}
+	}
+	order := station.Admitted(own)
+	whole := []station.Part{{From: 0, To: len(own)}}
+	all := slices.Concat(station.Fitting(own, order, whole, 0, false), station.Fitting(own, order, whole, 0, true))
+	if len(all) == 0 {
+		return
+	}
+	best := slices.MinFunc(all, func(a, b station.Match) int { return cmp.Compare(a.Score(), b.Score()) })
+	n := float64(best.Workers)
+	if best.Score() > goodScore || *k.Low <= n && n <= *k.High && *k.High < 2**k.Low {
+		return
+	}
+	var works []float64
+	for _, piece := range best.Pieces(own, order) {
+		if piece.Work > 0 && piece.Alone {
+			works = append(works, piece.Work.Seconds())
+		}
+	}
+	mean, _ := station.Moments(works)
+	f.law = &laws[slices.IndexFunc(laws, func(l law) bool { return l.name == "workers" })]
+	f.boots = nil
+	for _, m := range []float64{n, n - 1, n + 1 + math.Floor(n/20)} { // the steps of Fitting
+		if m >= 1 {
+			f.boots = append(f.boots, model{service: mean, workers: m, variability: 1})
+		}
+	}
+	f.model = f.boots[0]
+}

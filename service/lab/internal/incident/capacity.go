@@ -1,0 +1,381 @@
+package incident
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/station"
+)
+
+// quantiles are compared to tell slower work from fewer workers.
+var quantiles = []float64{0.1, 0.25, 0.5, 0.75, 0.9}
+
+// A shape has the logarithms of quantiles of work, in units of the usual work of a class.
+type shape struct {
+	at   [5]float64
+	mean float64
+	n    int
+}
+
+func shapeOf(works []float64) (s shape) {
+	slices.Sort(works)
+	s.n = len(works)
+	s.mean, _ = station.Moments(works)
+	for k, q := range quantiles {
+		s.at[k] = math.Log(works[int(q*float64(len(works)))])
+	}
+	return s
+}
+
+// off returns how far a shape is from another one that is factor (a logarithm) times as long.
+func (s shape) off(o shape, factor float64) (sum float64) {
+	for k := range s.at {
+		sum += math.Abs(s.at[k]-o.at[k]-factor) / float64(len(s.at))
+	}
+	return sum
+}
+
+// longer returns by which factor, as a logarithm, a shape is longer than another.
+func (s shape) longer(o shape) (sum float64) {
+	for k := range s.at {
+		sum += (s.at[k] - o.at[k]) / float64(len(s.at))
+	}
+	return sum
+}
+
+// A station model of the service: the same number of workers at each origin.
+type pieces struct {
+	station.Station
+	all []station.Piece
+}
+
+// at returns the pieces of work at stations of n workers, one for each origin.
+func (c *finding) at(st station.Station) pieces {
+	p := pieces{Station: st}
+	for _, order := range c.orders() {
+		own := st.Pieces(c.rs, order)
+		if p.all == nil {
+			p.all = own
+			continue
+		}
+		for _, i := range order {
+			p.all[i] = own[i]
+		}
+	}
+	return p
+}
+
+// orders returns the requests that the service worked on, by origin.
+func (c *finding) orders() (all [][]int) {
+	by := map[uint8][]int{}
+	for _, i := range station.Admitted(c.rs) {
+		by[c.rs[i].Origin] = append(by[c.rs[i].Origin], i)
+	}
+	for _, o := range slices.Sorted(mapsKeys(by)) {
+		all = append(all, by[o])
+	}
+	return all
+}
+
+// peak returns the most requests at work at an origin, of the requests from an index to another.
+func (c *finding) peak(from, to int) (most int) {
+	for _, order := range c.orders() {
+		levels, _ := station.AtWork(c.rs, order)
+		for k, i := range order {
+			if i >= from && i < to {
+				most = max(most, levels[k])
+			}
+		}
+	}
+	return most
+}
+
+// counts reports whether the work of a request is known, and has ended before an instant.
+func (c *finding) counts(p pieces, i int, until float64, usual map[uint16]float64) bool {
+	r := &c.rs[i]
+	return p.all[i].Work > 0 && usual[r.Class] > 0 && known(r) && c.came[i]+latency(r) < until
+}
+
+// relative returns the known pieces of work of a part, as multiples of the usual work of their classes.
+func (c *finding) relative(p pieces, from, to int, until float64, usual map[uint16]float64) (all, alone []float64) {
+	for i := from; i < to; i++ {
+		if !c.counts(p, i, until, usual) {
+			continue
+		}
+		x := p.all[i].Work.Seconds() / usual[c.rs[i].Class]
+		all = append(all, x)
+		if p.all[i].Alone {
+			alone = append(alone, x)
+		}
+	}
+	return all, alone
+}
+
+// usual returns the mean work of each class before.
+func (c *finding) usual(p pieces) map[uint16]float64 {
+	by := map[uint16]sample{}
+	for i := c.b0; i < c.b1; i++ {
+		if p.all[i].Work > 0 && known(&c.rs[i]) {
+			s := by[c.rs[i].Class]
+			s.add(p.all[i].Work.Seconds())
+			by[c.rs[i].Class] = s
+		}
+	}
+	usual := map[uint16]float64{}
+	for class, s := range by {
+		if s.n >= 10 {
+			usual[class] = s.mean()
+		}
+	}
+	return usual
+}
+
+// before finds the workers of the service before: those that fit about as well, the best first; none if the load did not tell.
+func (c *finding) before() (all []station.Station) {
+	var found []station.Match
+	for _, order := range c.orders() {
+		var own []recording.Record // of this origin
+		for _, i := range order {
+			if i >= c.b0 && i < c.b1 {
+				own = append(own, c.rs[i])
+			}
+		}
+		whole := []station.Part{{From: 0, To: len(own)}}
+		for _, sharing := range []bool{false, true} {
+			found = append(found, station.Fitting(own, station.Admitted(own), whole, 0, sharing)...)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b station.Match) int { return cmp.Compare(a.Score(), b.Score()) })
+	for _, m := range found {
+		if m.Score() < 0.3 && m.Score() < found[0].Score()+0.1 {
+			all = append(all, m.Station)
+		}
+	}
+	return all
+}
+
+// A fit has the work of the requests at a station, before and during.
+type fit struct {
+	pieces
+	before, during shape
+	alone          float64 // mean of the work, during, of requests that found a worker free; 0 if there are too few
+	aloneError     float64
+	bent           float64 // by how much, as a logarithm, the work depends on the requests in flight, beyond chance
+}
+
+// fit returns the work at a station, of requests that ended before an instant; ok is false if too little is known.
+func (c *finding) fit(p pieces, levels []int, until float64, usual map[uint16]float64) (f fit, ok bool) {
+	f.pieces = p
+	works, _ := c.relative(f.pieces, c.b0, c.b1, math.Inf(1), usual)
+	all, alone := c.relative(f.pieces, c.a0, c.a1, until, usual)
+	if len(works) < leastPart || len(all) < leastPart {
+		return f, false
+	}
+	f.before, f.during = shapeOf(works), shapeOf(all)
+	if len(alone) >= 5 {
+		mean, cv := station.Moments(alone)
+		f.alone, f.aloneError = mean, cv/math.Sqrt(float64(len(alone)))
+	}
+	var at []int
+	for i := c.a0; i < c.a1; i++ {
+		if c.counts(p, i, until, usual) {
+			at = append(at, levels[i])
+		}
+	}
+	slices.Sort(at)
+	low, high := at[len(at)/3], at[len(at)*2/3]
+	if low == high {
+		return f, true
+	}
+	var few, many sample
+	for i := c.a0; i < c.a1; i++ {
+		if !c.counts(p, i, until, usual) {
+			continue
+		}
+		switch x := f.all[i].Work.Seconds() / usual[c.rs[i].Class]; {
+		case levels[i] <= low:
+			few.add(x)
+		case levels[i] >= high:
+			many.add(x)
+		}
+	}
+	if few.n >= 5 && many.n >= 5 {
+		a, b := few.mean(), many.mean()
+		f.bent = max(math.Abs(math.Log(a/b))-2*math.Sqrt(few.variance()/(a*a)+many.variance()/(b*b)), 0)
+	}
+	return f, true
+}
+
+// off returns how far the work is from what it was before at another station, or from a multiple of that.
+func (f *fit) off(was *fit, slower bool) (off, factor float64) {
+	if slower {
+		factor = f.during.longer(was.before)
+	}
+	off = f.during.off(was.before, factor) + f.bent
+	if f.Sharing {
+		off += 0.02 // a queue is simpler
+	}
+	if f.alone > 0 { // requests that found a worker free tell most
+		off += max(math.Abs(math.Log(f.alone/was.before.mean)-factor)-2*f.aloneError, 0)
+	}
+	return off, factor
+}
+
+// An account is an explanation by slower work, or by fewer workers.
+type account struct {
+	was, is *fit
+	off     float64 // how far the work is from what the explanation says
+	factor  float64 // how many times as long the work takes
+}
+
+// accounts returns the best explanations of each kind, by the requests that ended before an instant.
+func (c *finding) accounts(all []pieces, was []station.Station, levels []int, until float64, usual map[uint16]float64) (slow, lost account) {
+	slow.off, lost.off = math.Inf(1), math.Inf(1)
+	var fits []*fit
+	for _, p := range all {
+		if f, ok := c.fit(p, levels, until, usual); ok {
+			fits = append(fits, &f)
+		}
+	}
+	for _, f := range fits {
+		may := f.before.off(fits[len(fits)-1].before, 0) < 0.05 // so many could do what was done before
+		if len(was) > 0 {
+			may = slices.Contains(was, f.Station)
+		}
+		if !may {
+			continue
+		}
+		if off, factor := f.off(f, true); factor > math.Log(1.2) && off < slow.off {
+			slow = account{f, f, off, math.Exp(factor)}
+		}
+		for _, less := range fits {
+			if less.Workers >= f.Workers || less.before.off(f.before, 0) < 0.05 {
+				continue
+			}
+			if off, _ := less.off(f, false); off < lost.off {
+				lost = account{f, less, off, 1}
+			}
+		}
+	}
+	return slow, lost
+}
+
+// capacity tells slower work from fewer workers: for each number of workers, the work of each request follows. Of the right
+// number of fewer workers, it is as it was before. Of the workers that there were before, slower work is longer, in all its
+// quantiles alike.
+func (c *finding) capacity() bool {
+	levels := make([]int, len(c.rs))
+	for _, order := range c.orders() {
+		at, _ := station.AtWork(c.rs, order)
+		for k, i := range order {
+			levels[i] = at[k]
+		}
+	}
+	if late, ok := c.later(); ok && late.after > late.before { // what came before it tells nothing
+		if i := c.first(float64(late.high) * c.fine.width); i > c.a0 && i < c.a0+(c.a1-c.a0)/4 {
+			c.a0 = i
+		}
+	}
+	was := c.before()
+	most := c.peak(c.b0, c.b1)
+	usual := c.usual(c.at(cmp.Or(first(was), station.Station{Workers: most})))
+	slow, lost := account{off: math.Inf(1)}, account{off: math.Inf(1)}
+	for _, sharing := range []bool{false, true} {
+		var all []pieces
+		for n := 1; n <= most; n += 1 + n/40 {
+			all = append(all, c.at(station.Station{Workers: n, Sharing: sharing}))
+		}
+		// Later, the cause may be over, and a queue is worked off with the capacity of before.
+		for _, part := range []float64{1, 2, 4, 8} {
+			s, l := c.accounts(all, was, levels, c.trouble.from+(c.trouble.to-c.trouble.from)/part, usual)
+			if s.off < slow.off {
+				slow = s
+			}
+			if l.off < lost.off {
+				lost = l
+			}
+		}
+	}
+	if math.IsInf(min(slow.off, lost.off), 1) {
+		return c.unseen()
+	}
+	const bad = 0.35 // an explanation does not hold
+	if min(slow.off, lost.off) > bad {
+		return false
+	}
+	best, cause, other := slow, Slow, LostCapacity
+	if lost.off < slow.off {
+		best, cause, other = lost, LostCapacity, Slow
+	}
+	times := make([]sample, c.fine.n)
+	for i := range c.rs {
+		p, u := &best.is.all[i], usual[c.rs[i].Class]
+		if work := max(p.Work, p.Least).Seconds(); u > 0 && (p.Work > 0 || work > u) {
+			times[c.fine.span(c.came[i])].add(math.Log(max(work/u, 0.05)))
+		}
+	}
+	st, ok := means(times).onset(c.from, c.to)
+	if !ok || st.chance > 1e-4 || st.after < st.before {
+		if st, ok = c.later(); !ok {
+			return false
+		}
+	}
+	c.Cause, c.workers = cause, best.was.Workers
+	c.beginAt(st)
+	if math.Abs(slow.off-lost.off) < 0.03 {
+		c.Also = append(c.Also, other)
+		c.Doubts = append(c.Doubts, fmt.Sprintf("Work that takes %.2g times as long and %d workers instead of %d explain the recording about as well.", slow.factor, lost.is.Workers, lost.was.Workers))
+	}
+	b, a := c.mean(best.was.pieces, c.b0, c.b1), c.mean(best.is.pieces, c.a0, c.a1)
+	c.say("work of a request, without a queue", Seconds, b, a, st.chance)
+	if cause == LostCapacity {
+		c.say("requests at work at a time", Count, float64(best.was.Workers), float64(best.is.Workers), st.chance)
+	}
+	return true
+}
+
+// unseen is capacity if so few requests were served that their work tells nothing.
+func (c *finding) unseen() bool {
+	st, ok := c.later()
+	if !c.trouble.lost || !ok {
+		return false
+	}
+	c.Cause, c.Also = Slow, append(c.Also, LostCapacity)
+	c.beginAt(st)
+	c.Doubts = append(c.Doubts, "Too few requests ended to tell slower work from fewer workers. Record at the service or at the proxy, which see the end of the work.")
+	return true
+}
+
+// mean returns the mean of the known pieces of work of a part.
+func (c *finding) mean(p pieces, from, to int) float64 {
+	var s sample
+	for i := from; i < to; i++ {
+		if p.all[i].Work > 0 && known(&c.rs[i]) {
+			s.add(p.all[i].Work.Seconds())
+		}
+	}
+	return s.mean()
+}
+
+// slowAtTheEnd returns how many times as long the work of a request takes at the end of the incident as before; 0 if it is not
+// known.
+func (c *finding) slowAtTheEnd() float64 {
+	own := c.at(cmp.Or(first(c.before()), station.Station{Workers: c.peak(c.b0, c.b1)}))
+	usual := c.usual(own)
+	before, _ := c.relative(own, c.b0, c.b1, math.Inf(1), usual)
+	after, _ := c.relative(own, c.a1-(c.a1-c.a0)/3, c.a1, math.Inf(1), usual)
+	if len(before) < leastPart || len(after) < leastPart {
+		return 0
+	}
+	return math.Exp(shapeOf(after).longer(shapeOf(before)))
+}
+
+func first(all []station.Station) station.Station {
+	if len(all) == 0 {
+		return station.Station{}
+	}
+	return all[0]
+}

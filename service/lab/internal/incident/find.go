@@ -1,0 +1,343 @@
+package incident
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
+)
+
+// least is the number of requests that a recording needs, and each of its two parts.
+const (
+	least     = 200
+	leastPart = 30
+)
+
+// A finding is an Incident in the making.
+type finding struct {
+	*data
+	Incident
+	trouble
+	fine     grid
+	from, to int // fine spans in which a beginning is looked for
+	b0, b1   int // requests before
+	a0, a1   int // requests during
+}
+
+// Find finds out what happened in a recording.
+func Find(f *recorded.File) *Incident {
+	c := &finding{data: newData(f), Incident: Incident{Cause: None, Also: []Cause{}, Evidence: []Evidence{}, Doubts: []string{}}}
+	if len(c.rs) < least {
+		c.Doubts = append(c.Doubts, "There are too few requests to tell what happened.")
+		return &c.Incident
+	}
+	worst, ok := c.data.trouble(func(*recording.Record) bool { return true })
+	for _, name := range c.origins() {
+		if t, found := c.data.trouble(func(r *recording.Record) bool { return r.Origin == name }); found && !ok {
+			worst, ok = t, true
+		}
+	}
+	if !ok {
+		return &c.Incident
+	}
+	c.trouble, c.fine = worst, c.data.fine()
+	c.from, c.to = c.fine.span(max(c.trouble.before, c.trouble.from-lookback/2)), c.fine.span(min(c.trouble.to, c.trouble.from+lookback/4))+1
+	c.parts(c.trouble.from)
+	if c.b1-c.b0 < leastPart || c.a1-c.a0 < leastPart {
+		c.Doubts = append(c.Doubts, "There are too few requests before, or after, a change for the worse.")
+		return &c.Incident
+	}
+	for _, find := range []func() bool{c.badOrigin, c.heavyRoute, c.arrivals, c.capacity} {
+		if find() {
+			c.finish()
+			return &c.Incident
+		}
+	}
+	if c.trouble.lost {
+		c.Cause = Unknown
+		c.begin(c.trouble.from, c.trouble.from-c.data.coarse().width, c.trouble.from+c.data.coarse().width)
+		c.finish()
+	}
+	return &c.Incident
+}
+
+// parts sets the requests before and during the incident, if it began at an instant.
+func (c *finding) parts(began float64) {
+	c.b0, c.b1 = c.first(c.trouble.before), c.first(began)
+	c.a0, c.a1 = c.b1, c.first(c.trouble.to)
+}
+
+// begin sets when it began.
+func (c *finding) begin(at, low, high float64) {
+	c.Began, c.Low, c.High = &at, &low, &high
+	if c.trouble.to < c.length-c.data.coarse().width {
+		to := c.trouble.to
+		c.Ended = &to
+	}
+}
+
+// beginAt sets the beginning from a step of a series of the fine grid.
+func (c *finding) beginAt(st step) {
+	w := c.fine.width
+	c.begin(float64(st.at)*w, float64(st.low)*w, float64(st.high)*w)
+}
+
+// rate is a number of requests by the fine grid.
+func (c *finding) rate(count func(i int) bool) []float64 {
+	ns := make([]float64, c.fine.n)
+	for i := range c.rs {
+		if count(i) {
+			ns[c.fine.span(c.came[i])]++
+		}
+	}
+	return ns
+}
+
+// say adds evidence.
+func (c *finding) say(what string, unit Unit, before, after, chance float64) {
+	c.Evidence = append(c.Evidence, Evidence{what, unit, before, after, chance})
+}
+
+// perSecond returns the requests a second for which count holds, before and during.
+func (c *finding) perSecond(count func(i int) bool) (before, after float64) {
+	for i := c.b0; i < c.a1; i++ {
+		if !count(i) {
+			continue
+		}
+		if i < c.b1 {
+			before++
+		} else {
+			after++
+		}
+	}
+	return before / max(c.trouble.from-c.trouble.before, 1e-3), after / max(c.trouble.to-c.trouble.from, 1e-3)
+}
+
+// finish adds what all incidents have.
+func (c *finding) finish() {
+	if c.workers == 0 {
+		c.workers = first(c.before()).Workers
+	}
+	at := c.data.at(*c.Began)
+	c.At = &at
+	c.trouble.from = *c.Began
+	c.parts(*c.Began)
+	g := c.fine
+	good, all := c.rate(func(i int) bool { return served(&c.rs[i]) }), c.rate(func(int) bool { return true })
+	lost := make([]float64, g.n)
+	for k := range all {
+		lost[k] = all[k] - good[k]
+	}
+	edges := [3]int{g.span(c.trouble.before), g.span(c.trouble.from), max(g.span(c.trouble.to), g.span(c.trouble.from)+1)}
+	add := func(what string, unit Unit, s *series, before, after float64) {
+		c.say(what, unit, before, after, s.chance(edges[0], edges[1], edges[2]))
+	}
+	before, after := c.perSecond(func(int) bool { return true })
+	add("requests that came", PerSecond, counts(all), before, after)
+	b, a := c.perSecond(func(i int) bool { return served(&c.rs[i]) })
+	add("requests that were served", PerSecond, counts(good), b, a)
+	add("requests that were not served", Share, shares(lost, all), 1-b/before, 1-a/after)
+}
+
+// times returns the mean time of the requests of a part for which count holds.
+func (c *finding) times(from, to int, count func(i int) bool) (s sample) {
+	for i := from; i < to; i++ {
+		if count(i) {
+			s.add(response(&c.rs[i]))
+		}
+	}
+	return s
+}
+
+func (s sample) mean() float64 { return s.sum / max(s.n, 1) }
+
+// variance is of the mean.
+func (s sample) variance() float64 {
+	if s.n < 2 {
+		return math.Inf(1)
+	}
+	return max(s.squares/s.n-s.mean()*s.mean(), 0) / (s.n - 1)
+}
+
+// heavyRoute looks for a class that appears or grows, with work that is much more than that of the others.
+func (c *finding) heavyRoute() bool {
+	type class struct{ before, after, timeBefore, timeAfter sample }
+	classes := map[uint16]*class{}
+	for i := c.b0; i < c.a1; i++ {
+		r := &c.rs[i]
+		k := classes[r.Class]
+		if k == nil {
+			k = &class{}
+			classes[r.Class] = k
+		}
+		n, t := &k.before, &k.timeBefore
+		if i >= c.b1 {
+			n, t = &k.after, &k.timeAfter
+		}
+		n.n++
+		if known(r) || recorded.Unseen(r) {
+			t.add(response(r))
+		}
+	}
+	if len(classes) < 2 {
+		return false
+	}
+	lengthBefore, lengthAfter := max(c.trouble.from-c.trouble.before, 1e-3), max(c.trouble.to-c.trouble.from, 1e-3)
+	var total sample // of all classes before
+	for _, k := range classes {
+		total = total.join(k.timeBefore)
+	}
+	usual := total.mean()
+	for _, name := range slices.Sorted(mapsKeys(classes)) {
+		k := classes[name]
+		rateBefore, rateAfter := k.before.n/lengthBefore, k.after.n/lengthAfter
+		var others sample // during
+		rest, restBefore := 0.0, 0.0
+		for other, o := range classes {
+			if other != name {
+				others = others.join(o.timeAfter)
+				rest, restBefore = rest+o.after.n/lengthAfter, restBefore+o.before.n/lengthBefore
+			}
+		}
+		if k.after.n < 5 || rateAfter < 2*rateBefore*max(rest/max(restBefore, 1e-9), 1) || others.n < 5 || usual == 0 {
+			continue
+		}
+		// In a queue for all, the others wait as long: the difference is work.
+		weight := max(k.timeAfter.mean()-others.mean(), c.firstOf(name)) + usual
+		if k.timeBefore.n >= leastPart {
+			weight = max(weight, k.timeBefore.mean())
+		}
+		more := (rateAfter - rateBefore) * weight
+		if weight < 3*usual || more < 0.2*total.sum/lengthBefore || more < (rest-restBefore)*usual {
+			continue
+		}
+		st, ok := counts(c.rate(func(i int) bool { return c.rs[i].Class == name })).onset(c.from, c.to)
+		if !ok || st.chance > 1e-4 || st.after < st.before {
+			continue
+		}
+		c.Cause, c.Class = HeavyRoute, c.file.Class(name)
+		c.beginAt(st)
+		c.say("requests of this class", PerSecond, rateBefore, rateAfter, st.chance)
+		c.say("work of one of them, beside the others", Seconds, usual, weight, chanceOf(k.timeAfter, others))
+		return true
+	}
+	return false
+}
+
+// firstOf returns how much longer the first requests of a class took than the others meanwhile, while there was little of a
+// queue.
+func (c *finding) firstOf(class uint16) float64 {
+	const few = 20
+	var own, others sample
+	for i := c.a0; i < c.a1 && own.n < few; i++ {
+		r := &c.rs[i]
+		if !known(r) && !recorded.Unseen(r) {
+			continue
+		}
+		if r.Class == class {
+			own.add(response(r))
+		} else {
+			others.add(response(r))
+		}
+	}
+	if own.n < 5 || others.n < 5 {
+		return 0
+	}
+	return own.mean() - others.mean()
+}
+
+// chanceOf returns the probability that two means differ as much by chance.
+func chanceOf(a, b sample) float64 {
+	if v := a.variance() + b.variance(); !math.IsInf(v, 0) && v > 0 {
+		z := math.Abs(a.mean()-b.mean()) / math.Sqrt(v)
+		return math.Erfc(z / math.Sqrt2)
+	}
+	return 1
+}
+
+func mapsKeys[K comparable, V any](m map[K]V) func(func(K) bool) {
+	return func(yield func(K) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// wasted adds the share of the work that was done for callers that had left.
+func (c *finding) wasted() {
+	var all, lost [2]float64
+	for i := c.b0; i < c.a1; i++ {
+		r, k := &c.rs[i], 0
+		if i >= c.b1 {
+			k = 1
+		}
+		if r.Outcome.Worked() {
+			all[k] += response(r)
+			if recorded.Abandoned(r) {
+				lost[k] += response(r)
+			}
+		}
+	}
+	if before, after := lost[0]/max(all[0], 1e-9), lost[1]/max(all[1], 1e-9); after > before {
+		c.say("work for callers that had left", Share, before, after, 1)
+	}
+}
+
+// later returns when requests began to take longer, or not to be served: whichever was first.
+func (c *finding) later() (st step, ok bool) {
+	times := make([]sample, c.fine.n)
+	for i := range c.rs {
+		if r := &c.rs[i]; known(r) || recorded.Unseen(r) {
+			times[c.fine.span(c.came[i])].add(math.Log(latency(r)))
+		}
+	}
+	return means(times).onset(c.from, c.to)
+}
+
+// arrivals looks for more requests: of more callers, or of callers that repeat.
+func (c *finding) arrivals() bool {
+	st, ok := counts(c.rate(func(int) bool { return true })).onset(c.from, c.to)
+	if !ok || st.chance > 1e-6 || st.after < 1.15*st.before {
+		return false
+	}
+	slow := c.slowAtTheEnd()
+	storm := c.repeats(st)
+	// A rise comes before the failures that it makes. Repeats come after failures.
+	if late, ok := c.later(); ok && storm.share > 0 && late.after > late.before && late.chance < 1e-4 {
+		failures := c.failures()
+		from, _ := slices.BinarySearch(failures, float64(late.at)*c.fine.width)
+		to, _ := slices.BinarySearch(failures, float64(st.high)*c.fine.width)
+		storm.better = storm.better && late.at == st.at || late.at < st.at && to-from >= 5
+		storm.equal = late.high > st.low && st.high > late.low
+	}
+	if storm.better && slow >= 1.3 && c.capacity() { // the work is slow, and callers repeat besides
+		c.Also = append(c.Also, RetryStorm)
+		return true
+	}
+	if storm.better {
+		c.Cause = RetryStorm
+		c.beginAt(st)
+		if late, ok := c.later(); ok && late.at < st.at { // what made the first requests fail
+			c.beginAt(late)
+		}
+		c.say("requests that repeat one that was not served", Share, 0, storm.share, st.chance)
+		c.wasted()
+		if storm.equal {
+			c.Also = append(c.Also, Demand)
+		}
+		return true
+	}
+	// More requests are an incident if they are more than the service can do.
+	if !c.trouble.lost && c.trouble.longer < math.Log(1.5) {
+		return false
+	}
+	c.Cause = Demand
+	c.beginAt(st)
+	if storm.equal {
+		c.Also = append(c.Also, RetryStorm)
+	}
+	return true
+}

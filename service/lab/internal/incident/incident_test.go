@@ -1,0 +1,202 @@
+//go:build !race
+
+package incident
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/testrig"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
+)
+
+// The cause of nearly all incidents is found, and when each began. In a quiet recording, there is none.
+func TestCauses(t *testing.T) {
+	const seeds = 4
+	type tally struct{ right, sure, near int }
+	sums := map[string]*tally{}
+	for seed := range uint64(seeds) {
+		for _, tr := range trainings(seed) {
+			f := tr.rec(t)
+			got := Find(f)
+			s := sums[tr.name]
+			if s == nil {
+				s = &tally{}
+				sums[tr.name] = s
+			}
+			if got.Cause != tr.cause && !slices.Contains(got.Also, tr.cause) {
+				t.Logf("seed %d, %s: %s %v", seed, tr.name, got.Cause, got.Also)
+				continue
+			}
+			s.right++
+			if got.Cause == tr.cause && len(got.Also) == 0 {
+				s.sure++
+			}
+			if tr.cause == None {
+				continue
+			}
+			if late := tr.lateness(got); late.Abs() <= 5*time.Second {
+				s.near++
+			} else {
+				t.Logf("seed %d, %s: began %v late", seed, tr.name, late)
+			}
+		}
+	}
+	right, near, incidents := 0, 0, 0
+	for name, s := range sums {
+		t.Logf("%-22s %d of %d right, %d without another cause, %d within 5 s", name, s.right, seeds, s.sure, s.near)
+		if strings.HasPrefix(name, "quiet") {
+			if s.right < seeds {
+				t.Errorf("%s: an incident is seen", name)
+			}
+			continue
+		}
+		right, near, incidents = right+s.right, near+s.near, incidents+seeds
+	}
+	if 10*right < 9*incidents || 10*near < 9*incidents {
+		t.Errorf("%d of %d causes are right, %d beginnings within 5 s", right, incidents, near)
+	}
+}
+
+// incidentOf returns a recording of ten workers that take 100 ms with a load of 70 %, and what happened in it.
+func incidentOf(t *testing.T, change func(*world)) (*recorded.File, *Incident, world) {
+	t.Helper()
+	w := plainWorld(5, 10, 100*time.Millisecond, "lognormal", 0.5, 0.7, 70*time.Second)
+	w.timeout, w.queue = time.Second, 500
+	change(&w)
+	f := w.rec(t)
+	i := Find(f)
+	testrig.Must(t, i.Recommend(t.Context(), f, 1))
+	return f, i, w
+}
+
+// servedSince counts the requests that were served of those that came at an instant or later.
+func servedSince(rs []recording.Record, at time.Duration) (n float64) {
+	for i := range rs {
+		if served(&rs[i]) && recorded.Came(&rs[i]) >= at {
+			n++
+		}
+	}
+	return n
+}
+
+// The same incident with the setting that was recommended: nearly all that could be served is served.
+func TestTheSettingSaves(t *testing.T) {
+	const at = 30 * time.Second
+	for name, tt := range map[string]struct {
+		cause  Cause
+		change func(*world)
+	}{
+		"slow": {Slow, func(w *world) { w.events = []event{slower(at, 2.5)} }},
+		"retry storm": {RetryStorm, func(w *world) {
+			w.tries, w.backoff, w.events = 4, 100*time.Millisecond, []event{slower(at, 3), slower(at+6*time.Second, 1)}
+		}},
+	} {
+		f, i, w := incidentOf(t, tt.change)
+		s := i.Setting
+		if i.Cause != tt.cause || s == nil || !s.Replayed || *s.Served < 0.75**s.Could {
+			t.Errorf("%s, %d workers: %s, %+v, %q", name, i.workers, i.Cause, s, i.Doubts)
+			if s == nil || !s.Replayed {
+				continue
+			}
+		}
+		w.limited = true
+		if s.Limit != "auto" {
+			n := 0
+			testrig.Must(t, json.Unmarshal([]byte(s.Limit), &n))
+			w.limit.Algorithm = limit.Fixed(n)
+		}
+		if s.MaxWait != nil {
+			w.limit.MaxWait = time.Duration(*s.MaxWait * 1e9)
+		}
+		before, after := servedSince(f.Records, at), servedSince(w.rec(t).Records, at)
+		t.Logf("%s, %d workers: %s; really %.0f instead of %.0f", name, i.workers, s, after, before)
+		if after < 0.9**s.Could {
+			t.Errorf("%s: %s: really %.0f", name, s, after)
+		}
+	}
+}
+
+// A heavy route gets a limit of its own.
+func TestTheSettingOfAHeavyRoute(t *testing.T) {
+	_, i, _ := incidentOf(t, func(w *world) {
+		w.routes = append(w.routes, route{rate: 8, from: 30 * time.Second, mean: time.Second, law: "lognormal", cv: 0.5})
+		w.timeout = 4 * time.Second
+	})
+	if s := i.Setting; i.Cause != HeavyRoute || i.Class != "GET /heavy" || s == nil || !s.Replayed || s.Class != i.Class || *s.Served < 1.2**s.Happened {
+		t.Errorf("%+v, %+v", i, i.Setting)
+	}
+}
+
+func TestText(t *testing.T) {
+	_, i, _ := incidentOf(t, func(w *world) {
+		w.limited, w.limit = true, inflight.Config{Algorithm: limit.Fixed(40)}
+		w.events = []event{fewer(30*time.Second, 3)}
+	})
+	var b strings.Builder
+	testrig.Must(t, i.Table(&b))
+	for _, want := range []string{
+		"incident      lost capacity: fewer requests are worked on at a time, and each takes as long as before\n",
+		"\n  began       ", " into the recording (", ", at 2023-11-14 22:13:", "; it went on to the end\n",
+		"\n  setting     limit ", "% of what could be served\n", "before", "during", "by chance",
+		"\nrequests at work at a time ", "\nrequests that were served ", "< 1e-6",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &b)
+		}
+	}
+	data, err := json.Marshal(i)
+	testrig.Must(t, err)
+	for _, want := range []string{`{"cause":"lost_capacity","also":[],`, `"began":`, `"low":`, `"high":`, `"evidence":[{"what":"`, `"setting":{"limit":`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%q is not in %s", want, data)
+		}
+	}
+}
+
+// Few requests tell nothing.
+func TestTooFewToTell(t *testing.T) {
+	f := &recorded.File{Records: make([]recording.Record, 10)}
+	if i := Find(f); i.Cause != None || len(i.Doubts) != 1 {
+		t.Errorf("%+v", i)
+	}
+}
+
+// Whatever a recording has, there is a finding.
+func FuzzFind(f *testing.F) {
+	f.Add(int64(1e7), int64(2e7), uint8(1), int64(1e7), uint8(3))
+	f.Add(int64(1e8), int64(-2e7), uint8(5), int64(1e9), uint8(1))
+	f.Add(int64(1<<52), int64(1<<62), uint8(17), int64(1<<62), uint8(0))
+	f.Add(int64(0), int64(0), uint8(7), int64(1), uint8(2))
+	f.Fuzz(func(t *testing.T, apart, takes int64, o uint8, lag int64, origins uint8) {
+		var all []recording.Record
+		for i := range int64(400) {
+			at := time.Duration(i * apart)
+			r := recording.Record{Intended: at, Start: at, End: at + time.Duration(takes), Class: uint16(i % 2), Outcome: 1}
+			if i > 200 {
+				r.Start += time.Duration(lag * (i % 3))
+				r.End = r.Start + time.Duration(takes*(i%7))
+				r.Outcome = recording.Outcome(o)
+			}
+			if origins > 0 {
+				r.Origin = uint8(i) % origins
+			}
+			all = append(all, r)
+		}
+		file := &recorded.File{Records: all}
+		file.Sort()
+		i := Find(file)
+		if _, err := json.Marshal(i); err != nil {
+			t.Error(err)
+		}
+		if i.Began != nil && (*i.Low > *i.Began || *i.Began > *i.High || i.At == nil) {
+			t.Errorf("%+v", i)
+		}
+	})
+}

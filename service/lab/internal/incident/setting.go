@@ -1,0 +1,179 @@
+package incident
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/service/lab/internal/recorded"
+	"github.com/weir-go/weir/service/lab/internal/replay"
+	"github.com/weir-go/weir/service/lab/internal/station"
+)
+
+// Recommend adds to an incident the setting that serves the most in a replay. Without a replay that shows what happened, it is
+// one that follows from the cause. An error is one of the context.
+func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64) error {
+	if i.Began == nil {
+		return nil
+	}
+	d := newData(f)
+	if i.Origin != 0 {
+		i.Setting = d.ofOrigin(i)
+		i.Doubts = append(i.Doubts, "What the setting would have served is not known: a replay has one queue for all origins.")
+		return nil
+	}
+	var all []replay.Policy
+	o := replay.Options{Workers: i.workers, Goodput: true, Seeds: 3, Seed: seed, Choose: func(st station.Station) []replay.Policy {
+		all = i.policies(d, max(st.Workers, 1))
+		return all
+	}}
+	if i.Cause == RetryStorm {
+		o.Without = i.repeated(d)
+	}
+	r, err := replay.Run(ctx, f, o)
+	if err != nil {
+		return err
+	}
+	if !r.Holds {
+		i.Setting = &Setting{Limit: "auto", Class: i.Class}
+		i.Doubts = append(i.Doubts, "What the setting would have served is not known, because a replay does not show what happened. "+strings.Join(r.Reasons, " "))
+		return nil
+	}
+	best := 0
+	for k, out := range r.Outcomes {
+		if out.Median.Served > r.Outcomes[best].Median.Served*1.005 { // the first ones are simpler
+			best = k
+		}
+	}
+	p, out := all[best], r.Outcomes[best]
+	s := &Setting{Limit: replay.Limit{Name: p.Name, N: p.N}.String(), Queue: p.Queue, Class: p.Class, Replayed: true}
+	if p.MaxWait != nil {
+		s.MaxWait = new(p.MaxWait.Seconds())
+	}
+	if p.Retries > 0 && p.Retries < 1 {
+		s.RetryBudget = &p.Retries
+	}
+	during, outside := 0.0, 0.0
+	for k := range d.rs {
+		switch {
+		case !served(&d.rs[k]):
+		case d.came[k] >= *i.Began && d.came[k] < i.end(d):
+			during++
+		default:
+			outside++
+		}
+	}
+	would, could := max(out.Median.Served-outside, 0), d.could(i, &r.Station, o.Without)
+	could = max(could, would)
+	s.Served, s.Could, s.Happened = &would, &could, &during
+	i.Setting = s
+	return nil
+}
+
+// ofOrigin returns the setting for a bad origin: auto, by which each origin has a limit of its own and requests go where there
+// is a place; none at all for an origin that fails requests for other reasons than time.
+func (d *data) ofOrigin(i *Incident) *Setting {
+	n, errors := 0.0, 0.0
+	for k := d.first(*i.Began); k < d.first(i.end(d)); k++ {
+		if r := &d.rs[k]; r.Origin == i.Origin && r.Outcome.Worked() {
+			n++
+			if failed(r) && !recorded.Abandoned(r) {
+				errors++
+			}
+		}
+	}
+	if errors > leastFails*n {
+		return &Setting{Limit: "0", Origin: i.Origin}
+	}
+	return &Setting{Limit: "auto", Origin: i.Origin}
+}
+
+// policies returns the settings that are compared, the simplest first.
+func (i *Incident) policies(d *data, workers int) (all []replay.Policy) {
+	waits := []*time.Duration{nil}
+	if p := recorded.UsualPatience(d.rs); p > 0 {
+		waits = append(waits, new((p / 4).Round(time.Millisecond)))
+	}
+	budgets := []float64{0}
+	if i.Cause == RetryStorm { // callers go on to repeat, or do so within a budget
+		budgets = []float64{1, 0.1}
+	}
+	for _, retries := range budgets {
+		limits := []replay.Policy{{Limit: replay.Limit{Name: "auto"}}, {Limit: replay.Limit{Name: "fixed", N: workers}}}
+		if i.Class != "" {
+			for _, part := range []int{4, 2} {
+				limits = append(limits, replay.Policy{Limit: replay.Limit{Name: "fixed", N: max(workers/part, 1)}, Class: i.Class})
+			}
+		}
+		for _, p := range limits {
+			for _, wait := range waits {
+				p.MaxWait, p.Retries = wait, retries
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// end returns the instant at which the incident was over.
+func (i *Incident) end(d *data) float64 {
+	if i.Ended != nil {
+		return *i.Ended
+	}
+	return math.Inf(1)
+}
+
+// repeated tells which requests repeat others, so that the rest comes at the rate of before. Which ones is not known: they are
+// spread evenly over each second.
+func (i *Incident) repeated(d *data) []bool {
+	from := max(*i.Began-lookback, 0)
+	usual := float64(d.first(*i.Began)-d.first(from)) / max(*i.Began-from, 1e-3) // a second
+	without := make([]bool, len(d.rs))
+	for at := *i.Began; at < min(i.end(d), d.length); at++ {
+		first, last := d.first(at), d.first(at+1)
+		n := float64(last-first) / max(usual*min(1, d.length-at), 1)
+		if n <= 1 {
+			continue
+		}
+		for k, next := first, 0.0; k < last; k++ {
+			if without[k] = float64(k-first) < next; !without[k] {
+				next += n
+			}
+		}
+	}
+	return without
+}
+
+// could returns how many of the requests of the incident the service could have served: as many as came, or as its workers had
+// time for.
+func (d *data) could(i *Incident, st *station.Station, without []bool) (sum float64) {
+	pieces := st.Pieces(d.rs, station.Admitted(d.rs))
+	const span = 2 // seconds
+	end := min(i.end(d), d.length)
+	rest, mean := 0.0, 0.0
+	for at := *i.Began; at < end; at += span {
+		length := min(span, end-at)
+		came := 0.0
+		var works sample
+		for k := d.first(at); k < d.first(at+length); k++ {
+			if without == nil || !without[k] {
+				came++
+			}
+			if pieces[k].Work > 0 {
+				works.add(pieces[k].Work.Seconds())
+			}
+		}
+		if works.n >= 5 || mean == 0 {
+			mean = works.mean()
+		}
+		most := math.Inf(1)
+		if st.Workers > 0 && mean > 0 {
+			most = float64(st.Workers) * length / mean
+		}
+		done := min(came+rest, most)
+		rest = min(came+rest-done, done/length) // about a second of it may wait
+		sum += done
+	}
+	return sum
+}

@@ -1,0 +1,137 @@
+package incident
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/table"
+)
+
+// described are the causes in words.
+var described = map[Cause]string{
+	None:         "no incident is seen",
+	Slow:         "slow dependency: work takes longer, with as many requests at work as before",
+	LostCapacity: "lost capacity: fewer requests are worked on at a time, and each takes as long as before",
+	RetryStorm:   "retry storm: callers repeat requests that were not served, and so keep others from being served",
+	BadOrigin:    "bad origin: one origin fails or is slow, and the others are as before",
+	HeavyRoute:   "heavy route: the work of its requests is much more than that of others",
+	Demand:       "overload by demand: more requests come than the service can do",
+	Unknown:      "unknown: fewer requests are served, and no known cause explains it",
+}
+
+// Table writes what happened as text.
+func (i *Incident) Table(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(out, "%-14s"+format+"\n", append([]any{name}, args...)...)
+	}
+	line("incident", "%s", described[i.Cause])
+	for _, also := range i.Also {
+		line("  or", "%s", described[also])
+	}
+	if i.Class != "" {
+		line("  class", "%s", i.Class)
+	}
+	if i.Origin != 0 {
+		line("  origin", "%d", i.Origin)
+	}
+	if i.Began != nil {
+		ended := "; it went on to the end"
+		if i.Ended != nil {
+			ended = "; over at " + seconds(*i.Ended)
+		}
+		line("  began", "%s into the recording (%s to %s), at %s%s", seconds(*i.Began), seconds(*i.Low), seconds(*i.High), i.At.UTC().Format("2006-01-02 15:04:05.0 UTC"), ended)
+	}
+	if s := i.Setting; s != nil {
+		line("  setting", "%s", s)
+	}
+	if len(i.Evidence) > 0 {
+		fmt.Fprintln(out)
+		rows := [][]string{{"", "before", "during", "by chance"}}
+		for _, e := range i.Evidence {
+			rows = append(rows, []string{e.What, e.Unit.format(e.Before), e.Unit.format(e.After), chance(e.Chance)})
+		}
+		table.Write(out, rows, 0)
+	}
+	for k, d := range i.Doubts {
+		if k == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintln(out, d)
+	}
+	return out.Flush()
+}
+
+// String describes the setting, and what it does.
+func (s *Setting) String() string {
+	if s.Origin != 0 {
+		if s.Limit == "0" {
+			return fmt.Sprintf("take origin %d out", s.Origin)
+		}
+		return "limit " + s.Limit + " of each origin: requests go where there is a place"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "limit %s", s.Limit)
+	if s.Queue != nil {
+		fmt.Fprintf(&b, ", queue %d", *s.Queue)
+	}
+	if s.MaxWait != nil {
+		fmt.Fprintf(&b, ", for %s at most", seconds(*s.MaxWait))
+	}
+	if s.RetryBudget != nil {
+		fmt.Fprintf(&b, ", retries at most %.0f %%", 100**s.RetryBudget)
+	}
+	if s.Class != "" {
+		fmt.Fprintf(&b, ", of the class %s", s.Class)
+	}
+	if s.Replayed && s.Could != nil && *s.Could > 0 {
+		fmt.Fprintf(&b, ": serves %.0f requests instead of %.0f, %.0f %% of what could be served", *s.Served, *s.Happened, 100**s.Served / *s.Could)
+	}
+	return b.String()
+}
+
+// format returns a quantity as text.
+func (u Unit) format(x float64) string {
+	switch u {
+	case PerSecond:
+		return number(x) + "/s"
+	case Seconds:
+		return seconds(x)
+	case Share:
+		return fmt.Sprintf("%.3g %%", 100*x)
+	default:
+		return number(x)
+	}
+}
+
+func number(x float64) string {
+	if x >= 100 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.3g", x)
+}
+
+// seconds formats a time with three digits.
+func seconds(s float64) string {
+	d, unit := time.Duration(s*1e9), time.Duration(1)
+	for d >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// chance formats a probability.
+func chance(p float64) string {
+	const least = 1e-6 // what is left out is more likely than less
+	switch {
+	case p < least:
+		return "< 1e-6"
+	case p < 0.001:
+		return fmt.Sprintf("%.0e", p)
+	default:
+		return fmt.Sprintf("%.2g", p)
+	}
+}
