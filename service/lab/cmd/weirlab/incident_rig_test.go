@@ -26,6 +26,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/lab/internal/incident"
 	"github.com/weir-go/weir/service/lab/internal/load"
 	"github.com/weir-go/weir/service/lab/internal/pace"
 	"github.com/weir-go/weir/service/lab/internal/trace"
@@ -95,7 +96,7 @@ type stream struct {
 
 // A scene is an incident of pods behind a weir proxy.
 type scene struct {
-	cause         string
+	cause         incident.Cause
 	suffers       []string // flags of the proxy with which callers get little
 	pods          int
 	workers       int // of each pod
@@ -120,7 +121,7 @@ func (s *scene) total() time.Duration { return time.Duration(s.retries+1) * (pat
 // A span is a part of a run: all is well, or the incident lasts.
 type span struct{ quiet, incident time.Duration }
 
-// An account is what callers have seen. Rates are those of the incident, in requests a second.
+// An account says what callers saw. Rates are of the incident, in requests a second.
 type account struct {
 	began           time.Time // the incident
 	offered, served []float64 // by stream
