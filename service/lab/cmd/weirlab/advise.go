@@ -29,6 +29,8 @@ type adviseCmd struct {
 // adviseDetail follows the flags in --help.
 const adviseDetail = `The knee is the number of requests in flight with which the throughput is the highest; more only wait. docs/recording.md says how it is found.
 
+If something went wrong within the recording, it says what, when that began, and which limit would have helped. docs/replay.md says how that is found.
+
 The exit status is 1 if the recording has too little for any advice.`
 
 // An objective is a quantile of latency and the most that it may be.

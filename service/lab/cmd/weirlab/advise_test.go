@@ -50,12 +50,20 @@ func TestAdvise(t *testing.T) {
 	var a struct {
 		Requests int
 		Knee     struct{ Value, Low, High float64 }
+		Incident struct {
+			Cause   string
+			Began   *float64
+			Setting *struct{ Limit string }
+		}
 	}
 	clitest.Fatal(t, json.Unmarshal([]byte(stdout), &a))
 	if k := a.Knee; code != 0 || stderr != "" || a.Requests != 8000 || k.Value < 9 || k.Value > 11 || k.Low > 10 || k.High < 10 {
 		t.Errorf("%d, %q, %+v", code, stderr, a)
 	}
-	if code, stdout, stderr = weirlab(t, "advise", cut); code != 0 || !strings.Contains(stderr, cut+": the file is cut off within a block: the 7680 requests before that are read") || !strings.Contains(stdout, "7680 requests in") {
+	if i := a.Incident; i.Cause != "demand" || i.Began == nil || *i.Began < 20 || i.Setting == nil || i.Setting.Limit != "auto" {
+		t.Errorf("%+v", i)
+	}
+	if code, stdout, stderr = weirlab(t, "advise", cut); code != 0 || !strings.Contains(stderr, cut+": the file is cut off within a block: the 7680 requests before that are read") || !strings.Contains(stdout, "7680 requests in") || !strings.Contains(stdout, "\nincident      ") {
 		t.Errorf("%d, %q, %s", code, stderr, stdout)
 	}
 	if _, stdout, _ = weirlab(t, "advise", cut, "--json"); !strings.Contains(stdout, `"cut": "`+cut+`: the file is cut off within a block`) {

@@ -3,6 +3,7 @@ package incident
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -74,7 +75,7 @@ func (c *finding) orders() (all [][]int) {
 	for _, i := range station.Admitted(c.rs) {
 		by[c.rs[i].Origin] = append(by[c.rs[i].Origin], i)
 	}
-	for _, o := range slices.Sorted(mapsKeys(by)) {
+	for _, o := range slices.Sorted(maps.Keys(by)) {
 		all = append(all, by[o])
 	}
 	return all
@@ -133,13 +134,14 @@ func (c *finding) usual(p pieces) map[uint16]float64 {
 	return usual
 }
 
-// before finds the workers of the service before: those that fit about as well, the best first; none if the load did not tell.
+// before finds the workers of the service before: all numbers that fit about as well, the best first; none if the load did
+// not tell.
 func (c *finding) before() (all []station.Station) {
 	var found []station.Match
 	for _, order := range c.orders() {
 		var own []recording.Record // of this origin
 		for _, i := range order {
-			if i >= c.b0 && i < c.b1 {
+			if i >= max(c.b0, c.b1-enough) && i < c.b1 {
 				own = append(own, c.rs[i])
 			}
 		}
@@ -241,7 +243,7 @@ func (c *finding) accounts(all []pieces, was []station.Station, levels []int, un
 		}
 	}
 	for _, f := range fits {
-		may := f.before.off(fits[len(fits)-1].before, 0) < 0.05 // so many could do what was done before
+		may := f.before.off(fits[len(fits)-1].before, 0) < 0.05 // this number could do what was done before
 		if len(was) > 0 {
 			may = slices.Contains(was, f.Station)
 		}
@@ -267,6 +269,32 @@ func (c *finding) accounts(all []pieces, was []station.Station, levels []int, un
 // number of fewer workers, it is as it was before. Of the workers that there were before, slower work is longer, in all its
 // quantiles alike.
 func (c *finding) capacity() bool {
+	near := c.near()
+	if !near.slowOrLost() {
+		return false
+	}
+	c.Incident = near.Incident
+	c.begin(*c.Began, *c.Low, *c.High)
+	return true
+}
+
+// enough is the number of requests before, and of requests during an incident, of which the work is compared.
+const enough = 20_000
+
+// near returns the finding with the requests around the beginning alone, if there are many.
+func (c *finding) near() *finding {
+	near := *c
+	first, last := max(c.b0, c.b1-enough), min(c.a1, c.a0+enough)
+	near.data = &data{c.file, c.rs[first:last], c.came[first:last], c.length}
+	near.b0, near.b1, near.a0, near.a1 = 0, c.b1-first, c.a0-first, last-first
+	if last < c.a1 {
+		near.trouble.to = c.came[last]
+	}
+	return &near
+}
+
+// slowOrLost is capacity of the requests of a finding.
+func (c *finding) slowOrLost() bool {
 	levels := make([]int, len(c.rs))
 	for _, order := range c.orders() {
 		at, _ := station.AtWork(c.rs, order)

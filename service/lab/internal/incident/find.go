@@ -1,6 +1,7 @@
 package incident
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -137,27 +138,7 @@ func (c *finding) finish() {
 	add("requests that came", PerSecond, counts(all), before, after)
 	b, a := c.perSecond(func(i int) bool { return served(&c.rs[i]) })
 	add("requests that were served", PerSecond, counts(good), b, a)
-	add("requests that were not served", Share, shares(lost, all), 1-b/before, 1-a/after)
-}
-
-// times returns the mean time of the requests of a part for which count holds.
-func (c *finding) times(from, to int, count func(i int) bool) (s sample) {
-	for i := from; i < to; i++ {
-		if count(i) {
-			s.add(response(&c.rs[i]))
-		}
-	}
-	return s
-}
-
-func (s sample) mean() float64 { return s.sum / max(s.n, 1) }
-
-// variance is of the mean.
-func (s sample) variance() float64 {
-	if s.n < 2 {
-		return math.Inf(1)
-	}
-	return max(s.squares/s.n-s.mean()*s.mean(), 0) / (s.n - 1)
+	add("requests that were not served", Share, shares(lost, all), 1-b/max(before, 1e-9), 1-a/max(after, 1e-9))
 }
 
 // heavyRoute looks for a class that appears or grows, with work that is much more than that of the others.
@@ -184,18 +165,19 @@ func (c *finding) heavyRoute() bool {
 		return false
 	}
 	lengthBefore, lengthAfter := max(c.trouble.from-c.trouble.before, 1e-3), max(c.trouble.to-c.trouble.from, 1e-3)
+	names := slices.Sorted(maps.Keys(classes))
 	var total sample // of all classes before
-	for _, k := range classes {
-		total = total.join(k.timeBefore)
+	for _, name := range names {
+		total = total.join(classes[name].timeBefore)
 	}
 	usual := total.mean()
-	for _, name := range slices.Sorted(mapsKeys(classes)) {
+	for _, name := range names {
 		k := classes[name]
 		rateBefore, rateAfter := k.before.n/lengthBefore, k.after.n/lengthAfter
 		var others sample // during
 		rest, restBefore := 0.0, 0.0
-		for other, o := range classes {
-			if other != name {
+		for _, other := range names {
+			if o := classes[other]; other != name {
 				others = others.join(o.timeAfter)
 				rest, restBefore = rest+o.after.n/lengthAfter, restBefore+o.before.n/lengthBefore
 			}
@@ -256,16 +238,6 @@ func chanceOf(a, b sample) float64 {
 	return 1
 }
 
-func mapsKeys[K comparable, V any](m map[K]V) func(func(K) bool) {
-	return func(yield func(K) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
 // wasted adds the share of the work that was done for callers that had left.
 func (c *finding) wasted() {
 	var all, lost [2]float64
@@ -286,7 +258,7 @@ func (c *finding) wasted() {
 	}
 }
 
-// later returns when requests began to take longer, or not to be served: whichever was first.
+// later returns when requests began to take longer.
 func (c *finding) later() (st step, ok bool) {
 	times := make([]sample, c.fine.n)
 	for i := range c.rs {

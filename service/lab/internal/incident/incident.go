@@ -69,6 +69,8 @@ type Setting struct {
 	Origin      uint8    `json:"origin"` // if not 0, the limit is for this origin; auto is for each
 	Class       string   `json:"class"`  // the limit is for this class alone, if not empty
 
+	// InForce reports whether it was in force: no other limit serves more.
+	InForce bool `json:"in_force"`
 	// Replayed reports whether a replay shows the setting. Without one, the figures are null.
 	Replayed bool     `json:"replayed"`
 	Served   *float64 `json:"served"`   // requests that would have been served

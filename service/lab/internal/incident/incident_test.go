@@ -76,7 +76,7 @@ func incidentOf(t *testing.T, change func(*world)) (*recorded.File, *Incident, w
 	return f, i, w
 }
 
-// servedSince counts the requests that were served of those that came at an instant or later.
+// servedSince counts the requests that came at an instant or later and were served.
 func servedSince(rs []recording.Record, at time.Duration) (n float64) {
 	for i := range rs {
 		if served(&rs[i]) && recorded.Came(&rs[i]) >= at {
@@ -157,6 +157,17 @@ func TestText(t *testing.T) {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("%q is not in %s", want, data)
 		}
+	}
+}
+
+// A limit that was in force may be the best one.
+func TestTheLimitInForceIsTheBest(t *testing.T) {
+	_, i, _ := incidentOf(t, func(w *world) {
+		w.limited, w.events = true, []event{slower(30*time.Second, 3)}
+	})
+	s := i.Setting
+	if i.Cause != Slow || s == nil || !s.InForce || s.Limit != "auto" || *s.Happened < 0.9**s.Could || !strings.Contains(s.String(), "limit auto, which was in force, and no other serves more: ") {
+		t.Errorf("%s, %+v, %q", i.Cause, s, i.Doubts)
 	}
 }
 

@@ -74,6 +74,16 @@ type sample struct{ n, sum, squares float64 }
 
 func (s *sample) add(x float64) { s.n, s.sum, s.squares = s.n+1, s.sum+x, s.squares+x*x }
 
+func (s sample) mean() float64 { return s.sum / max(s.n, 1) }
+
+// variance is the variance of the mean.
+func (s sample) variance() float64 {
+	if s.n < 2 {
+		return math.Inf(1)
+	}
+	return max(s.squares/s.n-s.mean()*s.mean(), 0) / (s.n - 1)
+}
+
 func (s sample) join(o sample) sample { return sample{s.n + o.n, s.sum + o.sum, s.squares + o.squares} }
 
 // means returns a series of means.

@@ -54,6 +54,13 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 	if p.Retries > 0 && p.Retries < 1 {
 		s.RetryBudget = &p.Retries
 	}
+	if was := r.Before; was.Name != "none" && r.Replayed.Median.Served >= 0.98*out.Median.Served && o.Without == nil {
+		out = *r.Replayed
+		s = &Setting{Limit: replay.Limit{Name: was.Name, N: was.N}.String(), Queue: was.Queue, Replayed: true, InForce: true}
+		if was.MaxWait != nil {
+			s.MaxWait = new(was.MaxWait.Seconds())
+		}
+	}
 	during, outside := 0.0, 0.0
 	for k := range d.rs {
 		switch {
@@ -65,7 +72,7 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 		}
 	}
 	would, could := max(out.Median.Served-outside, 0), d.could(i, &r.Station, o.Without)
-	could = max(could, would)
+	could = max(could, would, during)
 	s.Served, s.Could, s.Happened = &would, &could, &during
 	i.Setting = s
 	return nil

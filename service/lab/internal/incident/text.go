@@ -87,7 +87,11 @@ func (s *Setting) String() string {
 	if s.Class != "" {
 		fmt.Fprintf(&b, ", of the class %s", s.Class)
 	}
-	if s.Replayed && s.Could != nil && *s.Could > 0 {
+	switch {
+	case s.Could == nil || *s.Could == 0:
+	case s.InForce:
+		fmt.Fprintf(&b, ", which was in force, and no other serves more: %.0f requests, %.0f %% of what could be served", *s.Happened, 100**s.Happened / *s.Could)
+	default:
 		fmt.Fprintf(&b, ": serves %.0f requests instead of %.0f, %.0f %% of what could be served", *s.Served, *s.Happened, 100**s.Served / *s.Could)
 	}
 	return b.String()

@@ -64,23 +64,37 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// If the callers that left have waited equally long, that is a time-out, which the others have, too.
-func TestATimeoutIsThatOfAllCallers(t *testing.T) {
-	for longest, want := range map[time.Duration]time.Duration{104 * ms: 104 * ms, 400 * ms: 0} {
-		f := &recorded.File{Records: []recording.Record{{End: 90 * ms, Outcome: recording.Ended(weir.Success)}, {Outcome: recording.Rejected(weir.QueueFull)}}}
-		for i := range 20 {
-			left := 100 * ms
-			if i%2 == 1 {
-				left = longest
-			}
-			f.Records = append(f.Records, recording.Record{End: 200 * ms, Deadline: left, Outcome: recording.Ended(outcome.Gone)})
+// The callers' time-out shows in when they left or, where that was not seen, in the work that ended the soonest afterwards.
+func TestUsualPatience(t *testing.T) {
+	requests := func(o weir.Outcome, from, apart time.Duration) (rs []recording.Record) {
+		for i := range 40 {
+			rs = append(rs, recording.Record{End: from + time.Duration(i)*apart, Outcome: recording.Ended(o)})
 		}
-		for i, c := range f.Calls()[:2] {
-			if c.Patience != want {
-				t.Errorf("%v: caller %d waits for %v: want %v", longest, i, c.Patience, want)
-			}
+		return rs
+	}
+	quick := requests(weir.Success, 10*ms, ms)
+	for rule, tt := range map[string]struct {
+		rs   []recording.Record
+		want time.Duration
+	}{
+		"none has left":             {quick, 0},
+		"all leave after a time":    {slices.Concat(quick, requests(outcome.TimedOut, 300*ms, 0)), 300 * ms},
+		"they leave now and then":   {slices.Concat(quick, requests(outcome.Left, 20*ms, 10*ms)), 0},
+		"their work ended later":    {slices.Concat(quick, requests(outcome.Gone, 200*ms, 50*ms)), 200 * ms},
+		"others wait longer":        {slices.Concat(requests(weir.Success, 100*ms, 20*ms), requests(outcome.Gone, 200*ms, 50*ms)), 0},
+		"they left before it ended": {slices.Concat(quick, deadline(requests(outcome.Late, 200*ms, 50*ms))), 100 * ms},
+	} {
+		if got := recorded.UsualPatience(tt.rs); got != tt.want {
+			t.Errorf("%s: %v: want %v", rule, got, tt.want)
 		}
 	}
+}
+
+func deadline(rs []recording.Record) []recording.Record {
+	for i := range rs {
+		rs[i].Deadline = 100 * ms
+	}
+	return rs
 }
 
 func TestWhatIsNotRead(t *testing.T) {

@@ -111,4 +111,31 @@ func TestPlay(t *testing.T) {
 	}
 }
 
+// A limit of a class keeps the others as they are. Requests that do not come are not played.
+func TestPoliciesOfSome(t *testing.T) {
+	f := busy()
+	f.Classes = map[uint16]string{1: "some"}
+	for i := range f.Records {
+		f.Records[i].Class = uint16(i % 2)
+	}
+	m := newModel(f, Options{Seeds: 2, Seed: 1})
+	m.take(station.Station{Workers: 2})
+	all, err := m.play(t.Context(), Policy{Limit: Limit{Name: "fixed", N: 1, Queue: new(0)}}, 2)
+	testrig.Must(t, err)
+	some, err := m.play(t.Context(), Policy{Limit: Limit{Name: "fixed", N: 1, Queue: new(0)}, Class: "some"}, 2)
+	testrig.Must(t, err)
+	if a, s := all.Median.Rejected, some.Median.Rejected; s < 50 || s > 500 || a < 1.3*s || some.Policy != "1, queue 0 of some" {
+		t.Errorf("%s: %v, of all %v", some.Policy, s, a)
+	}
+	m.without = make([]bool, len(m.calls))
+	for i := range m.without {
+		m.without[i] = i%2 == 0
+	}
+	half, err := m.play(t.Context(), Policy{Limit: Limit{Name: "none"}}, 2)
+	testrig.Must(t, err)
+	if h := half.Median; h.Served+h.Failed != 500 {
+		t.Errorf("%+v", h)
+	}
+}
+
 func near95(got, want float64) bool { return got > 0.9*want && got < 1.1*want }

@@ -270,7 +270,7 @@ func Moments(xs []float64) (mean, cv float64) {
 // A Part of a recording has records, by their indices, in which the capacity does not change.
 type Part struct{ From, To int }
 
-// mostScore is that of a station that is good: replay and advice do not ask the laws.
+// mostScore is the highest score of a station that fits.
 const mostScore = 0.3
 
 // A Match is a station, and how well it fits a part, in which the load was more than the workers could do.
