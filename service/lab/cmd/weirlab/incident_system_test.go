@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -79,73 +80,95 @@ type truth struct {
 	Could   float64   `json:"could_have_been_served_per_second"`
 }
 
-// The report on a recording names the cause of an incident and the time of its beginning, and its setting really saves what can be
-// served: of five incidents, in at least four.
+// The report on a recording names the cause of an incident, alone or beside one other, and when it began, and the setting really serves
+// nine tenths of what can be served: of five incidents, in at least four.
 func TestIncidents(t *testing.T) {
-	weir, accounts := buildWeir(t), make([]*account, len(scenes))
-	var runs sync.WaitGroup
-	for i, s := range scenes {
+	weir := buildWeir(t)
+	accounts := playAll(t, func(i int) *account {
 		quiet := 20*time.Second + rand.N(5*time.Second)
 		lasts := span{quiet, 25 * time.Second}
 		if *keep != "" {
 			quiet = 38*time.Second + rand.N(25*time.Second)
 			lasts = span{quiet, 100*time.Second - quiet}
 		}
-		runs.Go(func() { accounts[i] = s.run(t, weir, s.suffers, 0, lasts) })
-	}
-	runs.Wait()
-	if t.Failed() {
-		return
-	}
+		return scenes[i].run(t, weir, scenes[i].suffers, 0, lasts)
+	})
 	if *keep != "" {
 		keepIncidents(t, accounts)
 		return
 	}
-	found, after := make([]string, len(scenes)), make([]*account, len(scenes))
+	settings, wrong := make([]*incident.Setting, len(scenes)), make([]string, len(scenes))
 	for i, s := range scenes {
 		a := accounts[i]
 		if could := s.could(a); sum(a.served) > 0.8*could {
 			t.Errorf("%s is no incident: %.1f requests/s were served, of %.1f", s.cause, sum(a.served), could)
 		}
-		said := advised(t, a.recording)
-		began := startOf(t, a)
+		said, began := advised(t, a.recording), startOf(t, a)
+		settings[i] = said.Setting
 		switch {
-		case said.Cause != s.cause:
-			found[i] = fmt.Sprintf("the cause is said to be %s", said.Cause)
+		case said.Cause != s.cause && !slices.Contains(said.Also, s.cause):
+			wrong[i] = fmt.Sprintf("the cause is said to be %s", said.Cause)
 		case said.Began == nil || math.Abs(*said.Began-began) > 5:
-			found[i] = fmt.Sprintf("it began at %.1f s, not at %v", began, said.Began)
+			wrong[i] = "it did not begin then"
 		case said.Setting == nil:
-			found[i] = "there is no setting"
+			wrong[i] = "there is no setting"
 		}
-		t.Logf("%s: late %d of %d; served %.1f of %.1f/s; it began at %.1f s; the report: %s", s.cause, a.late, a.sent, sum(a.served), s.could(a), began, asJSON(t, said))
-		if said.Setting != nil {
-			runs.Go(func() {
-				flags, without := proxyFlags(t, s.suffers, said.Setting)
-				after[i] = s.run(t, weir, flags, without, span{8 * time.Second, 20 * time.Second})
-			})
+		t.Logf("%s: served %.1f of %.1f/s; it began at %.1f s; the report: %s", s.cause, sum(a.served), s.could(a), began, asJSON(t, said))
+	}
+	after := playAll(t, func(i int) *account {
+		if settings[i] == nil {
+			return nil
 		}
-	}
-	runs.Wait()
-	if t.Failed() {
-		return
-	}
+		flags, without := proxyFlags(t, scenes[i].suffers, settings[i])
+		return scenes[i].run(t, weir, flags, without, span{6 * time.Second, 16 * time.Second})
+	})
 	right := 0
 	for i, s := range scenes {
 		if a := after[i]; a != nil {
 			saved := sum(a.served) / s.could(a)
-			t.Logf("%s, with the setting: late %d of %d; served %.1f of %.1f/s, %.0f %%; before, %.0f %% of what came", s.cause, a.late, a.sent, sum(a.served), s.could(a), 100*saved, 100*a.well)
-			if saved < 0.9 && found[i] == "" {
-				found[i] = fmt.Sprintf("the setting saves %.0f %%", 100*saved)
+			t.Logf("%s, with the setting: served %.1f of %.1f/s; before the incident, %.0f %% of what came", s.cause, sum(a.served), s.could(a), 100*a.well)
+			if saved < 0.9 && wrong[i] == "" {
+				wrong[i] = fmt.Sprintf("the setting saves %.0f %%", 100*saved)
 			}
 		}
-		if found[i] == "" {
+		if wrong[i] == "" {
 			right++
 		} else {
-			t.Logf("%s: %s", s.cause, found[i])
+			t.Logf("%s: %s", s.cause, wrong[i])
 		}
 	}
 	if right < 4 {
 		t.Errorf("%d of %d reports are right", right, len(scenes))
+	}
+}
+
+// playAll plays all scenes at once. It plays them again if the machine was so busy that requests were sent late.
+func playAll(t *testing.T, play func(i int) *account) []*account {
+	t.Helper()
+	for tries := 3; ; tries-- {
+		all := make([]*account, len(scenes))
+		var runs sync.WaitGroup
+		for i := range scenes {
+			runs.Go(func() { all[i] = play(i) })
+		}
+		runs.Wait()
+		if t.Failed() {
+			t.FailNow()
+		}
+		sent, late := 0, 0
+		for _, a := range all {
+			if a != nil {
+				sent, late = sent+a.sent, late+a.late
+			}
+		}
+		share := float64(late) / float64(max(sent, 1))
+		t.Logf("%.1f %% of the requests were sent 50 ms late or more", 100*share)
+		switch {
+		case share <= 0.03:
+			return all
+		case tries == 1:
+			t.Fatal("the machine is too busy")
+		}
 	}
 }
 
