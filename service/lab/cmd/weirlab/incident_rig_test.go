@@ -126,7 +126,7 @@ type account struct {
 	began           time.Time // the incident
 	offered, served []float64 // by stream
 	well            float64   // share of the requests before the incident that were served
-	sent, late      int       // requests, and how many of them were sent 50 ms late or more
+	sent, late      int       // requests, and how many of them were sent 100 ms late or more
 	recording       []byte
 }
 
@@ -235,7 +235,7 @@ func (s *scene) run(t *testing.T, weir string, flags []string, without int, last
 					mu.Lock()
 					defer mu.Unlock()
 					a.sent++
-					if r.Start-r.Intended > 50*time.Millisecond {
+					if r.Start-r.Intended > 100*time.Millisecond {
 						a.late++
 					}
 					good := 0
