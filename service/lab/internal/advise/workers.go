@@ -1,7 +1,6 @@
 package advise
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -32,11 +31,11 @@ func (f *fitted) countWorkers(records []recording.Record, p part) {
 	}
 	order := station.Admitted(own)
 	whole := []station.Part{{From: 0, To: len(own)}}
-	all := slices.Concat(station.Fitting(own, order, whole, 0, false), station.Fitting(own, order, whole, 0, true))
+	all := station.Fitting(own, order, whole, 0, false) // requests that share workers look like contention
 	if len(all) == 0 {
 		return
 	}
-	best := slices.MinFunc(all, func(a, b station.Match) int { return cmp.Compare(a.Score(), b.Score()) })
+	best := all[0]
 	n := float64(best.Workers)
 	if best.Score() > goodScore || *k.Low <= n && n <= *k.High && *k.High < 2**k.Low {
 		return

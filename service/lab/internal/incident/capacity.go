@@ -18,12 +18,10 @@ var quantiles = []float64{0.1, 0.25, 0.5, 0.75, 0.9}
 type shape struct {
 	at   [5]float64
 	mean float64
-	n    int
 }
 
 func shapeOf(works []float64) (s shape) {
 	slices.Sort(works)
-	s.n = len(works)
 	s.mean, _ = station.Moments(works)
 	for k, q := range quantiles {
 		s.at[k] = math.Log(works[int(q*float64(len(works)))])
@@ -47,13 +45,13 @@ func (s shape) longer(o shape) (sum float64) {
 	return sum
 }
 
-// A station model of the service: the same number of workers at each origin.
+// pieces are the work of all requests at a station, of which each origin has one.
 type pieces struct {
 	station.Station
 	all []station.Piece
 }
 
-// at returns the pieces of work at stations of n workers, one for each origin.
+// at returns the pieces of work at a station.
 func (c *finding) at(st station.Station) pieces {
 	p := pieces{Station: st}
 	for _, order := range c.orders() {
@@ -313,7 +311,7 @@ func (c *finding) slowOrLost() bool {
 	slow, lost := account{off: math.Inf(1)}, account{off: math.Inf(1)}
 	for _, sharing := range []bool{false, true} {
 		var all []pieces
-		for n := 1; n <= most; n += 1 + n/40 {
+		for _, n := range c.numbers(most, was, sharing) {
 			all = append(all, c.at(station.Station{Workers: n, Sharing: sharing}))
 		}
 		// Later, the cause may be over, and a queue is worked off with the capacity of before.
@@ -365,6 +363,20 @@ func (c *finding) slowOrLost() bool {
 	return true
 }
 
+// numbers returns the numbers of workers that are tried: up to the most, in steps of a fortieth, and the stations that were found.
+func (c *finding) numbers(most int, found []station.Station, sharing bool) (all []int) {
+	for n := 1; n <= most; n += 1 + n/40 {
+		all = append(all, n)
+	}
+	for _, st := range found {
+		if st.Sharing == sharing {
+			all = append(all, st.Workers)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // unseen is capacity if so few requests were served that their work tells nothing.
 func (c *finding) unseen() bool {
 	st, ok := c.later()
@@ -401,6 +413,7 @@ func (c *finding) slowAtTheEnd() float64 {
 	return math.Exp(shapeOf(after).longer(shapeOf(before)))
 }
 
+// first returns the first station; the zero Station if there is none.
 func first(all []station.Station) station.Station {
 	if len(all) == 0 {
 		return station.Station{}

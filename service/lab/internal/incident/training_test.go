@@ -324,8 +324,8 @@ func trainings(seed uint64) (all []training) {
 		return w
 	}
 	base := func(load float64) (world, time.Duration) {
-		n := []int{4, 7, 10, 20}[rng.IntN(4)]
-		mean := time.Duration(pick(40, 150)) * time.Millisecond
+		n := []int{4, 7, 10, 20, 60}[rng.IntN(5)]
+		mean := time.Duration(pick(40, 150)*max(float64(n)/10, 1)) * time.Millisecond
 		l := laws[rng.IntN(len(laws))]
 		length := time.Duration(pick(60, 120)) * time.Second
 		w := plainWorld(seed+rng.Uint64()%1000, n, mean, l.law, l.cv, load, length)

@@ -41,13 +41,15 @@ func (d *data) first(at float64) int {
 	return i
 }
 
-// served reports whether a request was answered in time. An answer that is an error of the caller is one.
+// served reports whether a request was answered in time, and without an error.
 func served(r *recording.Record) bool {
 	return r.Outcome.Success() || r.Outcome == recording.Allowed
 }
 
-// seconds of the work and of all until the end.
+// response returns the seconds from the admission of a request to its end.
 func response(r *recording.Record) float64 { return max(r.Response().Seconds(), 1e-6) }
+
+// latency returns the seconds from when a request came to its end.
 func latency(r *recording.Record) float64 {
 	return max((r.End - recorded.Came(r)).Seconds(), 1e-6)
 }
