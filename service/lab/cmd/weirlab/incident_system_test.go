@@ -119,7 +119,7 @@ func TestIncidents(t *testing.T) {
 			return nil
 		}
 		flags, without := proxyFlags(t, scenes[i].suffers, settings[i])
-		return scenes[i].run(t, weir, flags, without, span{6 * time.Second, 16 * time.Second})
+		return scenes[i].run(t, weir, flags, without, span{5 * time.Second, 24 * time.Second})
 	})
 	right := 0
 	for i, s := range scenes {
