@@ -27,7 +27,7 @@ func scraped(t *testing.T) string {
 - {name: jobs, key: job, concurrency: {limit: 1}}
 - {name: late, key: late, rate: 1/h, max_wait: 9h}
 - {name: edge, entries: {user: "*"}, rate: 1/h}
-`), "--resp-listen", "127.0.0.1:0", "--max-connections", "1000", "--state", filepath.Join(t.TempDir(), "state"), "--tokens", file(t, "tokens.yaml", `tokens: [{name: shop, token: secret-of-the-shop}]`))
+`), "--record-decisions", t.TempDir(), "--resp-listen", "127.0.0.1:0", "--max-connections", "1000", "--state", filepath.Join(t.TempDir(), "state"), "--tokens", file(t, "tokens.yaml", `tokens: [{name: shop, token: secret-of-the-shop}]`))
 	s.statuses("/rate/tried", 1) // without a token
 	s.token = "secret-of-the-shop"
 	s.statuses("/rate/tried", 2)

@@ -103,7 +103,7 @@ func TestEachRequestHasARecord(t *testing.T) {
 			{Intended: 1010 * ms, Wait: 90 * ms, Start: 1100 * ms, End: 1200 * ms, Deadline: 61_000 * ms, Inflight: 1, Class: 2, Origin: 1, Outcome: recording.Ended(weir.Success)},
 			{Intended: 1020 * ms, Start: 1020 * ms, End: 1020 * ms, Inflight: 1, Class: 1, Outcome: recording.Rejected(weir.QueueFull)},
 			{Intended: 1110 * ms, Wait: 40 * ms, Start: 1150 * ms, End: 1150 * ms, Inflight: 1, Class: 1, Outcome: recording.Cancelled},
-			{Intended: 1300 * ms, Start: 1300 * ms, End: 1400 * ms, Inflight: 1, Class: 3, Origin: 1, Outcome: recording.Ended(outcome.Gone)},
+			{Intended: 1300 * ms, Start: 1300 * ms, End: 1400 * ms, Deadline: 1350 * ms, Inflight: 1, Class: 3, Origin: 1, Outcome: recording.Ended(outcome.Gone)},
 		})
 		if names[1] != "/a" || names[2] != "/orders/*" || names[3] != "/long/*" {
 			t.Errorf("%v", names)

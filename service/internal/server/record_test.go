@@ -63,20 +63,7 @@ func TestALeaseHasARecord(t *testing.T) {
 		wait(t.Context()) // the queue is full
 		time.Sleep(time.Minute)
 
-		var b bytes.Buffer
-		must(t, rec.Drain(recording.NewWriter(&b, rec.Epoch())))
-		in, err := recording.NewReader(&b)
-		must(t, err)
-		var got []recording.Record
-		for {
-			r, err := in.Read()
-			if err == io.EOF {
-				break
-			}
-			must(t, err)
-			got = append(got, r)
-		}
-		slices.SortStableFunc(got, func(a, b recording.Record) int { return cmp.Or(int(a.Intended-b.Intended), int(a.Start-b.Start)) })
+		got, names := recorded(t, rec)
 		want := []recording.Record{
 			{Intended: 1000 * ms, Start: 1000 * ms, End: 1300 * ms, Inflight: 2, Outcome: recording.Ended(weir.Success)},
 			{Intended: 1100 * ms, Wait: 200 * ms, Start: 1300 * ms, End: 1350 * ms, Inflight: 1, Outcome: recording.Ended(weir.Dropped)},
@@ -87,19 +74,92 @@ func TestALeaseHasARecord(t *testing.T) {
 			{Intended: start, Wait: time.Second, Start: start + time.Second, End: start + time.Second, Outcome: recording.Allowed},
 			{Intended: start + ms, Start: start + ms, End: start + ms, Outcome: recording.Rejected(weir.QueueFull)},
 		}
-		if len(got) != len(want) {
-			t.Fatalf("%d records: %+v", len(got), got)
-		}
-		near := func(got, want time.Duration) bool { return got <= want && got > want-200*time.Nanosecond }
-		for i, w := range want {
-			g, class := got[i], "jobs"
+		sameRecords(t, got, want, 0)
+		for i, g := range got {
+			class := "jobs"
 			if i >= 5 {
 				class = "mail"
 			}
-			if !near(g.Intended, w.Intended) || !near(g.Wait, w.Wait) || !near(g.Start, w.Start) || !near(g.End, w.End) ||
-				g.Inflight != w.Inflight || g.Outcome != w.Outcome || in.Names()[g.Class] != class {
-				t.Errorf("%d: %+v of %s: want %+v", i, g, in.Names()[g.Class], w)
+			if names[g.Class] != class {
+				t.Errorf("%d: %s", i, names[g.Class])
 			}
 		}
+	})
+}
+
+// sameRecords compares records, but for their classes; the instants of want count from start.
+func sameRecords(t *testing.T, got, want []recording.Record, start time.Duration) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d records: %+v", len(got), got)
+	}
+	near := func(got, want time.Duration) bool { return got <= want && got > want-200*time.Nanosecond }
+	for i, w := range want {
+		g := got[i]
+		if !near(g.Intended, start+w.Intended) || !near(g.Wait, w.Wait) || !near(g.Start, start+w.Start) || !near(g.End, start+w.End) ||
+			g.Inflight != w.Inflight || g.Outcome != w.Outcome {
+			t.Errorf("%d: %+v: want %+v after %v", i, g, w, start)
+		}
+	}
+}
+
+// recorded returns the records of a Recorder in the order of arrival, and the names of their classes.
+func recorded(t *testing.T, rec *recording.Recorder) (got []recording.Record, names map[uint16]string) {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, rec.Drain(recording.NewWriter(&b, rec.Epoch())))
+	in, err := recording.NewReader(&b)
+	must(t, err)
+	for {
+		r, err := in.Read()
+		if err == io.EOF {
+			break
+		}
+		must(t, err)
+		got = append(got, r)
+	}
+	slices.SortStableFunc(got, func(a, b recording.Record) int { return cmp.Or(int(a.Intended-b.Intended), int(a.Start-b.Start)) })
+	return got, in.Names()
+}
+
+// A lease of an upstream has a record if it is returned where it was granted, and so has each request that gets none.
+func TestALeaseOfATierHasARecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		up := newDesk(t, server.Config{}, config.Rule{Name: "jobs", Glob: "*", Concurrency: &config.Concurrency{Limit: 2, TTL: 10 * time.Second, MaxTTL: time.Minute, Queue: new(1), MaxWait: time.Second}})
+		rec, err := recording.New(recording.Config{})
+		must(t, err)
+		w := &wire{Decider: up.Server}
+		z, err := server.NewTier(server.Config{Rules: up.Rules(), Recorder: rec}, server.TierConfig{Name: "z", Upstream: w, Assigner: assigner{w}})
+		must(t, err)
+		defer func() { _ = z.Disconnect(t.Context()) }()
+		time.Sleep(time.Second)
+		lease := func(key string) decider.Lease {
+			l, _ := z.Acquire(t.Context(), decider.LeaseRequest{Key: key, N: 2})
+			return l
+		}
+		start := rec.Now()
+		a := lease("a")
+		lease("a")
+		elsewhere, expired := lease("b"), lease("c")
+		time.Sleep(100 * ms)
+		must(t, z.Return(t.Context(), "a", a.ID, weir.Dropped))
+		must(t, up.Server.Return(t.Context(), "b", elsewhere.ID, weir.Success))
+		w.cut.Store(true)
+		alone := lease("d")
+		time.Sleep(50 * ms)
+		must(t, z.Return(t.Context(), "d", alone.ID, weir.Success))
+		w.cut.Store(false)
+		time.Sleep(time.Minute)
+		if err := z.Return(t.Context(), "c", expired.ID, weir.Success); err != decider.ErrNoLease {
+			t.Error(err)
+		}
+		got, _ := recorded(t, rec)
+		want := []recording.Record{
+			{Wait: hop, Start: hop, End: 4*hop + 100*ms, Inflight: 2, Outcome: recording.Ended(weir.Dropped)},
+			{Intended: hop, Wait: hop, Start: 2 * hop, End: 2 * hop, Inflight: 2, Outcome: recording.Rejected(weir.OverLimit)},
+			{Intended: 116 * ms, Wait: 100 * ms, Start: 216 * ms, End: 266 * ms, Inflight: 6, Outcome: recording.Ended(weir.Success)}, // b and c have not expired here
+		}
+		sameRecords(t, got, want, start)
 	})
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redistest"
+	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/redisstore"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -205,6 +207,58 @@ func TestSharedSlots(t *testing.T) {
 		}
 		if (err == nil) != want {
 			t.Errorf("%s%v: want it to be allowed: %v", rules, err, want)
+		}
+	}
+}
+
+// A lease in a store has a record if it is returned where it was granted, and so has each request that gets none.
+func TestASharedLeaseHasARecord(t *testing.T) {
+	rec, err := recording.New(recording.Config{})
+	must(t, err)
+	client, err := redisstore.Open("redis://" + redistest.Start(t, "redis-server").Addr)
+	must(t, err)
+	defer func() { _ = client.Close() }()
+	parsed, err := config.Parse("rules.yaml", []byte("rules:\n  - {name: jobs, glob: '*', concurrency: {limit: 2, ttl: 30s, queue: 1, max_wait: 10s}}\n"))
+	must(t, err)
+	s, err := server.NewShared(server.Config{Rules: parsed, Recorder: rec}, server.StoreConfig{Link: client.Link(time.Second)})
+	must(t, err)
+	defer s.Disconnect()
+	ask := func(ctx context.Context, wait bool) (decider.Lease, error) {
+		return s.Acquire(ctx, decider.LeaseRequest{Key: "k", N: 2, Wait: wait})
+	}
+	first, err := ask(t.Context(), false)
+	must(t, err)
+	if _, err := ask(t.Context(), false); err == nil {
+		t.Fatal("the limit is 2")
+	}
+	gone, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer leave()
+	if _, err := ask(gone, true); err != context.DeadlineExceeded {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = s.Return(context.Background(), "k", first.ID, weir.Dropped) })
+	second, err := ask(t.Context(), true)
+	must(t, err)
+	time.Sleep(10 * time.Millisecond)
+	must(t, s.Return(t.Context(), "k", second.ID, weir.Success))
+	got, names := recorded(t, rec)
+	want := []struct {
+		outcome       recording.Outcome
+		waited, lasts time.Duration // at least
+		inflight      int
+	}{
+		{recording.Ended(weir.Dropped), 0, 60 * time.Millisecond, 2},
+		{recording.Rejected(weir.OverLimit), 0, 0, 2},
+		{recording.Cancelled, 15 * time.Millisecond, 0, 2},
+		{recording.Ended(weir.Success), 40 * time.Millisecond, 9 * time.Millisecond, 2},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i, w := range want {
+		r := got[i]
+		if r.Outcome != w.outcome || r.Wait < w.waited || r.Wait > r.End-r.Intended || r.Response() < w.lasts || r.Inflight != w.inflight || names[r.Class] != "jobs" {
+			t.Errorf("%d: %+v: want %+v", i, r, w)
 		}
 	}
 }

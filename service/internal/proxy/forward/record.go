@@ -54,6 +54,15 @@ func (p *Forwarder) Record(ctx context.Context, q *Request, err error) {
 	}
 }
 
+// recordLeaving notes for the record that the client waits no longer.
+func (f *forward) recordLeaving() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lacksRecordLocked() && f.record.Deadline == 0 {
+		f.record.Deadline = f.forwarder.now() + f.forwarder.offset
+	}
+}
+
 // lacksRecordLocked reports whether the record of the forward's request is still to be added.
 func (f *forward) lacksRecordLocked() bool { return f.forwarder.cfg.Recorder != nil && !f.recorded }
 

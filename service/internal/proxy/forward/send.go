@@ -204,6 +204,7 @@ func (f *forward) sendElsewhere(w http.ResponseWriter, r *http.Request, failed e
 func (f *forward) holdAbandoned(late bool) {
 	f.handler = handlerAbandoned
 	f.forwarder.abandoned.Add(1)
+	f.recordLeaving()
 	go func() {
 		over := time.NewTimer(f.forwarder.cfg.AbandonedHold)
 		defer over.Stop()

@@ -39,6 +39,9 @@ type Lease struct {
 	Token uint64
 	TTL   time.Duration
 
+	asked    time.Time // for it
+	since    time.Time // when it was granted
+	inflight int       // units of the first rule then, these included
 	until    time.Time
 	upstream string // its id there, if that is another
 	untold   bool   // it was granted or renewed by the node alone
@@ -67,7 +70,7 @@ func (h *Leases) NewLease(m *rules.Match, req *decider.LeaseRequest) (l *Lease, 
 	if !ok {
 		return nil, false
 	}
-	return &Lease{Key: strings.Clone(req.Key), N: req.N, Parts: h.Parts(m, req.Key), TTL: TTL(terms, req.TTL)}, true
+	return &Lease{Key: strings.Clone(req.Key), N: req.N, Parts: h.Parts(m, req.Key), TTL: TTL(terms, req.TTL), asked: time.Now()}, true
 }
 
 // TTL returns how long a lease lasts, of which a request asks for some time; 0 if for none.
@@ -88,6 +91,16 @@ func (h *Leases) Parts(m *rules.Match, key string) (parts []LeasePart) {
 	return parts
 }
 
+// Refused makes the record of a request under the rules of a match that has got no lease, if err says so.
+func (h *Leases) Refused(m *rules.Match, waited time.Duration, err error) {
+	at := slices.IndexFunc(m.List, func(r *rules.Rule) bool { return r.Concurrency != nil })
+	if err == nil || at < 0 {
+		return
+	}
+	r := m.List[at]
+	h.registry.Recorder.Refusal(r.Name, waited, h.registry.CountsOf(m.Set, r).Held(), err)
+}
+
 // Add remembers a lease until an instant, unless there are too many.
 func (h *Leases) Add(l *Lease, upstream string, until time.Time) bool {
 	h.mu.Lock()
@@ -102,7 +115,7 @@ func (h *Leases) addLocked(l *Lease, upstream string, until time.Time) bool {
 	if len(h.held) >= h.registry.Max() {
 		return false
 	}
-	l.upstream, l.until = upstream, until
+	l.upstream, l.since, l.until = upstream, time.Now(), until
 	h.held[l.ID] = l
 	for i := range l.Parts {
 		p := &l.Parts[i]
@@ -110,6 +123,7 @@ func (h *Leases) addLocked(l *Lease, upstream string, until time.Time) bool {
 		p.counts.Hold(l.N)
 		p.counts.Granted()
 	}
+	l.inflight = l.Parts[0].counts.Held()
 	return true
 }
 
@@ -189,6 +203,17 @@ func (h *Leases) Count() int {
 	defer h.mu.Unlock()
 	h.expireLocked(time.Now())
 	return len(h.held)
+}
+
+// Return forgets a lease that its holder returns, and makes its record, if the node remembers it.
+func (h *Leases) Return(l *Lease, o weir.Outcome) {
+	h.mu.Lock()
+	here := h.held[l.ID] == l
+	h.dropLocked(l.ID)
+	h.mu.Unlock()
+	if here {
+		h.registry.Recorder.Lease(l.Parts[0].Rule.Name, l.since.Sub(l.asked), time.Since(l.since), l.inflight, o)
+	}
 }
 
 // Drop forgets a lease.

@@ -32,7 +32,7 @@ type Registry struct {
 	crash    *unknown.Crash // of the last process, else nil; constant after Restore
 	route    func(key string) uint16
 	expected unknown.Slots
-	recorder *record.Recorder // nil: none
+	Recorder *record.Recorder // of leases; nil: none. It does not change
 	rules    atomic.Pointer[inForce]
 	gone     map[string]*Limits // by name, of rules that are gone, while leases are held under them
 
@@ -54,7 +54,7 @@ const expireAtOnce = 256
 // NewRegistry returns a Registry of at most max leases.
 func NewRegistry(c *clock.Clock, room *waiting.Room, max int, r *record.Recorder) *Registry {
 	return &Registry{
-		clock: c, max: max, recorder: r, gone: map[string]*Limits{}, queue: queue{clock: c, room: room, waiters: map[*waiter]struct{}{}}, secret: siphash.New(), held: map[ID]*holding{}, token: firstToken(),
+		clock: c, max: max, Recorder: r, gone: map[string]*Limits{}, queue: queue{clock: c, room: room, waiters: map[*waiter]struct{}{}}, secret: siphash.New(), held: map[ID]*holding{}, token: firstToken(),
 		due: heap.New(func(a, b *holding) bool { return a.Until < b.Until }).Track(func(h *holding, at int) { h.heapIndex = at }),
 	}
 }
@@ -207,7 +207,7 @@ func (h *holding) release(o weir.Outcome, took time.Duration) {
 		}
 	} else if took > 0 && len(h.parts) > 0 {
 		l := h.parts[0].bucket.limits
-		l.registry.recorder.Lease(l.name, h.waited, took, h.inflight, o)
+		l.registry.Recorder.Lease(l.name, h.waited, took, h.inflight, o)
 	}
 	o = lesson(o, took, h.waited)
 	for i := len(h.parts) - 1; i >= 0; i-- {

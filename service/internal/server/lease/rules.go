@@ -167,7 +167,7 @@ func (g *Registry) Acquire(ctx context.Context, m *rules.Match, req decider.Leas
 	l, err := g.acquire(ctx, &req, p, &again)
 	if err != nil && len(p.under) > 0 {
 		first := p.under[0].Limits
-		g.recorder.Refusal(first.name, g.clock.Now()-again.began, first.Held(), err)
+		g.Recorder.Refusal(first.name, g.clock.Now()-again.began, first.Held(), err)
 	}
 	return l, again, err
 }

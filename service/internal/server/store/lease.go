@@ -96,7 +96,9 @@ type Leases struct {
 // Acquire takes a lease: see node.Leases. Requests that wait ask again from time to time. The
 // store grants leases in the order of their arrival there.
 func (in Leases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
+	began := time.Now()
 	l, err := in.counts.acquire(ctx, m, &req)
+	in.counts.held.Refused(m, time.Since(began), err)
 	return l, none, err
 }
 
@@ -257,14 +259,14 @@ func (in Leases) Renew(ctx context.Context, m *rules.Match, key, id string, ttl 
 }
 
 // Return ends a lease: see node.Leases.
-func (in Leases) Return(ctx context.Context, m *rules.Match, key, id string, _ weir.Outcome) error {
+func (in Leases) Return(ctx context.Context, m *rules.Match, key, id string, o weir.Outcome) error {
 	s := in.counts
 	l, here, err := s.known(m, key, id)
 	if err != nil {
 		return err
 	}
 	_, untold := s.held.State(l.Lease)
-	s.held.Drop(l.ID)
+	s.held.Return(l.Lease, o)
 	reply, err := s.askLease(ctx, l, redisscript.GiveLease)
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -24,7 +24,9 @@ type Leases struct {
 // answer, the node grants leases by its share of the limits, or as the rules say; the next
 // renewal tells the upstream. Rules with a limit that is auto have no share.
 func (in Leases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
+	began := time.Now()
 	l, err := in.counts.acquire(ctx, m, &req)
+	in.counts.held.Refused(m, time.Since(began), err)
 	return l, none, err
 }
 
@@ -156,7 +158,7 @@ func (in Leases) Return(ctx context.Context, _ *rules.Match, key, id string, o w
 	t := in.counts
 	l, there, alone := t.find(key, id)
 	if l != nil {
-		t.held.Drop(id)
+		t.held.Return(l, o)
 		l.Returned()
 		if there == "" {
 			return nil

@@ -108,10 +108,13 @@ func UsualPatience(rs []recording.Record) time.Duration {
 	const enough = 20
 	var seen, later []time.Duration // until a caller left, and until the end of work that a caller had left
 	for i := range rs {
-		switch r := &rs[i]; {
-		case Unseen(r):
-			seen = append(seen, r.End-Came(r))
-		case Abandoned(r) && r.Outcome.Worked() && r.Deadline == 0:
+		r := &rs[i]
+		if !r.Outcome.Worked() || !Abandoned(r) {
+			continue
+		}
+		if d := Patience(r); d > 0 {
+			seen = append(seen, d)
+		} else {
 			later = append(later, r.End-Came(r))
 		}
 	}

@@ -77,12 +77,12 @@ func TestUsualPatience(t *testing.T) {
 		rs   []recording.Record
 		want time.Duration
 	}{
-		"none has left":              {quick, 0},
-		"all leave after a time":     {slices.Concat(quick, requests(outcome.TimedOut, 300*ms, 0)), 300 * ms},
-		"they leave now and then":    {slices.Concat(quick, requests(outcome.Left, 20*ms, 10*ms)), 0},
-		"their work ended later":     {slices.Concat(quick, requests(outcome.Gone, 200*ms, 50*ms)), 200 * ms},
-		"others wait longer":         {slices.Concat(requests(weir.Success, 100*ms, 20*ms), requests(outcome.Gone, 200*ms, 50*ms)), 0},
-		"a deadline says it already": {slices.Concat(quick, deadline(requests(outcome.Late, 200*ms, 50*ms))), 0},
+		"none has left":             {quick, 0},
+		"all leave after a time":    {slices.Concat(quick, requests(outcome.TimedOut, 300*ms, 0)), 300 * ms},
+		"they leave now and then":   {slices.Concat(quick, requests(outcome.Left, 20*ms, 10*ms)), 0},
+		"their work ended later":    {slices.Concat(quick, requests(outcome.Gone, 200*ms, 50*ms)), 200 * ms},
+		"others wait longer":        {slices.Concat(requests(weir.Success, 100*ms, 20*ms), requests(outcome.Gone, 200*ms, 50*ms)), 0},
+		"they left before it ended": {slices.Concat(quick, deadline(requests(outcome.Late, 200*ms, 50*ms))), 100 * ms},
 	} {
 		if got := recorded.UsualPatience(tt.rs); got != tt.want {
 			t.Errorf("%s: %v: want %v", rule, got, tt.want)
