@@ -132,7 +132,7 @@ func TestLateWork(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			alg := &recorder{}
 			g := gate.New[int](alg, gate.Config{Queue: 9})
-			for i := range 20 * 3 {
+			for i := range 9 * 3 {
 				if !tt.known {
 					break
 				}
@@ -164,7 +164,7 @@ func TestNearlyLateWork(t *testing.T) {
 			g.Enter(gate.Request{N: 1})
 			g.Leave(limit.Sample{End: time.Duration(seconds) * time.Second, Outcome: o}, gate.Request{N: 1})
 		}
-		for range 40 {
+		for range 20 {
 			work(11, outcome.Gone)
 			work(tt.usual, weir.Success)
 		}
@@ -172,7 +172,7 @@ func TestNearlyLateWork(t *testing.T) {
 		if alg.last != tt.want {
 			t.Errorf("callers stay for 11 s, work takes %d s: the algorithm learns that %d s are %v, want %v", tt.usual, tt.last, alg.last, tt.want)
 		}
-		if s := g.Stats(); s.Dropped != 0 || s.Success != 41 {
+		if s := g.Stats(); s.Dropped != 0 || s.Success != 21 {
 			t.Errorf("%+v: want what the caller said", s)
 		}
 	}

@@ -17,7 +17,7 @@ import "time"
 type Patience struct {
 	most   time.Duration
 	stale  bool    // most is to be found again
-	proven bool    // most was no accident once since it was last 0
+	proven bool    // several had left by most since it was last 0
 	some   bool    // a caller has left
 	first  int     // no caller has left in a bucket below it
 	all    float32 // callers, in all buckets
@@ -47,8 +47,8 @@ const (
 	together = 2 * time.Millisecond
 
 	enough     = 3  // callers that have left, without which nothing is known
+	several    = 8  // such callers, without which nothing is Proven
 	nearly     = 13 // callers that have left for each that is there
-	unseen     = 3  // callers that may be there although none was seen, with a confidence of 95 % (the rule of three)
 	patienceOf = 64 // callers at which all counts are halved
 )
 
@@ -152,9 +152,9 @@ func (p *Patience) Most() time.Duration {
 	return p.most
 }
 
-// Proven is Most if it was hardly an accident once since it was last unknown: by some age, 13 of 14
-// callers had left with a confidence of about 95 %. Otherwise it is 0. What is learnt about load from
-// callers that leave needs more of them than the refusal of a request.
+// Proven is Most if it was hardly an accident once since it was last unknown: several callers had
+// left by that age. Otherwise it is 0. What is learnt about load from callers that leave needs
+// more of them than the refusal of a request.
 func (p *Patience) Proven() time.Duration {
 	if most := p.Most(); p.proven {
 		return most
@@ -173,12 +173,9 @@ func (p *Patience) find() {
 		there -= b.left
 		gone += b.left + b.gone
 		if b.aged > 0 && gone >= enough && gone >= nearly*there {
-			if p.most == 0 {
-				p.most = time.Duration(b.sum / b.aged)
-			}
-			if p.proven = p.proven || gone >= nearly*(there+unseen); p.proven {
-				return
-			}
+			p.most = time.Duration(b.sum / b.aged)
+			p.proven = p.proven || gone >= several
+			return
 		}
 		there -= b.stayed
 	}
