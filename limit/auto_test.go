@@ -110,6 +110,33 @@ func TestAutoFollowsServers(t *testing.T) {
 	})
 }
 
+// A drain that has met a queue puts raises off until the next drain. That ends by itself where too
+// little work tells of a small limit for another drain.
+func TestAutoRaisesWithoutDrains(t *testing.T) {
+	eachEpoch(t, limit.Config{Initial: 2}, func(t *testing.T, a limit.Controller) {
+		p := newPlant(a, 1, 50*time.Millisecond)
+		p.shape = "exponential"
+		met, last := false, limit.Kept
+		p.seen = func(_ time.Duration, _, _ int, c limit.Cause) {
+			met, last = last == limit.Drain && c == limit.Queue, c
+		}
+		for !met {
+			p.run(1)
+		}
+		raised, n := false, 0
+		p.seen = func(_ time.Duration, was, limit int, _ limit.Cause) { raised = raised || limit > was }
+		p.outcome = func(limit.Sample) weir.Outcome {
+			if n++; n%5 > 0 {
+				return weir.Ignored
+			}
+			return weir.Success
+		}
+		if p.last(30 * time.Second); !raised {
+			t.Errorf("at %v: limit %d, and no raise for half a minute", p.now, a.Limit())
+		}
+	})
+}
+
 // "Growth while idle", "drop burst after idle": a limit that is not used is
 // left alone, for however long, and has its old value when it is used again.
 func TestAutoLeavesAnUnusedLimitAlone(t *testing.T) {

@@ -169,8 +169,8 @@ func (a *Auto) endSlot(now time.Duration) Branch {
 		a.baseline.Learn(&a.before, false)
 	}
 	a.recent = elasticity.Window{}
-	if now-a.beforeAt > 4*a.slots.length() {
-		a.before = elasticity.Window{}
+	if now-a.beforeAt > 4*a.slots.length() { // too little work for another drain
+		a.before, a.again = elasticity.Window{}, false
 	}
 	return b
 }
