@@ -76,7 +76,7 @@ func build(out, dir, function string) error {
 	if err := add("ossfuzz", pkg.XTestGoFiles); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(pkg.Dir, "ossfuzz_main") // where it may import what is internal
+	work, err := os.MkdirTemp(pkg.Dir, "_ossfuzz") // where it may import what is internal, and ./... does not see it
 	if err != nil {
 		return err
 	}

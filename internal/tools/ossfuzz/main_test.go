@@ -47,7 +47,7 @@ func NAME(f *testing.F) {
 	if err := build(archive, dir, "FuzzToy"); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "ossfuzz*")); len(left) > 0 || err != nil {
+	if left, err := filepath.Glob(filepath.Join(dir, "*ossfuzz*")); len(left) > 0 || err != nil {
 		t.Errorf("%v, %v: the directory of the package has other files", left, err)
 	}
 	if out, err := exec.Command("cc", "-o", program, "testdata/libfuzzer.c", archive, "-lpthread").CombinedOutput(); err != nil {
