@@ -65,7 +65,7 @@ func build(out, dir, function string) error {
 				return err
 			}
 			if strings.Contains(string(text), "\nfunc "+function+"(") {
-				from = pkg.ImportPath + "/" + folder
+				from = filepath.Join(pkg.ImportPath, folder)
 			}
 		}
 		return nil
@@ -86,7 +86,7 @@ func build(out, dir, function string) error {
 		return err
 	}
 	defer program.Close()
-	what := struct{ Package, Func string }{strings.TrimSuffix(from, "/"), function}
+	what := struct{ Package, Func string }{from, function}
 	if err := template.Must(template.New("").Parse(driver)).Execute(program, what); err != nil {
 		return err
 	}
