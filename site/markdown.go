@@ -40,7 +40,7 @@ func highlightCSS() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-var linked = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+var linked = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
 
 // convert makes the page of a document.
 func (s *site) convert(p *page, source []byte) error {

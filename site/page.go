@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (s *site) load() error {
 		s.files[scenarioFiles+name] = scenarioFiles + name
 	}
 	add := func(source string, text []byte) {
-		p := &page{source: source, path: pathOf(source), Live: live[source], Title: strings.TrimSuffix(path.Base(source), ".md")}
+		p := &page{source: source, path: pathOf(source), Live: live[source]}
 		if m := title.FindSubmatch(text); m != nil {
 			p.Title = strings.ReplaceAll(string(m[1]), "`", "")
 		}
@@ -120,12 +121,15 @@ func (s *site) load() error {
 		}
 		add(source, text)
 	}
+	if err := s.navigation(texts["docs/README.md"]); err != nil {
+		return err
+	}
 	for _, p := range s.pages {
 		if err := s.convert(p, texts[p.source]); err != nil {
 			return fmt.Errorf("%s: %w", p.source, err)
 		}
 	}
-	return s.navigation(texts["docs/README.md"])
+	return nil
 }
 
 // used are files of the repository that readers look at or use. The site has each that a page links to.
@@ -188,9 +192,10 @@ func (s *site) navigation(text []byte) error {
 		}
 		g := &s.groups[len(s.groups)-1]
 		for _, m := range linked.FindAllSubmatch(line, -1) {
-			p := s.bySource[path.Join("docs", string(m[1]))]
+			p := s.bySource[path.Join("docs", string(m[2]))]
 			if p != nil && !seen[p] {
 				seen[p] = true
+				p.Title = cmp.Or(p.Title, string(m[1])) // a table that a program has written has no heading
 				g.Pages = append(g.Pages, p)
 			}
 		}

@@ -159,6 +159,11 @@ func testReferences(t *testing.T, s *site, pages map[string]document) {
 	if rules, err := s.read("deploy/rules/rules.yaml"); err != nil || !strings.HasPrefix(string(rules), "# yaml-language-server: $schema="+address+"schema/rules.schema.json\n") {
 		t.Errorf("%v: the rules name another address than that of the site", err)
 	}
+	for _, p := range s.pages {
+		if p.Title == "" || p.Title == strings.TrimSuffix(path.Base(p.source), ".md") {
+			t.Errorf("%s has no title", p.source)
+		}
+	}
 	for name, has := range map[string][]string{
 		"defaults": {"weir-serve", "library"}, "serve-reference": {"rules", "tokens"}, "proxy-reference": nil, "sim-reference": {"clients"},
 		"metrics": {"metrics", "reasons"}, "errors": nil, "http-api": {"get-post-ratekey"}, "grpc-api": {"decide", "decision", "reason"},

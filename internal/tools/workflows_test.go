@@ -1,13 +1,17 @@
 package tools_test
 
 import (
+	"bytes"
+	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -18,6 +22,7 @@ func TestWorkflows(t *testing.T) {
 		"release.yml: release":  "attestations contents id-token", // the page of the release
 		"release.yml: registry": "attestations id-token packages",
 		"site.yml: deploy":      "id-token pages",
+		"scan.yml: codeql":      "security-events", // the page of its findings
 	}
 	files, err := filepath.Glob("../../.github/workflows/*.yml")
 	if err != nil || len(files) == 0 {
@@ -60,5 +65,26 @@ func TestWorkflows(t *testing.T) {
 	}
 	if len(publishing) > 0 {
 		t.Errorf("there is no %v", publishing)
+	}
+}
+
+// The nightly fuzzing ends before its job is stopped, with half a minute to build each fuzz test.
+func TestFuzzTime(t *testing.T) {
+	text, err := os.ReadFile("../../.github/workflows/scan.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := regexp.MustCompile(`(?s)timeout-minutes: (\d+)\n.*make fuzz FUZZTIME=(\w+)\n`).FindSubmatch(text)
+	if job == nil {
+		t.Fatal("there is no time")
+	}
+	limit, limitErr := time.ParseDuration(string(job[1]) + "m")
+	each, eachErr := time.ParseDuration(string(job[2]))
+	found, err := exec.Command("./fuzztests").Output()
+	if err := errors.Join(limitErr, eachErr, err); err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(found, []byte("\n")); n == 0 || time.Duration(n)*(each+30*time.Second) > limit {
+		t.Errorf("%d fuzz tests of %s each do not end within %s", n, each, limit)
 	}
 }

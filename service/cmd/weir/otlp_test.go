@@ -30,10 +30,10 @@ import (
 // An otlpReceiver takes what is exported to it.
 type otlpReceiver struct {
 	*httptest.Server
-	mu      sync.Mutex // guards what follows
-	service string
-	spans   []*tracepb.Span
-	metrics map[string]*metrics.Metric
+	mu               sync.Mutex // guards what follows
+	service, version string
+	spans            []*tracepb.Span
+	metrics          map[string]*metrics.Metric
 }
 
 func receiveOTLP(t *testing.T) *otlpReceiver {
@@ -52,7 +52,7 @@ func receiveOTLP(t *testing.T) *otlpReceiver {
 			var m collectortrace.ExportTraceServiceRequest
 			fatal(t, proto.Unmarshal(text, &m))
 			for _, of := range m.ResourceSpans {
-				to.service = attribute(of.Resource.Attributes, "service.name")
+				to.service, to.version = attribute(of.Resource.Attributes, "service.name"), attribute(of.Resource.Attributes, "service.version")
 				for _, scope := range of.ScopeSpans {
 					to.spans = append(to.spans, scope.Spans...)
 				}
@@ -278,8 +278,8 @@ func TestProxyOTLP(t *testing.T) {
 	s.end()
 	to.mu.Lock()
 	defer to.mu.Unlock()
-	if len(to.spans) != 1 || to.service != "weir-proxy" {
-		t.Fatalf("%q: %v: want one span", to.service, to.spans)
+	if len(to.spans) != 1 || to.service != "weir-proxy" || to.version != "(devel)" {
+		t.Fatalf("%q, version %q: %v: want one span", to.service, to.version, to.spans)
 	}
 	span := to.spans[0]
 	if span.Name != "GET" || span.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || hex.EncodeToString(span.ParentSpanId) != callerID {

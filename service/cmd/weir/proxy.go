@@ -88,7 +88,7 @@ func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	export, err := otlp.Start(ctx, otlp.Config{Name: "weir-proxy", Version: program.Version(), Log: log})
+	export, err := otlp.Start(ctx, otlp.Config{Name: "weir-proxy", Log: log})
 	if err != nil {
 		return err
 	}

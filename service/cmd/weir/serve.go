@@ -80,7 +80,7 @@ func (c *serveCmd) Run(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	cfg.Collectors = []prometheus.Collector{lines.Metric()}
-	if cfg.Export, err = otlp.Start(ctx, otlp.Config{Name: "weir-serve", Version: cfg.Version, Log: log}); err != nil {
+	if cfg.Export, err = otlp.Start(ctx, otlp.Config{Name: "weir-serve", Log: log}); err != nil {
 		return err
 	}
 	defer cfg.Export.Close()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/internal/pagetest"
+	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/filedoc"
 	"github.com/weir-go/weir/service/internal/filedoc/filedoctest"
@@ -36,11 +37,12 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+const root = "../../.."
+
 // Editors read schemas that the code makes.
 func TestPublishedSchemas(t *testing.T) {
-	const root = "../../.."
-	filedoctest.Published(t, root, "rules.schema.json", config.Schema(), *update, "deploy/rules/rules.yaml", "deploy/gateways/rules.yaml")
-	filedoctest.Published(t, root, "proxy.schema.json", proxyrule.Schema(), *update, "deploy/proxy.yaml")
+	filedoctest.Published(t, root, "rules.schema.json", config.Schema(), *update, named(t, "rules.yaml")...)
+	filedoctest.Published(t, root, "proxy.schema.json", proxyrule.Schema(), *update, named(t, "proxy.yaml")...)
 	filedoctest.Published(t, root, "tokens.schema.json", token.Schema(), *update)
 }
 
@@ -131,4 +133,23 @@ func read(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// named returns the files of a name that users start from; those of deploy/kubernetes are manifests.
+func named(t *testing.T, name string) []string {
+	t.Helper()
+	var files []string
+	for _, dir := range []string{"deploy", "deploy/*", "examples/*"} {
+		found, err := filepath.Glob(filepath.Join(root, dir, name))
+		testrig.Must(t, err)
+		for _, file := range found {
+			if filepath.Base(filepath.Dir(file)) != "kubernetes" {
+				files = append(files, strings.TrimPrefix(file, root+"/"))
+			}
+		}
+	}
+	if len(files) == 0 {
+		t.Fatalf("there is no %s", name)
+	}
+	return files
 }

@@ -13,6 +13,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,9 +46,8 @@ import (
 
 // Config configures an Exporter.
 type Config struct {
-	Name    string // of the service, unless OTEL_SERVICE_NAME is set
-	Version string
-	Log     *slog.Logger
+	Name string // of the service, unless OTEL_SERVICE_NAME is set
+	Log  *slog.Logger
 }
 
 // An Exporter exports metrics and traces. It is safe for concurrent use. A nil Exporter does nothing.
@@ -89,8 +90,12 @@ func Start(ctx context.Context, cfg Config) (*Exporter, error) {
 	}
 	failures := logqueue.NewLatest(cfg.Log) // under load, many a second
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { failures.Log(slog.LevelWarn, "OTLP", "error", err) }))
+	version := "(devel)"
+	if build, ok := debug.ReadBuildInfo(); ok {
+		version = cmp.Or(build.Main.Version, version)
+	}
 	about, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", cfg.Name), attribute.String("service.version", cfg.Version)), resource.WithTelemetrySDK(), resource.WithFromEnv())
+		resource.WithAttributes(attribute.String("service.name", cfg.Name), attribute.String("service.version", version)), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("otlp: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
