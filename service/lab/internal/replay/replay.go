@@ -12,7 +12,6 @@ package replay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -181,12 +180,12 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 		}
 		was = &l
 	}
-	a, err := advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
+	a = advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
 	switch {
-	case errors.Is(err, advise.ErrFew), err == nil && len(m.order) < 4*station.Fewest:
+	case len(m.order) < 4*station.Fewest:
 		return was, nil, fmt.Sprintf("Too few observations: the service worked on %s.", station.Many(len(m.order), "request"))
-	case err != nil:
-		return was, nil, err.Error()
+	case !a.Fitted():
+		return was, nil, a.Doubts[0]
 	}
 	return was, a, ""
 }
