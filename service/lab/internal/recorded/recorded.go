@@ -2,6 +2,7 @@
 package recorded
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
@@ -43,7 +45,11 @@ func Read(in io.Reader, name string) (*File, error) {
 	fail := func(err error) (*File, error) {
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "recording: "))
 	}
-	r, err := recording.NewReader(in)
+	buffered := bufio.NewReader(in)
+	if _, err := buffered.Peek(1); err == io.EOF {
+		return fail(errors.New("the file is empty"))
+	}
+	r, err := recording.NewReader(buffered)
 	if err != nil {
 		return fail(err)
 	}
@@ -82,12 +88,24 @@ func (f *File) Note() string {
 	return fmt.Sprintf("%s: %s: the %d requests before that are read", f.Name, strings.TrimPrefix(f.Cut.Error(), "recording: "), len(f.Records))
 }
 
-// Class returns the name of a class, or its number if it has no name.
+// Class returns the name of a class, or its number if it has no name. What a terminal may take for a command is
+// escaped, as in a string of Go.
 func (f *File) Class(number uint16) string {
-	if name, ok := f.Classes[number]; ok || number == 0 {
-		return name
+	name, ok := f.Classes[number]
+	if !ok && number != 0 {
+		return strconv.Itoa(int(number))
 	}
-	return strconv.Itoa(int(number))
+	var b strings.Builder
+	for len(name) > 0 {
+		r, n := utf8.DecodeRuneInString(name)
+		if strconv.IsPrint(r) && (r != utf8.RuneError || n > 1) {
+			b.WriteString(name[:n])
+		} else {
+			b.WriteString(strings.Trim(strconv.Quote(name[:n]), `"`))
+		}
+		name = name[n:]
+	}
+	return b.String()
 }
 
 // Calls returns the requests as calls of a simulation, which begins with the first. Requests that a load generator
