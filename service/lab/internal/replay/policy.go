@@ -191,8 +191,8 @@ func several(levels map[uint16][]int) bool {
 	return len(limits) > 1
 }
 
-// changed reports whether levels, in the order of time, have nearly all one number first, and then nearly all another
-// one. Auto does not change as much at once.
+// changed reports whether most levels, in the order of time, are one number first, and then another one. Auto does not
+// change as much at once.
 func changed(levels []int) (first, then int, ok bool) {
 	const least = 1.25 // the greater over the smaller one
 	one, _ := common(levels)
@@ -201,25 +201,22 @@ func changed(levels []int) (first, then int, ok bool) {
 		return 0, 0, false
 	}
 	for _, pair := range [][2]int{{one, other}, {other, one}} {
-		// How many are what they should be, if the change is after a level, and the most of that.
-		right, most, before := 0, 0, 0
+		before, after := 0, 0 // levels that are right, if the change comes after one of them
 		for _, n := range levels {
 			if n == pair[1] {
-				right++
+				after++
 			}
 		}
-		after := right
 		for _, n := range levels {
 			switch n {
 			case pair[0]:
-				right, before = right+1, before+1
+				before++
 			case pair[1]:
-				right--
+				after--
 			}
-			most = max(most, right)
-		}
-		if min(before, after) >= station.Fewest && 20*most >= 19*len(levels) {
-			return pair[0], pair[1], true
+			if min(before, after) >= station.Fewest/2 && float64(before+after) > 0.85*float64(len(levels)) {
+				return pair[0], pair[1], true
+			}
 		}
 	}
 	return 0, 0, false
