@@ -25,9 +25,9 @@ type File struct {
 	Name    string             // for messages
 	Epoch   time.Time          // from which the instants of Records count
 	Records []recording.Record // in the order in which they came
-	Classes map[uint16]string
-	Lost    uint64 // requests without a record
-	Cut     error  // why the rest of the file is not read; nil if all is
+	Classes map[uint16]string  // printable names
+	Lost    uint64             // requests without a record
+	Cut     error              // why the rest of the file is not read; nil if all is
 }
 
 // Open reads the file with a name.
@@ -71,6 +71,9 @@ func Read(in io.Reader, name string) (*File, error) {
 		return fail(cmp.Or(f.Cut, errors.New("the recording has no requests")))
 	}
 	f.Classes, f.Lost = r.Names(), r.Lost()
+	for number, name := range f.Classes {
+		f.Classes[number] = printable(name)
+	}
 	f.Sort()
 	return f, nil
 }
@@ -88,13 +91,16 @@ func (f *File) Note() string {
 	return fmt.Sprintf("%s: %s: the %d requests before that are read", f.Name, strings.TrimPrefix(f.Cut.Error(), "recording: "), len(f.Records))
 }
 
-// Class returns the name of a class, or its number if it has no name. What a terminal may take for a command is
-// escaped, as in a string of Go.
+// Class returns the name of a class, or its number if it has no name.
 func (f *File) Class(number uint16) string {
-	name, ok := f.Classes[number]
-	if !ok && number != 0 {
-		return strconv.Itoa(int(number))
+	if name, ok := f.Classes[number]; ok || number == 0 {
+		return name
 	}
+	return strconv.Itoa(int(number))
+}
+
+// printable returns a name in which what a terminal may take for a command is escaped, as in a string of Go.
+func printable(name string) string {
 	var b strings.Builder
 	for len(name) > 0 {
 		r, n := utf8.DecodeRuneInString(name)

@@ -130,7 +130,14 @@ func TestWhatIsNotRead(t *testing.T) {
 
 // A name has nothing that a terminal takes for a command.
 func TestNames(t *testing.T) {
-	f := &recorded.File{Classes: map[uint16]string{1: "GET /é", 2: "a\n\x1b[31m\u202eb\xff"}}
+	var b bytes.Buffer
+	w := recording.NewWriter(&b, time.Unix(0, 0))
+	testrig.Must(t, w.Name(1, "GET /é"))
+	testrig.Must(t, w.Name(2, "a\n\x1b[31m\u202eb\xff"))
+	testrig.Must(t, w.Write(records[0]))
+	testrig.Must(t, w.Flush())
+	f, err := recorded.Read(&b, "it")
+	testrig.Must(t, err)
 	for number, want := range map[uint16]string{0: "", 1: "GET /é", 2: `a\n\x1b[31m\u202eb\xff`, 3: "3"} {
 		if got := f.Class(number); got != want {
 			t.Errorf("%d: %q: want %q", number, got, want)
