@@ -33,7 +33,7 @@ const adviseDetail = `The knee is the number of requests in flight with which th
 
 If something went wrong within the recording, it says what, when that began, and which limit would have helped. docs/replay.md says how that is found.
 
-The exit status is 1 if the recording has too little for any advice.`
+The exit status is 1 if the recording has too little for any advice, and no incident is seen.`
 
 // An objective is a quantile of latency and the most that it may be.
 type objective struct {
@@ -80,10 +80,7 @@ func (c *adviseCmd) Run(ctx context.Context, std cli.Streams) error {
 	if c.Load != nil {
 		o.Load = float64(*c.Load)
 	}
-	a, err := advise.Advise(slices.Clone(f.Records), f.Lost, o)
-	if err != nil {
-		return fmt.Errorf("%s: %s", f.Name, strings.TrimPrefix(err.Error(), "advise: "))
-	}
+	a := advise.Advise(slices.Clone(f.Records), f.Lost, o)
 	a.Cut = f.Note()
 	happened := incident.Find(f)
 	if err := happened.Recommend(ctx, f, c.Seed); err != nil {
@@ -92,7 +89,7 @@ func (c *adviseCmd) Run(ctx context.Context, std cli.Streams) error {
 	if err := c.print(std.Out, a, happened); err != nil {
 		return err
 	}
-	return c.Report.write(std.Err, func(w io.Writer) error {
+	err = c.Report.write(std.Err, func(w io.Writer) error {
 		p, err := a.Page(f)
 		if err != nil {
 			return err
@@ -100,6 +97,10 @@ func (c *adviseCmd) Run(ctx context.Context, std cli.Streams) error {
 		happened.Tell(p)
 		return p.Write(w)
 	})
+	if err == nil && !a.Fitted() && happened.Cause == incident.None {
+		err = fmt.Errorf("%s: too little for any advice", f.Name)
+	}
+	return err
 }
 
 func (c *adviseCmd) print(w io.Writer, a *advise.Advice, happened *incident.Incident) error {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/internal/cli/clitest"
 )
@@ -32,6 +33,22 @@ func overloaded() []byte {
 		end := max(at, free[k]) + time.Duration(50e6*(1+0.3*math.Sin(float64(7*i))))
 		free[k] = end
 		_ = w.Write(recording.Record{Intended: at, Start: at, End: end, Outcome: recording.Ended(weir.Success)})
+	}
+	_ = w.Flush()
+	return b.Bytes()
+}
+
+// goesDown returns the recording of a service that serves no request of a minute any more after a while.
+func goesDown(after time.Duration) []byte {
+	var b bytes.Buffer
+	w := recording.NewWriter(&b, time.Unix(1_700_000_000, 0))
+	for i := range 6000 {
+		at := time.Duration(i) * 10 * time.Millisecond
+		r := recording.Record{Intended: at, Start: at, End: at + time.Duration(50e6*(1+0.3*math.Sin(float64(7*i)))), Outcome: recording.Ended(weir.Success)}
+		if at >= after {
+			r.End, r.Outcome = at+time.Second, recording.Ended(outcome.TimedOut)
+		}
+		_ = w.Write(r)
 	}
 	_ = w.Flush()
 	return b.Bytes()
@@ -73,6 +90,16 @@ func TestAdvise(t *testing.T) {
 	}
 	if code, _, stderr = weirlab(t, "advise", in("damaged", damaged)); code != 0 || !strings.Contains(stderr, "the checksum of a block is wrong: the ") {
 		t.Errorf("%d, %q", code, stderr)
+	}
+	// A service may not come back: then little can be fitted, and what happened can be told.
+	out := filepath.Join(dir, "down.html")
+	code, stdout, stderr = weirlab(t, "advise", in("down", goesDown(10*time.Second)), "--report", out)
+	if page := string(must(t, out)); code != 0 || !strings.Contains(stdout, "capacity      not known") || !strings.Contains(stdout, "began       10s into") || !strings.Contains(page, "An incident is seen") {
+		t.Errorf("%d, %q, %s", code, stderr, stdout)
+	}
+	code, stdout, stderr = weirlab(t, "advise", in("never up", goesDown(0)))
+	if code != 1 || !strings.Contains(stderr, "too little for any advice") || !strings.Contains(stdout, "Of 6000 requests, the work of 0 is known") {
+		t.Errorf("%d, %q, %s", code, stderr, stdout)
 	}
 	for _, tt := range []struct {
 		code int

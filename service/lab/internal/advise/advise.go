@@ -2,7 +2,6 @@ package advise
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -83,23 +82,21 @@ type Recommendation struct {
 	Feasible    bool    `json:"feasible"`     // the objective can be met at all
 }
 
-// ErrFew says that a recording has too little for a fit.
-var ErrFew = errors.New("advise: too few requests: the recording needs at least eight spans of time, each with some requests that end in it, and five times as long as these take")
-
 // Advise describes the service of a recording, and recommends settings. It sorts the records.
-func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error) {
+func Advise(records []recording.Record, lost uint64, o Options) *Advice {
 	inOrder(records)
 	ws := windows(records)
 	a := &Advice{Requests: len(records), Lost: lost, Doubts: []string{}}
-	if len(ws) > 0 {
-		a.Length = (ws[len(ws)-1].to - ws[0].from).Seconds()
+	if n := len(records); n > 0 {
+		a.Length = (records[n-1].Intended - records[0].Intended).Seconds()
 	}
 	a.count(records)
 	parts := split(ws, o.Seed)
-	if len(parts) == 0 {
-		return nil, ErrFew
-	}
 	a.windows, a.parts = ws, parts
+	if !a.Fitted() {
+		a.Doubts = append(a.Doubts, few(records))
+		return a
+	}
 	last := parts[len(parts)-1]
 	for _, p := range parts {
 		p.fit.countWorkers(records, p)
@@ -114,7 +111,7 @@ func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error)
 		// What varies then is chance: it makes curves of any shape.
 		a.Capacity, a.Law, a.Errors, a.History = Interval{Low: f.throughputSeen()}, "", nil, nil
 		a.Doubts = append(a.Doubts, fmt.Sprintf("The load stayed at one level, %s to %s requests/s: capacity and knee cannot be told from it. A recording while the load grows tells them, such as one of weirlab load --rate 50..400@30s.", round(least.rate()), round(most.rate())))
-		return a, nil
+		return a
 	}
 	a.Knee, a.Capacity = f.kneeInterval(), f.capacityInterval()
 	if f.bound.High == nil {
@@ -130,7 +127,24 @@ func Advise(records []recording.Record, lost uint64, o Options) (*Advice, error)
 	a.doubt(last, ws)
 	a.servable(parts)
 	a.recommend(last, ws, records, o)
-	return a, nil
+	return a
+}
+
+// Fitted reports whether the recording has enough for a fit. Without one, nothing is known about the service.
+func (a *Advice) Fitted() bool { return len(a.parts) > 0 }
+
+// few says why there is no fit.
+func few(records []recording.Record) string {
+	known := 0
+	for i := range records {
+		if worked(&records[i]) {
+			known++
+		}
+	}
+	if 2*known < len(records) {
+		return fmt.Sprintf("Of %d requests, the work of %d is known from its beginning to its end: the others were rejected, failed, or lost their callers. So capacity and knee are not known.", len(records), known)
+	}
+	return "Too few requests: capacity and knee need at least eight spans of time, each with some requests that end in it, and five times as long as these take."
 }
 
 // count counts what needs no fit.

@@ -89,10 +89,7 @@ var second = func() []setting {
 // found counts the settings of which the knee is within 10 %, and those of which it is in the interval.
 func found(t *testing.T, settings []setting, share float64, seed uint64) (right, covered int) {
 	for _, s := range settings {
-		a, err := Advise(s.play(t, share, seed), 0, Options{Seed: 1})
-		if err != nil {
-			t.Fatalf("%s: %v", s.name, err)
-		}
+		a := of(t, s.play(t, share, seed), Options{Seed: 1})
 		k := a.Knee
 		if k.Value == nil {
 			t.Logf("%s: at least %.1f: want %.1f", s.name, *k.Low, s.knee)
@@ -126,10 +123,7 @@ func TestTheKneeOfOtherSettingsIsFound(t *testing.T) {
 func TestALoadBelowTheKneeIsTold(t *testing.T) {
 	for i, settings := range [][]setting{first, second} {
 		for _, s := range settings {
-			a, err := Advise(s.play(t, 0.4, uint64(i+2)), 0, Options{Seed: 1})
-			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			a := of(t, s.play(t, 0.4, uint64(i+2)), Options{Seed: 1})
 			if a.Knee.Value != nil || *a.Knee.Low > s.knee || *a.Knee.Low < 0.05*s.knee || len(a.Doubts) == 0 || a.Recommended != nil {
 				t.Errorf("%s: knee %.1f: %+v", s.name, s.knee, a.Knee)
 			}

@@ -1,8 +1,10 @@
 package advise
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,9 +18,9 @@ import (
 // of returns the advice on records.
 func of(t *testing.T, records []recording.Record, o Options) *Advice {
 	t.Helper()
-	a, err := Advise(records, 0, o)
-	if err != nil {
-		t.Fatal(err)
+	a := Advise(records, 0, o)
+	if !a.Fitted() {
+		t.Fatal(a.Doubts)
 	}
 	if _, err := json.Marshal(a); err != nil {
 		t.Error(err)
@@ -57,7 +59,7 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 }
 
-// Whatever a recording has, there is advice or an error.
+// Whatever a recording has, there is advice.
 func FuzzAdvise(f *testing.F) {
 	f.Add(int64(1e7), int64(2e7), uint8(1), int64(1e7), uint8(200))
 	f.Add(int64(1e7), int64(-2e7), uint8(1), int64(1e7), uint8(100))
@@ -71,12 +73,12 @@ func FuzzAdvise(f *testing.F) {
 			all = append(all, recording.Record{Intended: at, Start: start, End: start + time.Duration(takes*(i%7)), Outcome: recording.Outcome(o) * recording.Outcome(i%2)})
 			all = append(all, recording.Record{Intended: at, Start: at, End: at + time.Duration(takes), Outcome: recording.Ended(weir.Success)})
 		}
-		a, err := Advise(all, 1, Options{Quantile: 0.9, Target: time.Duration(takes)})
-		if err != nil {
-			return
-		}
+		a := Advise(all, 1, Options{Quantile: 0.9, Target: time.Duration(takes)})
 		if _, err := json.Marshal(a); err != nil {
 			t.Error(err)
+		}
+		if n == 0 {
+			return // a File has at least one record
 		}
 		p, err := a.Page(&recorded.File{Records: all})
 		if err != nil {
@@ -124,16 +126,32 @@ func TestWorkAfterTheLastWindow(t *testing.T) {
 	}
 }
 
+// Without enough to fit, there are no figures of the service, and the reason is told.
 func TestTooFew(t *testing.T) {
-	for rule, all := range map[string][]recording.Record{
-		"none":     nil,
-		"one":      regular(1, 1, time.Second, time.Second),
-		"a few":    regular(20, 4, time.Second, time.Second),
-		"at once":  regular(1000, 1000, time.Second, 0),
-		"rejected": {{Outcome: recording.Rejected(weir.OverRate)}, {Intended: time.Second, Outcome: recording.Rejected(weir.OverRate)}},
+	all := func(o recording.Outcome) []recording.Record {
+		rs := regular(3000, 50, time.Second, 100*time.Millisecond)
+		for i := range rs {
+			rs[i].Outcome = o
+		}
+		return rs
+	}
+	const few, unknown = "Too few requests: ", "Of 3000 requests, the work of 0 is known from its beginning to its end: "
+	for rule, tt := range map[string]struct {
+		records []recording.Record
+		want    string
+	}{
+		"none":         {nil, few},
+		"one":          {regular(1, 1, time.Second, time.Second), few},
+		"a few":        {regular(20, 4, time.Second, time.Second), few},
+		"at once":      {regular(1000, 1000, time.Second, 0), few},
+		"rejected":     {all(recording.Rejected(weir.OverRate)), unknown},
+		"failed":       {all(recording.Ended(weir.Dropped)), unknown},
+		"callers left": {all(recording.Ended(outcome.TimedOut)), unknown},
 	} {
-		if a, err := Advise(all, 0, Options{}); err != ErrFew {
-			t.Errorf("%s: %+v, %v", rule, a, err)
+		a := Advise(tt.records, 0, Options{})
+		var text bytes.Buffer
+		if err := a.Table(&text); err != nil || a.Fitted() || len(a.Doubts) != 1 || !strings.HasPrefix(a.Doubts[0], tt.want) || !strings.Contains(text.String(), "knee          not known\n") {
+			t.Errorf("%s: %v, %q\n%s", rule, err, a.Doubts, &text)
 		}
 	}
 }

@@ -45,8 +45,10 @@ func (a *Advice) answer() (sentences []string) {
 	say := func(format string, args ...any) { sentences = append(sentences, fmt.Sprintf(format, args...)) }
 	if a.Knee.Value != nil {
 		say("The service does %s requests/s at most%s, with %s requests in flight%s: more only wait.", a.Capacity.text(round), a.Capacity.between(round), a.Knee.text(round), a.Knee.between(round))
-	} else {
+	} else if a.Capacity.Low != nil {
 		say("The capacity of the service is not known: it is %s.", a.Capacity.of(round, " requests/s"))
+	} else {
+		say("The capacity of the service is not known.")
 	}
 	for i := 1; i < len(a.History); i++ {
 		say("The capacity changed at %s: before, it was %s.", seconds(a.History[i].From), a.History[i-1].Capacity.of(round, " requests/s"))
@@ -112,25 +114,29 @@ func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 	if a.Capacity.Value != nil {
 		throughput = "Throughput, and the capacity with its interval of 95 %."
 	}
-	laws, times := a.lawSheet(), a.timeSheet(f.Records)
+	times := a.timeSheet(f.Records)
 	inflight := "On average."
 	if len(times.Panels[1].Lines) > 1 {
 		inflight = "On average, and the number with which requests waited for the limit or were rejected."
 	}
-	for i, d := range []struct{ title, note, words string }{
-		{"Throughput over requests in flight", law, "Requests per second over requests in flight. " + knee},
-		{"Response time over requests in flight", law, "Time of the work over requests in flight. A request alone takes " + a.Alone.text(seconds) + ". " + knee},
-	} {
-		if err := p.Draw(d.title, d.note, d.words, laws, i); err != nil {
-			return err
+	type drawing struct{ title, note, words string }
+	if a.Fitted() {
+		laws := a.lawSheet()
+		for i, d := range []drawing{
+			{"Throughput over requests in flight", law, "Requests per second over requests in flight. " + knee},
+			{"Response time over requests in flight", law, "Time of the work over requests in flight. A request alone takes " + a.Alone.text(seconds) + ". " + knee},
+		} {
+			if err := p.Draw(d.title, d.note, d.words, laws, i); err != nil {
+				return err
+			}
 		}
 	}
-	for i, d := range []struct{ title, note, words string }{
+	for i, d := range []drawing{
 		{"Requests per second", "By the time at which they came.", fmt.Sprintf("Requests per second over time, by what became of them. %d came, %d were rejected.", a.Requests, a.Rejected)},
 		{"In flight", inflight, "Requests in flight over time. " + knee},
 		{"Latency of the served", "From the intended start.", "Latency of the served requests over time: P50 and P95."},
 		{"Capacity", throughput, "Capacity and throughput over time. The capacity at the end is " + a.Capacity.of(round, " requests/s") + a.Capacity.between(round) + "."},
-	} {
+	}[:len(times.Panels)] {
 		if err := p.Draw(d.title, d.note, d.words, times, i); err != nil {
 			return err
 		}

@@ -147,7 +147,11 @@ func (a *Advice) timeSheet(records []recording.Record) plot.Sheet {
 	latency := plot.Panel{Unit: plot.Seconds}
 	latency.Add("P95", plot.Stroke(plot.Orange, 1.6, nil), over(func(s *slot) float64 { return s.p95 }))
 	latency.Add("P50", plot.Stroke(plot.Blue, 2, nil), over(func(s *slot) float64 { return s.p50 }))
-	return plot.Sheet{Across: "time in the recording", Time: true, Panels: []plot.Panel{rates, inflight, latency, a.capacityPanel()}}
+	panels := []plot.Panel{rates, inflight, latency}
+	if a.Fitted() {
+		panels = append(panels, a.capacityPanel())
+	}
+	return plot.Sheet{Across: "time in the recording", Time: true, Panels: panels}
 }
 
 // capacityPanel has the throughput of the windows, and the capacity of each part with its interval.

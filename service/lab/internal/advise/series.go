@@ -28,7 +28,7 @@ type slot struct {
 // series divides a recording, in the order of Intended, into slots of a length.
 func series(records []recording.Record) (all []slot, length time.Duration) {
 	first := records[0].Intended
-	whole := records[len(records)-1].Intended - first
+	whole := max(records[len(records)-1].Intended-first, 0) // less than 0 is an overflow
 	n := min(max(len(records)/perSlot, 1), slots)
 	length = max(whole/time.Duration(n)+1, time.Millisecond)
 	all = make([]slot, whole/length+1)

@@ -202,6 +202,15 @@ func TestLinesInCells(t *testing.T) {
 			t.Errorf("%q: want %q", got, want.Class)
 		}
 	}
+	many := "intended,end,class\n" + strings.Repeat("1,2,\"a\nb\"\n", 20_000) // wherever a read ends
+	again, err = Read(strings.NewReader(many), Source{})
+	if err != nil || len(again.Requests) != 20_000 || again.Skipped > 0 {
+		t.Errorf("%d requests, %d skipped, %v, %v", len(again.Requests), again.Skipped, again.FirstBad, err)
+	}
+	again, err = Read(strings.NewReader("intended,end,class\n1,2,\"a\nb\""), Source{})
+	if err != nil || len(again.Requests) != 1 || again.Requests[0].Class != "a\nb" {
+		t.Errorf("%+v, %v", again, err)
+	}
 	again, err = Read(strings.NewReader("intended,end,class\n1,2,\"a\nb\"\n1,2,\"a\n"+strings.Repeat("1,2,\"c\"\n", 20_000)), Source{})
 	if err != nil || len(again.Requests) != 20_001 || again.Skipped != 1 || !strings.HasPrefix(again.FirstBad, "line 4: ") {
 		t.Errorf("%d requests, %d skipped, %v, %v", len(again.Requests), again.Skipped, again.FirstBad, err)

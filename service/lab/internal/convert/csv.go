@@ -49,10 +49,13 @@ func splitCSV(data []byte, atEOF bool) (advance int, token []byte, err error) {
 			return i + 1, data[:i], nil
 		}
 	}
-	if quoted && !atEOF && len(data) < maxCell {
-		return 0, nil, nil
+	switch {
+	case len(data) >= maxCell || quoted && atEOF:
+		return bufio.ScanLines(data, atEOF)
+	case atEOF && len(data) > 0:
+		return len(data), data, nil
 	}
-	return bufio.ScanLines(data, atEOF)
+	return 0, nil, nil
 }
 
 func (c *csvFile) missing() (all []string) {

@@ -2,6 +2,7 @@
 package recorded
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
@@ -23,9 +25,9 @@ type File struct {
 	Name    string             // for messages
 	Epoch   time.Time          // from which the instants of Records count
 	Records []recording.Record // in the order in which they came
-	Classes map[uint16]string
-	Lost    uint64 // requests without a record
-	Cut     error  // why the rest of the file is not read; nil if all is
+	Classes map[uint16]string  // printable names
+	Lost    uint64             // requests without a record
+	Cut     error              // why the rest of the file is not read; nil if all is
 }
 
 // Open reads the file with a name.
@@ -43,7 +45,11 @@ func Read(in io.Reader, name string) (*File, error) {
 	fail := func(err error) (*File, error) {
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "recording: "))
 	}
-	r, err := recording.NewReader(in)
+	buffered := bufio.NewReader(in)
+	if _, err := buffered.Peek(1); err == io.EOF {
+		return fail(errors.New("the file is empty"))
+	}
+	r, err := recording.NewReader(buffered)
 	if err != nil {
 		return fail(err)
 	}
@@ -65,6 +71,9 @@ func Read(in io.Reader, name string) (*File, error) {
 		return fail(cmp.Or(f.Cut, errors.New("the recording has no requests")))
 	}
 	f.Classes, f.Lost = r.Names(), r.Lost()
+	for number, name := range f.Classes {
+		f.Classes[number] = printable(name)
+	}
 	f.Sort()
 	return f, nil
 }
@@ -88,6 +97,21 @@ func (f *File) Class(number uint16) string {
 		return name
 	}
 	return strconv.Itoa(int(number))
+}
+
+// printable returns a name in which what a terminal may take for a command is escaped, as in a string of Go.
+func printable(name string) string {
+	var b strings.Builder
+	for len(name) > 0 {
+		r, n := utf8.DecodeRuneInString(name)
+		if strconv.IsPrint(r) && (r != utf8.RuneError || n > 1) {
+			b.WriteString(name[:n])
+		} else {
+			b.WriteString(strings.Trim(strconv.Quote(name[:n]), `"`))
+		}
+		name = name[n:]
+	}
+	return b.String()
 }
 
 // Calls returns the requests as calls of a simulation, which begins with the first. Requests that a load generator

@@ -107,7 +107,8 @@ func TestWhatIsNotRead(t *testing.T) {
 		"cut":      {whole[:len(whole)-3], "it: the file is cut off within a block: the 5 requests before that are read", ""},
 		"joined":   {slices.Concat(whole, whole), "", "it: a second file begins here: give one file at a time"},
 		"cut soon": {whole[:30], "", "it: the file is cut off within a block"},
-		"empty":    {whole[:24], "", "it: the recording has no requests"},
+		"header":   {whole[:24], "", "it: the recording has no requests"},
+		"empty":    {nil, "", "it: the file is empty"},
 		"other":    {[]byte("intended_s,start_s\n"), "", "it: the file is no recording"},
 	} {
 		f, err := recorded.Read(bytes.NewReader(tt.text), "it")
@@ -124,5 +125,22 @@ func TestWhatIsNotRead(t *testing.T) {
 	}
 	if _, err := recorded.Open(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("no file is read")
+	}
+}
+
+// A name has nothing that a terminal takes for a command.
+func TestNames(t *testing.T) {
+	var b bytes.Buffer
+	w := recording.NewWriter(&b, time.Unix(0, 0))
+	testrig.Must(t, w.Name(1, "GET /é"))
+	testrig.Must(t, w.Name(2, "a\n\x1b[31m\u202eb\xff"))
+	testrig.Must(t, w.Write(records[0]))
+	testrig.Must(t, w.Flush())
+	f, err := recorded.Read(&b, "it")
+	testrig.Must(t, err)
+	for number, want := range map[uint16]string{0: "", 1: "GET /é", 2: `a\n\x1b[31m\u202eb\xff`, 3: "3"} {
+		if got := f.Class(number); got != want {
+			t.Errorf("%d: %q: want %q", number, got, want)
+		}
 	}
 }

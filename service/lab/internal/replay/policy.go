@@ -154,6 +154,9 @@ func before(rs []recording.Record) (l Limit, reason string) {
 		return Limit{}, "A limit turned requests away, and the callers have recorded that, not the limit. Record at the limit, or say what it was by --recorded-limit."
 	}
 	l = Limit{Name: "auto"}
+	if first, then, ok := changed(levels); ok {
+		return Limit{}, fmt.Sprintf("The limit was changed within the recording, from %d to %d: a replay has one for all of it.", first, then)
+	}
 	if n, share := common(levels); share > 0.8 && n > 0 {
 		l = Limit{Name: "fixed", N: n}
 	} else if several(byClass) {
@@ -186,6 +189,37 @@ func several(levels map[uint16][]int) bool {
 		limits[n] = true
 	}
 	return len(limits) > 1
+}
+
+// changed reports whether most levels, in the order of time, are one number first, and then another one. Auto does not
+// change as much at once.
+func changed(levels []int) (first, then int, ok bool) {
+	const least = 1.25 // the greater over the smaller one
+	one, _ := common(levels)
+	other, _ := common(slices.DeleteFunc(slices.Clone(levels), func(n int) bool { return n == one }))
+	if float64(max(one, other)) < least*float64(min(one, other)) {
+		return 0, 0, false
+	}
+	for _, pair := range [][2]int{{one, other}, {other, one}} {
+		before, after := 0, 0 // levels that are right, if the change comes after one of them
+		for _, n := range levels {
+			if n == pair[1] {
+				after++
+			}
+		}
+		for _, n := range levels {
+			switch n {
+			case pair[0]:
+				before++
+			case pair[1]:
+				after--
+			}
+			if min(before, after) >= station.Fewest/2 && float64(before+after) > 0.85*float64(len(levels)) {
+				return pair[0], pair[1], true
+			}
+		}
+	}
+	return 0, 0, false
 }
 
 // common returns the most frequent number, and its share.

@@ -12,7 +12,6 @@ package replay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -181,12 +180,12 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 		}
 		was = &l
 	}
-	a, err := advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
+	a = advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
 	switch {
-	case errors.Is(err, advise.ErrFew), err == nil && len(m.order) < 4*station.Fewest:
+	case len(m.order) < 4*station.Fewest:
 		return was, nil, fmt.Sprintf("Too few observations: the service worked on %s.", station.Many(len(m.order), "request"))
-	case err != nil:
-		return was, nil, err.Error()
+	case !a.Fitted():
+		return was, nil, a.Doubts[0]
 	}
 	return was, a, ""
 }
@@ -460,9 +459,12 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 	say := func(format string, args ...any) { r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...)) }
 	got, want := r.Replayed.Median, r.Happened
 	r.Holds = true
-	if off := math.Expm1(ratio(got.Served, want.Served)); math.Abs(off) > mostGoodput {
+	if off := math.Expm1(ratio(got.Served, want.Served)); want.Served == 0 && got.Served > 0 {
 		r.Holds = false
-		say("The replay serves %+.0f %% of the requests that were served.", 100*off)
+		say("The replay serves %.0f requests, and none was served.", got.Served)
+	} else if math.Abs(off) > mostGoodput {
+		r.Holds = false
+		say("The replay serves %s requests than were served.", compared(off, "more", "fewer"))
 	}
 	if m.options.Goodput {
 		m.explain(a, r.Holds, say)
@@ -470,7 +472,7 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 	}
 	if off := math.Expm1(ratio(got.P95, want.P95)); math.Abs(off) > mostP95 && want.P95 > 0 {
 		r.Holds = false
-		say("P95 of the replay is %+.0f %% off.", 100*off)
+		say("P95 of the replay is %s.", compared(off, "longer", "shorter"))
 	}
 	pieces := m.station.Pieces(m.records, m.order)
 	b, ok := station.Bent(m.records[m.part.From:m.part.To], pieces[m.part.From:m.part.To])
@@ -482,6 +484,14 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 		say("%d workers do not explain the response times: requests that came while much was in flight would have worked %.2g times as long as others.", m.station.Workers, math.Exp(b.Mean))
 	}
 	m.explain(a, r.Holds, say)
+}
+
+// compared says by how much a figure is off, such as "12 % more".
+func compared(off float64, more, less string) string {
+	if off < 0 {
+		more = less
+	}
+	return fmt.Sprintf("%.0f %% %s", 100*math.Abs(off), more)
 }
 
 // explain says what is known to make a model wrong. Most of that matters only if it does not hold.

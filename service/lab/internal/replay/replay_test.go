@@ -170,6 +170,15 @@ func TestTheLimitIsInferred(t *testing.T) {
 	if got, reason := before(two); reason != "Each class has a limit of its own: a replay has one for all." {
 		t.Errorf("%v, %s", got, reason)
 	}
+	changed := behind(t, inflight.Config{Algorithm: limit.Fixed(12)}).Records
+	for i := range changed {
+		if i > len(changed)*2/3 {
+			changed[i].Inflight = min(changed[i].Inflight, 7)
+		}
+	}
+	if got, reason := before(changed); reason != "The limit was changed within the recording, from 12 to 7: a replay has one for all of it." {
+		t.Errorf("%v, %s", got, reason)
+	}
 }
 
 // With the limit that was in force, a replay shows what happened; with a higher one, what would have.
