@@ -41,8 +41,8 @@ func (k *Keeper) Depart(slots *slot.Set) {
 // of leases has passed, their keys get no new leases, and leases that the last owner has
 // granted are adopted when they are renewed. Fencing tokens are greater than those of the last
 // owner, unless its clock is ahead by more than the time since its last lease. Leaves get
-// the assignments that they say they have, until all that can ask have reported; if hold is zero, the owner is lost, perhaps
-// with leaves that cannot ask, and that lasts for Config.TTL.
+// the assignments that they say they have, until all that can ask have reported; if hold is zero, no state follows,
+// and that lasts for Config.TTL.
 func (k *Keeper) Expect(slots *slot.Set, hold time.Duration) {
 	k.cfg.Reload.Lock()
 	defer k.cfg.Reload.Unlock()

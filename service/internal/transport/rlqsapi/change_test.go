@@ -106,7 +106,7 @@ func TestASilentProxy(t *testing.T) {
 	})
 }
 
-// A new bucket has half of what is free until the proxy tells what it wants, if nobody else wants it.
+// A new bucket has half of what is free until the proxy tells what it wants, if no other proxy wants it.
 func TestANewBucketKeepsItsHalf(t *testing.T) {
 	run(t, rlqsapi.Config{}, shop(100, 10), func(r *rig) {
 		time.Sleep(ttl)
