@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -111,7 +113,7 @@ func TestDrainToPeers(t *testing.T) {
 	rules := file(t, "rules.yaml", `rules: [{name: late, glob: "*", rate: 1/h, max_wait: 9h}]`)
 	var members []*served
 	for _, host := range hosts {
-		members = append(members, serving(t, "--rules", rules, "--listen", host, "--peers", "http://"+hosts[0]+",http://"+hosts[1]))
+		members = append(members, serving(t, "--rules", rules, "--listen", host, "--resp-listen", "127.0.0.1:0", "--peers", "http://"+hosts[0]+",http://"+hosts[1]))
 	}
 	redistest.Until(t, "peers", func() error {
 		for _, s := range members {
@@ -140,8 +142,15 @@ func TestDrainToPeers(t *testing.T) {
 		}
 		return nil
 	})
+	nc, err := net.Dial("tcp", leaves.resp())
+	idle := respOver(t, nc, err)
+	idle.send("PING")
+	idle.wants("+PONG")
 	leaves.stop()
 	leaves.until("msg=draining how=finish")
+	if rest, err := io.ReadAll(idle.in); err != nil || len(rest) > 0 { // while others wait
+		t.Errorf("a client of Redis: %q, %v: want its connection closed", rest, err)
+	}
 	for i := range keys {
 		if a, err := tryAsk(http.DefaultClient, "POST", leaves.public+path(i)+"?canWait=true&timeout=1ms"); err == nil && a.status != 429 {
 			t.Errorf("one more who would wait: %v: want 429, or no connection", a)

@@ -205,7 +205,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	a.hold(m, max(rate, math.Ceil(uses/a.quantum)*a.quantum))
 	a.assignBurst(m, &level, rate, confirmed, spare)
 	m.rate = rate
-	a.setShort(m, now >= a.cfg.Learn && (rate < min(share, m.wants())*(1-tell) || level.lacksBurst(m)))
+	a.setShort(m, now >= a.cfg.Learn && (rate < min(share, m.wants())*(1-tell) || !spare && level.lacksBurst(m)))
 	a.setLack(m, rate, share)
 	a.contend(now, m, &level)
 	return Assignment{Limit{m.rate, m.burst}, m.ends(), a.contended, m.short}, nil

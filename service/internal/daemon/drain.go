@@ -48,10 +48,16 @@ func (d *Daemon) drain() error {
 	ctx, cancel := context.WithDeadline(context.Background(), end.Add(parting))
 	defer cancel()
 	d.rlqs.Close()
-	leavesEnd := make(chan error, 1)
-	go func() { leavesEnd <- d.leaves.Shutdown(ctx) }()
-	grpcEnd := d.grpc.end(ctx)
-	if err := errors.Join(d.public.Shutdown(ctx), <-grpcEnd, d.resp.shutdown(ctx), d.fleet.shutdown(ctx), <-leavesEnd); err != nil {
+	callers := []func(context.Context) error{d.public.Shutdown, d.grpc.shutdown, d.resp.shutdown, d.leaves.Shutdown}
+	ended := make(chan error)
+	for _, shutdown := range callers {
+		go func() { ended <- shutdown(ctx) }()
+	}
+	var err error
+	for range callers {
+		err = errors.Join(err, <-ended)
+	}
+	if errors.Join(err, d.fleet.shutdown(ctx)) != nil {
 		_ = d.public.Close()
 		return fmt.Errorf("--grace=%v was too short: requests in flight were cut off", d.cfg.Grace)
 	}

@@ -28,26 +28,20 @@ func (g *grpcServer) listen(d *Daemon, ln net.Listener) {
 	d.log.Info("gRPC", "listen", ln.Addr().String())
 }
 
-// end asks clients to leave, and lets calls finish until ctx ends. Then it cuts them off, and
-// the result is an error.
-func (g *grpcServer) end(ctx context.Context) <-chan error {
-	result := make(chan error, 1)
+// shutdown asks clients to leave, and lets calls finish. If ctx ends before, it cuts them off, and returns an error.
+func (g *grpcServer) shutdown(ctx context.Context) error {
 	if g.server == nil {
-		result <- nil
-		return result
+		return nil
 	}
 	done := make(chan struct{})
 	go func() { g.server.GracefulStop(); close(done) }()
-	go func() {
-		select {
-		case <-done:
-			result <- nil
-		case <-ctx.Done():
-			g.server.Stop()
-			result <- ctx.Err()
-		}
-	}()
-	return result
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		g.server.Stop()
+		return ctx.Err()
+	}
 }
 
 // stop ends the server at once.

@@ -102,8 +102,9 @@
 // # Leaves
 //
 // A leaf (see decider.Decider.Exchange) exchanges with any member, and has assignments of all owners.
-// For one time to live, the next owner of a key assigns what the leaves say they have, so that
-// a death or a move gives nothing beyond the limit. Leaves that no member of the majority hears go on
+// The next owner of a key assigns what the leaves say they have: for 5 s, in which each of them reports, or for
+// one time to live if the state of the key is lost. So
+// a death or a move gives nothing beyond the limit, but for what a leaf has that is away for more than these 5 s. Leaves that no member of the majority hears go on
 // for the rest of their time to live: at most the limit once more, for that time. A leaf whose member
 // cannot ask an owner that others see uses its assignments until the owner gives them to others; from then on
 // the member decides about keys of that owner, by its share.

@@ -17,8 +17,8 @@ import (
 // until the owner can be asked, or others own its keys: the leaf asks another member, or decides
 // by its safe share.
 //
-// When the owner of a key has changed, leaves report all their keys. For one time to live, the
-// new owner assigns what they say they have.
+// When the owner of a key has changed, leaves report all their keys. For a while, the
+// new owner assigns what they say they have: see the package.
 func (r *Ring) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
 	e := leaves.New(x, got, r.now())
 	for {

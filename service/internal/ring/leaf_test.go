@@ -218,3 +218,44 @@ func TestLeafOfAnOwnerThatIsCut(t *testing.T) {
 		}
 	})
 }
+
+// proxies report demand for a key at some members, as a proxy does every five seconds, until each has what it wants. The first report is of
+// one request. It returns how long that takes, up to 40 seconds.
+func (f *fleet) proxies(key string, wants float64, entries ...string) time.Duration {
+	began := time.Now()
+	has := make([]float64, len(entries))
+	for wanted := 1.0; ; wanted = wants {
+		least := wants
+		for i, at := range entries {
+			x := decider.LeafExchange{Single: true, Keep: .01, Exchange: leaf.Exchange{Leaf: fmt.Sprint("proxy ", i), Reports: []leaf.Report{{Key: key, Wants: wanted, Has: has[i]}}}}
+			var got decider.LeafAnswer
+			if err := f.nodes[at].Exchange(context.Background(), &x, &got); err != nil {
+				f.t.Fatal(err)
+			}
+			has[i] = got.Assignments[0].Rate
+			least = min(least, has[i])
+		}
+		if took := time.Since(began); least >= wants || took > 40*time.Second {
+			return took
+		}
+		time.Sleep(5 * time.Second)
+	}
+}
+
+// A user that is new just after the start of a fleet, or after a member has left, and wants half of its limit through three proxies, has it
+// after their next two reports.
+func TestNewKeyOfNewOwner(t *testing.T) {
+	inFleet(t, 3, leafRules(), func(t *testing.T, f *fleet) {
+		if took := f.proxies(f.ownedBy("a"), 17, "a", "b", "c"); took > 11*time.Second {
+			t.Errorf("after the start: %v", took)
+		}
+		time.Sleep(time.Minute)
+		key := f.ownedBy("c")
+		if _, err := f.nodes["c"].Leave(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := f.proxies(key, 17, "a", "b", "a"); took > 11*time.Second {
+			t.Errorf("after a member has left: %v", took)
+		}
+	})
+}

@@ -262,7 +262,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		}
 	}
 	got.Contended = contended
-	got.Learning = empty || !first && !e.single && r.Has == 0 && (e.now < e.of.leaves.cfg.Learn || e.isNew(r.Key))
+	got.Learning = empty || !first && !e.single && r.Has == 0 && e.now < e.of.sharing(r.Key, e.now).Learn
 	h.setContended(contended)
 }
 

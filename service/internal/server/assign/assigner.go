@@ -68,10 +68,13 @@ func New(cfg Config) *Assigner {
 // First tells that no process was before this one, so that no leaf has anything. It must be called before any other use.
 func (a *Assigner) First() { a.leaves.blind, a.leaves.cfg.Learn = 0, 0 }
 
-// Learning returns the configuration of Allocators that learn until an instant.
-func (a *Assigner) Learning(until time.Duration) *allocator.Config {
+// Learning returns the configuration of Allocators that learn from an instant on what leaves have that another node has assigned. If
+// the state of that node is lost, until these assignments have ended.
+func (a *Assigner) Learning(now time.Duration, lost bool) *allocator.Config {
 	cfg := a.leaves.cfg
-	cfg.Learn = until
+	if cfg.Learn = now + cfg.TTL; !lost {
+		cfg.Learn = now + min(learnFor, cfg.TTL)
+	}
 	return &cfg
 }
 

@@ -38,8 +38,8 @@ type Leaves interface {
 	Saved() iter.Seq[state.LeafKeys]
 	// Restore has leaves have what they had; from nil, what they have is learned.
 	Restore(from *state.Reader) error
-	// Learning returns how to share the limits of keys while their assignments are learned until an instant.
-	Learning(until time.Duration) *allocator.Config
+	// Learning returns how to share the limits of keys from an instant on, while their assignments are learned: for longer if their state is lost.
+	Learning(now time.Duration, lost bool) *allocator.Config
 	// Depart ends the assignments of keys in slots.
 	Depart(slots *slot.Set, slotOf func(key string) uint16)
 }

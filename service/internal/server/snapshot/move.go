@@ -40,8 +40,9 @@ func (k *Keeper) Depart(slots *slot.Set) {
 // Received, but for the time hold at most. Until Received, or until the longest time to live
 // of leases has passed, their keys get no new leases, and leases that the last owner has
 // granted are adopted when they are renewed. Fencing tokens are greater than those of the last
-// owner, unless its clock is ahead by more than the time since its last lease. For
-// Config.TTL, leaves get the assignments that they say they have, and others get none.
+// owner, unless its clock is ahead by more than the time since its last lease. Leaves get
+// the assignments that they say they have, until all that can ask have reported; if hold is zero, no state follows,
+// and that lasts for Config.TTL.
 func (k *Keeper) Expect(slots *slot.Set, hold time.Duration) {
 	k.cfg.Reload.Lock()
 	defer k.cfg.Reload.Unlock()
@@ -51,7 +52,7 @@ func (k *Keeper) Expect(slots *slot.Set, hold time.Duration) {
 	}
 	k.cfg.Leases.Expect(slots, min(longest, rules.MaxSpan))
 	now := k.cfg.Clock.Now()
-	k.cfg.Owned.take(slots, now, k.cfg.Leaves.Learning(now+k.cfg.TTL))
+	k.cfg.Owned.take(slots, now, now+k.cfg.TTL, k.cfg.Leaves.Learning(now, hold == 0))
 	k.cfg.Owned.change(now, func(o *ownership) {
 		o.departed.Remove(slots)
 		o.release(slots)

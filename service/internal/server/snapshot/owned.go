@@ -34,18 +34,19 @@ func NewOwned(c *clock.Clock, route func(key string) uint16) *Owned {
 // assignments of leaves.
 type takeover struct {
 	slots   *slot.Set         // it does not change
-	sharing *allocator.Config // of keys in the slots; the takeover ends at its Learn
+	sharing *allocator.Config // of keys in the slots
+	until   time.Duration
 }
 
 // maxTakeovers bounds the takeovers. With more, the two oldest become one.
 const maxTakeovers = 64
 
-// take notes a takeover. Until sharing.Learn, leaves get what they say they have. Calls must not be
+// take notes a takeover that ends at an instant. Until sharing.Learn, leaves get what they say they have. Calls must not be
 // concurrent.
-func (o *Owned) take(slots *slot.Set, now time.Duration, sharing *allocator.Config) {
+func (o *Owned) take(slots *slot.Set, now, until time.Duration, sharing *allocator.Config) {
 	var all []takeover
 	if was := o.taken.Load(); was != nil {
-		all = slices.DeleteFunc(slices.Clone(*was), func(t takeover) bool { return t.sharing.Learn <= now })
+		all = slices.DeleteFunc(slices.Clone(*was), func(t takeover) bool { return t.until <= now })
 	}
 	if len(all) == maxTakeovers {
 		both := *all[0].slots
@@ -54,19 +55,19 @@ func (o *Owned) take(slots *slot.Set, now time.Duration, sharing *allocator.Conf
 		all = all[1:]
 	}
 	added := *slots
-	all = append(all, takeover{&added, sharing})
+	all = append(all, takeover{&added, sharing, until})
 	o.taken.Store(&all)
 }
 
 // Sharing returns how to share the limits of a key in a slot that the node owns since a short time; else nil.
 func (o *Owned) Sharing(now time.Duration, key string) *allocator.Config {
 	taken := o.taken.Load()
-	if taken == nil || (*taken)[len(*taken)-1].sharing.Learn <= now {
+	if taken == nil || (*taken)[len(*taken)-1].until <= now {
 		return nil
 	}
 	of, all := o.route(key), *taken
 	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].sharing.Learn > now && all[i].slots.Has(of) {
+		if all[i].until > now && all[i].slots.Has(of) {
 			return all[i].sharing
 		}
 	}

@@ -105,3 +105,19 @@ func TestASilentProxy(t *testing.T) {
 		b.end()
 	})
 }
+
+// A new bucket has half of what is free until the proxy tells what it wants, if no other proxy wants it.
+func TestANewBucketKeepsItsHalf(t *testing.T) {
+	run(t, rlqsapi.Config{}, shop(100, 10), func(r *rig) {
+		time.Sleep(ttl)
+		p := r.proxy()
+		if got := p.rate("shop", "x", 1, 0); got != 50 {
+			t.Errorf("it gets %v of 100", got)
+		}
+		time.Sleep(4 * time.Second)
+		if got := p.pushed(); got != -1 {
+			t.Errorf("before its next report, it hears of %v", got)
+		}
+		p.end()
+	})
+}
