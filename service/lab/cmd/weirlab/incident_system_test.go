@@ -211,18 +211,23 @@ func proxyFlags(t *testing.T, were []string, s *incident.Setting) (flags []strin
 	case s.Class != "":
 		file := filepath.Join(t.TempDir(), "rules.yaml")
 		routes, _, _ := strings.Cut(s.Class, "*") // a pattern of a path and all below it
-		testrig.Must(t, os.WriteFile(file, fmt.Appendf(nil, "classes: [{name: heavy, routes: %q, limit: %s}]\n", routes, s.Limit), 0o600))
+		testrig.Must(t, os.WriteFile(file, fmt.Appendf(nil, "classes: [{name: heavy, routes: %q, limit: %s%s}]\n", routes, s.Limit, queue(s, ", queue: %d", ", max_wait: %.3fs")), 0o600))
 		flags = append([]string{"--rules", file}, were...)
 	default:
-		flags = []string{"--limit", s.Limit}
-	}
-	if s.Queue != nil {
-		flags = append(flags, fmt.Sprintf("--queue=%d", *s.Queue))
-	}
-	if s.MaxWait != nil {
-		flags = append(flags, fmt.Sprintf("--max-wait=%.3fs", *s.MaxWait))
+		flags = append([]string{"--limit", s.Limit}, strings.Fields(queue(s, " --queue=%d", " --max-wait=%.3fs"))...)
 	}
 	return flags, without
+}
+
+// queue writes what a setting says of the queue.
+func queue(s *incident.Setting, size, wait string) (text string) {
+	if s.Queue != nil {
+		text += fmt.Sprintf(size, *s.Queue)
+	}
+	if s.MaxWait != nil {
+		text += fmt.Sprintf(wait, *s.MaxWait)
+	}
+	return text
 }
 
 // keepIncidents writes recordings for a reader without knowledge of them, and the truth.
