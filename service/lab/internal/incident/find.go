@@ -315,10 +315,44 @@ func (c *finding) arrivals() bool {
 	if !c.trouble.lost && c.trouble.longer < math.Log(1.5) {
 		return false
 	}
+	if c.doesLess() && c.capacity() {
+		return true
+	}
 	c.Cause = Demand
 	c.beginAt(st)
 	if storm.equal {
 		c.Also = append(c.Also, RetryStorm)
 	}
 	return true
+}
+
+// doesLess reports whether the service did less a second during the incident than before, in terms of what each class took
+// before. More requests alone do not make that so.
+func (c *finding) doesLess() bool {
+	usual := map[uint16]sample{}
+	for i := c.b0; i < c.b1; i++ {
+		if r := &c.rs[i]; known(r) {
+			own := usual[r.Class]
+			own.add(response(r))
+			usual[r.Class] = own
+		}
+	}
+	before, during, unseen := 0.0, 0.0, 0
+	for i := c.b0; i < c.a1; i++ {
+		r := &c.rs[i]
+		end := c.came[i] + latency(r)
+		switch {
+		case recorded.Unseen(r):
+			unseen++
+		case !known(r) || end >= c.trouble.to:
+		case end < c.trouble.from:
+			before += usual[r.Class].mean()
+		default:
+			during += usual[r.Class].mean()
+		}
+	}
+	if 20*unseen > c.a1-c.b0 {
+		return false
+	}
+	return during/max(c.trouble.to-c.trouble.from, 1e-3) < 0.85*before/max(c.trouble.from-c.trouble.before, 1e-3)
 }

@@ -103,35 +103,40 @@ func (d *data) ofOrigin(i *Incident) *Setting {
 	return &Setting{Limit: "auto", Origin: i.Origin}
 }
 
-// policies returns the settings that are compared, the best of those that serve about as much first: a limit for the class that
-// needs the most leaves others alone, and a fixed limit needs no time to find itself.
+// room is how much greater a limit is than the workers that were found. They may be more, and a few requests that wait in the
+// service cost little.
+const room = 1.5
+
+// policies returns the settings that are compared, the best of those that serve about as much first: a limit with some room and
+// a short wait. A heavy route has one of its own, which leaves the others alone.
 func (i *Incident) policies(d *data, st *station.Station) (all []replay.Policy) {
 	waits := []*time.Duration{nil}
 	if p := recorded.UsualPatience(d.rs); p > 0 {
-		waits = append(waits, new((p / 4).Round(time.Millisecond)))
+		waits = []*time.Duration{new((p / 4).Round(time.Millisecond)), nil}
 	}
 	budgets := []float64{0}
 	if i.Cause == RetryStorm { // callers go on to repeat, or do so within a budget
 		budgets = []float64{1, 0.1}
 	}
-	workers := max(st.Workers, 1)
+	var limits []replay.Policy
+	fixed := func(n float64, class string) {
+		limits = append(limits, replay.Policy{Limit: replay.Limit{Name: "fixed", N: max(int(n), 1)}, Class: class})
+	}
+	switch class, left := i.greedy(d, st); {
+	case i.Class != "":
+		for _, part := range []float64{1, 0.75, 0.5} {
+			fixed(part*left, i.Class)
+		}
+	case class != "":
+		fixed(room*left, class)
+		fixed(left, class)
+		fallthrough
+	default:
+		fixed(room*float64(st.Workers), "")
+		fixed(float64(st.Workers), "")
+		limits = append(limits, replay.Policy{Limit: replay.Limit{Name: "auto"}})
+	}
 	for _, retries := range budgets {
-		var limits []replay.Policy
-		fixed := func(n int, class string) {
-			p := replay.Policy{Limit: replay.Limit{Name: "fixed", N: max(n, 1)}, Class: class}
-			if !slices.ContainsFunc(limits, func(o replay.Policy) bool { return o.N == p.N && o.Class == p.Class }) {
-				limits = append(limits, p)
-			}
-		}
-		if class, left := i.greedy(d, st); class != "" {
-			for _, part := range []float64{1, 0.75, 0.5} {
-				fixed(int(part*left), class)
-			}
-		}
-		if i.Cause != HeavyRoute || len(limits) == 0 {
-			fixed(workers, "")
-			limits = append(limits, replay.Policy{Limit: replay.Limit{Name: "auto"}})
-		}
 		for _, p := range limits {
 			for _, wait := range waits {
 				p.MaxWait, p.Retries = wait, retries
