@@ -186,7 +186,7 @@ type fitted struct {
 	most   float64 // in flight, of the points
 	noise  float64 // how much more the points vary than they should
 	boots  []model
-	others []rival // the best fit of each law
+	others []rival  // the best fit of each law
 	known  bool     // the knee
 	bound  Interval // if it is not known
 }

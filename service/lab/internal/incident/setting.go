@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/replay"
 	"github.com/weir-go/weir/service/lab/internal/station"
@@ -107,12 +108,12 @@ func (d *data) ofOrigin(i *Incident) *Setting {
 // service cost little.
 const room = 1.5
 
-// policies returns the settings that are compared, the best of those that serve about as much first: a limit with some room and
-// a short wait. A heavy route has one of its own, which leaves the others alone.
+// policies returns the settings that are compared, the best of some that serve about as much first: a limit with some room and a
+// short wait. A heavy route has one of its own, which leaves the others alone.
 func (i *Incident) policies(d *data, st *station.Station) (all []replay.Policy) {
 	waits := []*time.Duration{nil}
-	if p := recorded.UsualPatience(d.rs); p > 0 {
-		waits = []*time.Duration{new((p / 4).Round(time.Millisecond)), nil}
+	if short := (recorded.UsualPatience(d.rs) / 4).Round(time.Millisecond); short > 0 && short < inflight.DefaultMaxWait {
+		waits = []*time.Duration{&short, nil}
 	}
 	budgets := []float64{0}
 	if i.Cause == RetryStorm { // callers go on to repeat, or do so within a budget
@@ -132,7 +133,9 @@ func (i *Incident) policies(d *data, st *station.Station) (all []replay.Policy) 
 		fixed(left, class)
 		fallthrough
 	default:
-		fixed(room*float64(st.Workers), "")
+		if i.Cause != LostCapacity { // a limit of the workers of before has more than enough
+			fixed(room*float64(st.Workers), "")
+		}
 		fixed(float64(st.Workers), "")
 		limits = append(limits, replay.Policy{Limit: replay.Limit{Name: "auto"}})
 	}
