@@ -388,7 +388,10 @@ func (c *finding) slowOrLost() bool {
 	if math.IsInf(min(slow.off, lost.off), 1) {
 		return c.unseen()
 	}
-	const bad = 0.35 // an explanation does not hold
+	const (
+		bad     = 0.35 // an explanation does not hold
+		similar = 0.08 // two hold about as well
+	)
 	if min(slow.off, lost.off) > bad {
 		return false
 	}
@@ -411,7 +414,7 @@ func (c *finding) slowOrLost() bool {
 	}
 	c.Cause, c.workers = cause, best.was.Workers
 	c.beginAt(st)
-	if math.Abs(slow.off-lost.off) < 0.03 {
+	if math.Abs(slow.off-lost.off) < similar {
 		c.Also = append(c.Also, other)
 		c.Doubts = append(c.Doubts, fmt.Sprintf("Work that takes %.2g times as long and %d workers instead of %d explain the recording about as well.", slow.factor, lost.is.Workers, lost.was.Workers))
 	}

@@ -133,7 +133,7 @@ func (i *Incident) policies(d *data, st *station.Station) (all []replay.Policy) 
 		fixed(left, class)
 		fallthrough
 	default:
-		if i.Cause != LostCapacity { // a limit of the workers of before has more than enough
+		if i.Cause != LostCapacity || len(i.Also) > 0 { // a limit of the workers of before has more than enough
 			fixed(room*float64(st.Workers), "")
 		}
 		fixed(float64(st.Workers), "")
