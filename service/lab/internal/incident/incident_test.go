@@ -65,7 +65,7 @@ func TestCauses(t *testing.T) {
 		}
 		right, near, incidents = right+s.right, near+s.near, incidents+seeds
 	}
-	if 10*right < 9*incidents || 10*near < 9*incidents {
+	if 20*right < 19*incidents || 20*near < 19*incidents {
 		t.Errorf("%d of %d causes are right, %d beginnings within 5 s", right, incidents, near)
 	}
 }

@@ -391,7 +391,7 @@ func trainings(seed uint64) (all []training) {
 		for i := range w.routes {
 			w.routes[i].rate *= float64(w.origins)
 		}
-		w.events = []event{failing(at, pick(0.4, 1), 1)}
+		w.events = []event{busier(at-12*time.Second, 1.6), failing(at, pick(0.4, 1), 1)}
 		g := guards(w)
 		g.callers = false
 		add("failing origin", BadOrigin, at, g)
