@@ -67,6 +67,8 @@ var scenes = []*scene{
 // stall is how long the service of the retry storm stands still. The callers go on with the storm by themselves.
 const stall = 3 * time.Second
 
+var incidents = flag.Bool("incidents", false, "play five real incidents, for 3 minutes")
+
 var keep = flag.String("keep", "", "a directory for recordings of incidents of 100 s, which have numbers for names, and for truth.json")
 
 // A truth describes an incident to someone with its recording.
@@ -83,6 +85,9 @@ type truth struct {
 // The report on a recording names the cause of an incident, alone or beside one other, and when it began, and the setting really serves
 // nine tenths of what can be served: of five incidents, in at least four.
 func TestIncidents(t *testing.T) {
+	if !*incidents && *keep == "" {
+		t.Skip("-args -incidents plays them")
+	}
 	weir := buildWeir(t)
 	accounts := playAll(t, func(i int) *account {
 		quiet := 30*time.Second + rand.N(15*time.Second)
@@ -211,18 +216,23 @@ func proxyFlags(t *testing.T, were []string, s *incident.Setting) (flags []strin
 	case s.Class != "":
 		file := filepath.Join(t.TempDir(), "rules.yaml")
 		routes, _, _ := strings.Cut(s.Class, "*") // a pattern of a path and all below it
-		testrig.Must(t, os.WriteFile(file, fmt.Appendf(nil, "classes: [{name: heavy, routes: %q, limit: %s}]\n", routes, s.Limit), 0o600))
+		testrig.Must(t, os.WriteFile(file, fmt.Appendf(nil, "classes: [{name: heavy, routes: %q, limit: %s%s}]\n", routes, s.Limit, queue(s, ", queue: %d", ", max_wait: %.3fs")), 0o600))
 		flags = append([]string{"--rules", file}, were...)
 	default:
-		flags = []string{"--limit", s.Limit}
-	}
-	if s.Queue != nil {
-		flags = append(flags, fmt.Sprintf("--queue=%d", *s.Queue))
-	}
-	if s.MaxWait != nil {
-		flags = append(flags, fmt.Sprintf("--max-wait=%.3fs", *s.MaxWait))
+		flags = append([]string{"--limit", s.Limit}, strings.Fields(queue(s, " --queue=%d", " --max-wait=%.3fs"))...)
 	}
 	return flags, without
+}
+
+// queue writes what a setting says of the queue.
+func queue(s *incident.Setting, size, wait string) (text string) {
+	if s.Queue != nil {
+		text += fmt.Sprintf(size, *s.Queue)
+	}
+	if s.MaxWait != nil {
+		text += fmt.Sprintf(wait, *s.MaxWait)
+	}
+	return text
 }
 
 // keepIncidents writes recordings for a reader without knowledge of them, and the truth.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
@@ -18,11 +19,13 @@ var quantiles = []float64{0.1, 0.25, 0.5, 0.75, 0.9}
 type shape struct {
 	at   [5]float64
 	mean float64
+	n    float64
 }
 
 func shapeOf(works []float64) (s shape) {
 	slices.Sort(works)
 	s.mean, _ = station.Moments(works)
+	s.n = float64(len(works))
 	for k, q := range quantiles {
 		s.at[k] = math.Log(works[int(q*float64(len(works)))])
 	}
@@ -43,6 +46,33 @@ func (s shape) longer(o shape) (sum float64) {
 		sum += (s.at[k] - o.at[k]) / float64(len(s.at))
 	}
 	return sum
+}
+
+// works are pieces of work by class.
+type works map[uint16][]float64
+
+func (w works) all() (all []float64) {
+	for _, class := range slices.Sorted(maps.Keys(w)) {
+		all = append(all, w[class]...)
+	}
+	return all
+}
+
+// shapes returns the shape of all works, and those of the classes with enough of them.
+func (w works) shapes() (s shapes) {
+	all := w.all()
+	s.all, s.by = shapeOf(all), map[uint16]shape{}
+	for class, own := range w {
+		if len(own) >= leastPart {
+			s.by[class] = shapeOf(own)
+		}
+	}
+	return s
+}
+
+type shapes struct {
+	all shape
+	by  map[uint16]shape // class
 }
 
 // pieces are the work of all requests at a station, of which each origin has one.
@@ -99,15 +129,17 @@ func (c *finding) counts(p pieces, i int, until float64, usual map[uint16]float6
 }
 
 // relative returns the known pieces of work of a part, as multiples of the usual work of their classes.
-func (c *finding) relative(p pieces, from, to int, until float64, usual map[uint16]float64) (all, alone []float64) {
+func (c *finding) relative(p pieces, from, to int, until float64, usual map[uint16]float64) (all, alone works) {
+	all, alone = works{}, works{}
 	for i := from; i < to; i++ {
 		if !c.counts(p, i, until, usual) {
 			continue
 		}
-		x := p.all[i].Work.Seconds() / usual[c.rs[i].Class]
-		all = append(all, x)
+		class := c.rs[i].Class
+		x := p.all[i].Work.Seconds() / usual[class]
+		all[class] = append(all[class], x)
 		if p.all[i].Alone {
-			alone = append(alone, x)
+			alone[class] = append(alone[class], x)
 		}
 	}
 	return all, alone
@@ -160,25 +192,20 @@ func (c *finding) before() (all []station.Station) {
 // A fit has the work of the requests at a station, before and during.
 type fit struct {
 	pieces
-	before, during shape
-	alone          float64 // mean of the work, during, of requests that found a worker free; 0 if there are too few
-	aloneError     float64
+	before, during shapes
+	alone          works   // during, of requests that found a worker free
 	bent           float64 // by how much, as a logarithm, the work depends on the requests in flight, beyond chance
 }
 
 // fit returns the work at a station, of requests that ended before an instant; ok is false if too little is known.
 func (c *finding) fit(p pieces, levels []int, until float64, usual map[uint16]float64) (f fit, ok bool) {
 	f.pieces = p
-	works, _ := c.relative(f.pieces, c.b0, c.b1, math.Inf(1), usual)
-	all, alone := c.relative(f.pieces, c.a0, c.a1, until, usual)
-	if len(works) < leastPart || len(all) < leastPart {
+	before, _ := c.relative(f.pieces, c.b0, c.b1, math.Inf(1), usual)
+	during, alone := c.relative(f.pieces, c.a0, c.a1, until, usual)
+	if len(before.all()) < leastPart || len(during.all()) < leastPart {
 		return f, false
 	}
-	f.before, f.during = shapeOf(works), shapeOf(all)
-	if len(alone) >= 5 {
-		mean, cv := station.Moments(alone)
-		f.alone, f.aloneError = mean, cv/math.Sqrt(float64(len(alone)))
-	}
+	f.before, f.during, f.alone = before.shapes(), during.shapes(), alone
 	var at []int
 	for i := c.a0; i < c.a1; i++ {
 		if c.counts(p, i, until, usual) {
@@ -209,19 +236,52 @@ func (c *finding) fit(p pieces, levels []int, until float64, usual map[uint16]fl
 	return f, true
 }
 
-// off returns how far the work is from what it was before at another station, or from a multiple of that.
-func (f *fit) off(was *fit, slower bool) (off, factor float64) {
-	if slower {
-		factor = f.during.longer(was.before)
+// off returns how far the work is from what it was before at another station, with all classes factor (a logarithm) times as long.
+func (f *fit) off(was *fit, factor float64) float64 {
+	return f.during.all.off(was.before.all, factor) + f.apart(was, func(uint16) float64 { return factor })
+}
+
+// slower returns how far the work is from a multiple of what it was before, and that factor as a logarithm. A dependency that is
+// slow may be one of some classes alone.
+func (f *fit) slower() (off, factor float64) {
+	factor = f.during.all.longer(f.before.all)
+	off = f.off(f, factor)
+	sum, each := 0.0, 0.0
+	by := map[uint16]float64{}
+	for class, s := range f.during.by {
+		if was, ok := f.before.by[class]; ok {
+			by[class] = s.longer(was)
+			sum, each = sum+s.n, each+s.n*s.off(was, by[class])
+		}
 	}
-	off = f.during.off(was.before, factor) + f.bent
+	if len(by) < 2 {
+		return off, factor
+	}
+	const more = 0.03 // one factor is simpler
+	each = each/sum + more + f.apart(f, func(class uint16) float64 { return by[class] })
+	return min(off, each), factor
+}
+
+// apart returns how far the requests are apart that should have the same work.
+func (f *fit) apart(was *fit, factor func(class uint16) float64) (off float64) {
+	off = f.bent
 	if f.Sharing {
 		off += 0.02 // a queue is simpler
 	}
-	if f.alone > 0 { // requests that found a worker free tell most
-		off += max(math.Abs(math.Log(f.alone/was.before.mean)-factor)-2*f.aloneError, 0)
+	var alone sample // requests that found a worker free tell most
+	for class, own := range f.alone {
+		usual := was.before.all
+		if s, ok := was.before.by[class]; ok {
+			usual = s
+		}
+		for _, x := range own {
+			alone.add(x / usual.mean * math.Exp(-factor(class)))
+		}
 	}
-	return off, factor
+	if alone.n >= 5 {
+		off += max(math.Abs(math.Log(alone.mean()))-2*math.Sqrt(alone.variance())/alone.mean(), 0)
+	}
+	return off
 }
 
 // An account is an explanation by slower work, or by fewer workers.
@@ -241,21 +301,21 @@ func (c *finding) accounts(all []pieces, was []station.Station, levels []int, un
 		}
 	}
 	for _, f := range fits {
-		may := f.before.off(fits[len(fits)-1].before, 0) < 0.05 // this number could do what was done before
+		may := f.before.all.off(fits[len(fits)-1].before.all, 0) < 0.05 // this number could do what was done before
 		if len(was) > 0 {
 			may = slices.Contains(was, f.Station)
 		}
 		if !may {
 			continue
 		}
-		if off, factor := f.off(f, true); factor > math.Log(1.2) && off < slow.off {
+		if off, factor := f.slower(); factor > math.Log(1.2) && off < slow.off {
 			slow = account{f, f, off, math.Exp(factor)}
 		}
 		for _, less := range fits {
-			if less.Workers >= f.Workers || less.before.off(f.before, 0) < 0.05 {
+			if less.Workers >= f.Workers || less.before.all.off(f.before.all, 0) < 0.05 {
 				continue
 			}
-			if off, _ := less.off(f, false); off < lost.off {
+			if off := less.off(f, 0); off < lost.off {
 				lost = account{f, less, off, 1}
 			}
 		}
@@ -328,7 +388,10 @@ func (c *finding) slowOrLost() bool {
 	if math.IsInf(min(slow.off, lost.off), 1) {
 		return c.unseen()
 	}
-	const bad = 0.35 // an explanation does not hold
+	const (
+		bad     = 0.35 // an explanation does not hold
+		similar = 0.08 // two hold about as well
+	)
 	if min(slow.off, lost.off) > bad {
 		return false
 	}
@@ -351,9 +414,14 @@ func (c *finding) slowOrLost() bool {
 	}
 	c.Cause, c.workers = cause, best.was.Workers
 	c.beginAt(st)
-	if math.Abs(slow.off-lost.off) < 0.03 {
+	if math.Abs(slow.off-lost.off) < similar {
 		c.Also = append(c.Also, other)
 		c.Doubts = append(c.Doubts, fmt.Sprintf("Work that takes %.2g times as long and %d workers instead of %d explain the recording about as well.", slow.factor, lost.is.Workers, lost.was.Workers))
+	}
+	if len(c.Also) > 0 { // the work follows from the explanation, and does not show which one is right
+		b, a := c.took()
+		c.say("time that a request took", Seconds, b.mean(), a.mean(), st.chance)
+		return true
 	}
 	b, a := c.mean(best.was.pieces, c.b0, c.b1), c.mean(best.is.pieces, c.a0, c.a1)
 	c.say("work of a request, without a queue", Seconds, b, a, st.chance)
@@ -389,6 +457,20 @@ func (c *finding) unseen() bool {
 	return true
 }
 
+// took returns the times from the admission of requests to their end, before and during.
+func (c *finding) took() (before, during sample) {
+	for i := c.b0; i < c.a1; i++ {
+		switch r := &c.rs[i]; {
+		case !known(r) && !recorded.Unseen(r):
+		case i < c.b1:
+			before.add(response(r))
+		default:
+			during.add(response(r))
+		}
+	}
+	return before, during
+}
+
 // mean returns the mean of the known pieces of work of a part.
 func (c *finding) mean(p pieces, from, to int) float64 {
 	var s sample
@@ -407,10 +489,10 @@ func (c *finding) slowAtTheEnd() float64 {
 	usual := c.usual(own)
 	before, _ := c.relative(own, c.b0, c.b1, math.Inf(1), usual)
 	after, _ := c.relative(own, c.a1-(c.a1-c.a0)/3, c.a1, math.Inf(1), usual)
-	if len(before) < leastPart || len(after) < leastPart {
+	if len(before.all()) < leastPart || len(after.all()) < leastPart {
 		return 0
 	}
-	return math.Exp(shapeOf(after).longer(shapeOf(before)))
+	return math.Exp(shapeOf(after.all()).longer(shapeOf(before.all())))
 }
 
 // first returns the first station; the zero Station if there is none.

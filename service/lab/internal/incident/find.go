@@ -117,7 +117,7 @@ func (c *finding) perSecond(count func(i int) bool) (before, after float64) {
 
 // finish adds what all incidents have.
 func (c *finding) finish() {
-	if c.workers == 0 {
+	if c.workers == 0 && c.Cause != HeavyRoute { // which shows them better than the time before
 		c.workers = first(c.before()).Workers
 	}
 	at := c.data.at(*c.Began)
@@ -130,9 +130,9 @@ func (c *finding) finish() {
 	for k := range all {
 		lost[k] = all[k] - good[k]
 	}
-	edges := [3]int{g.span(c.trouble.before), g.span(c.trouble.from), max(g.span(c.trouble.to), g.span(c.trouble.from)+1)}
+	from, began, to := c.edges()
 	add := func(what string, unit Unit, s *series, before, after float64) {
-		c.say(what, unit, before, after, s.chance(edges[0], edges[1], edges[2]))
+		c.say(what, unit, before, after, s.chance(from, began, to))
 	}
 	before, after := c.perSecond(func(int) bool { return true })
 	add("requests that came", PerSecond, counts(all), before, after)
@@ -253,9 +253,18 @@ func (c *finding) wasted() {
 			}
 		}
 	}
+	worked := c.rate(func(i int) bool { return c.rs[i].Outcome.Worked() })
+	left := c.rate(func(i int) bool { return c.rs[i].Outcome.Worked() && recorded.Abandoned(&c.rs[i]) })
+	from, at, to := c.edges()
 	if before, after := lost[0]/max(all[0], 1e-9), lost[1]/max(all[1], 1e-9); after > before {
-		c.say("work for callers that had left", Share, before, after, 1)
+		c.say("work for callers that had left", Share, before, after, shares(left, worked).chance(from, at, to))
 	}
+}
+
+// edges returns the fine spans in which the time before begins, the incident begins, and it ends.
+func (c *finding) edges() (from, at, to int) {
+	g := c.fine
+	return g.span(c.trouble.before), g.span(*c.Began), max(g.span(c.trouble.to), g.span(*c.Began)+1)
 }
 
 // later returns when requests began to take longer.
@@ -306,10 +315,44 @@ func (c *finding) arrivals() bool {
 	if !c.trouble.lost && c.trouble.longer < math.Log(1.5) {
 		return false
 	}
+	if c.doesLess() && c.capacity() {
+		return true
+	}
 	c.Cause = Demand
 	c.beginAt(st)
 	if storm.equal {
 		c.Also = append(c.Also, RetryStorm)
 	}
 	return true
+}
+
+// doesLess reports whether the service did less a second during the incident than before, in terms of what each class took
+// before. More requests alone do not make that so.
+func (c *finding) doesLess() bool {
+	usual := map[uint16]sample{}
+	for i := c.b0; i < c.b1; i++ {
+		if r := &c.rs[i]; known(r) {
+			own := usual[r.Class]
+			own.add(response(r))
+			usual[r.Class] = own
+		}
+	}
+	before, during, unseen := 0.0, 0.0, 0
+	for i := c.b0; i < c.a1; i++ {
+		r := &c.rs[i]
+		end := c.came[i] + latency(r)
+		switch {
+		case recorded.Unseen(r):
+			unseen++
+		case !known(r) || end >= c.trouble.to:
+		case end < c.trouble.from:
+			before += usual[r.Class].mean()
+		default:
+			during += usual[r.Class].mean()
+		}
+	}
+	if 20*unseen > c.a1-c.b0 {
+		return false
+	}
+	return during/max(c.trouble.to-c.trouble.from, 1e-3) < 0.85*before/max(c.trouble.from-c.trouble.before, 1e-3)
 }

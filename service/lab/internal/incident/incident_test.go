@@ -18,7 +18,7 @@ import (
 
 // The cause of nearly all incidents is found, and when each began. In a quiet recording, there is none.
 func TestCauses(t *testing.T) {
-	const seeds = 3
+	const seeds = 2
 	type tally struct{ right, sure, near int }
 	sums := map[string]*tally{}
 	for seed := range uint64(seeds) {
@@ -35,6 +35,12 @@ func TestCauses(t *testing.T) {
 				continue
 			}
 			s.right++
+			for _, e := range got.Evidence {
+				unsure := slices.Contains(got.Also, Slow) || slices.Contains(got.Also, LostCapacity)
+				if unsure && strings.Contains(e.What, "work of a request") || e.Chance > 0.01 && e.Unit == Share && e.After > e.Before+0.5 {
+					t.Errorf("seed %d, %s: %+v", seed, tr.name, e)
+				}
+			}
 			if got.Cause == tr.cause && len(got.Also) == 0 {
 				s.sure++
 			}
@@ -59,7 +65,7 @@ func TestCauses(t *testing.T) {
 		}
 		right, near, incidents = right+s.right, near+s.near, incidents+seeds
 	}
-	if 10*right < 9*incidents || 10*near < 9*incidents {
+	if 20*right < 19*incidents || 20*near < 19*incidents {
 		t.Errorf("%d of %d causes are right, %d beginnings within 5 s", right, incidents, near)
 	}
 }
@@ -67,7 +73,7 @@ func TestCauses(t *testing.T) {
 // incidentOf returns a recording of ten workers that take 100 ms with a load of 70 %, and what happened in it.
 func incidentOf(t *testing.T, change func(*world)) (*recorded.File, *Incident, world) {
 	t.Helper()
-	w := plainWorld(5, 10, 100*time.Millisecond, "lognormal", 0.5, 0.7, 70*time.Second)
+	w := plainWorld(5, 10, 100*time.Millisecond, "lognormal", 0.5, 0.7, 55*time.Second)
 	w.timeout, w.queue = time.Second, 500
 	change(&w)
 	f := w.rec(t)
@@ -95,12 +101,17 @@ func TestTheSettingSaves(t *testing.T) {
 	}{
 		"slow": {Slow, func(w *world) { w.events = []event{slower(at, 2.5)} }},
 		"retry storm": {RetryStorm, func(w *world) {
-			w.tries, w.backoff, w.events = 4, 100*time.Millisecond, []event{slower(at, 3), slower(at+6*time.Second, 1)}
+			w.length, w.tries, w.backoff, w.events = 70*time.Second, 4, 100*time.Millisecond, []event{slower(at, 3), slower(at+6*time.Second, 1)}
+		}},
+		"heavy route": {HeavyRoute, func(w *world) { // beside a load of which half of the workers do not show
+			w.routes[0].rate, w.routes[1].rate = 0.5*w.routes[0].rate, 0.5*w.routes[1].rate
+			w.routes = append(w.routes, route{rate: 14, from: at, mean: time.Second, law: "lognormal", cv: 0.5})
+			w.timeout = 4 * time.Second
 		}},
 	} {
 		f, i, w := incidentOf(t, tt.change)
 		s := i.Setting
-		if i.Cause != tt.cause || s == nil || !s.Replayed || *s.Served < 0.75**s.Could {
+		if i.Cause != tt.cause || s == nil || s.Class != i.Class || !s.Replayed || *s.Served < 0.75**s.Could {
 			t.Errorf("%s, %d workers: %s, %+v, %q", name, i.workers, i.Cause, s, i.Doubts)
 			if s == nil || !s.Replayed {
 				continue
@@ -112,6 +123,9 @@ func TestTheSettingSaves(t *testing.T) {
 			testrig.Must(t, json.Unmarshal([]byte(s.Limit), &n))
 			w.limit.Algorithm = limit.Fixed(n)
 		}
+		if s.Class != "" {
+			w.only = 3
+		}
 		if s.MaxWait != nil {
 			w.limit.MaxWait = time.Duration(*s.MaxWait * 1e9)
 		}
@@ -120,17 +134,6 @@ func TestTheSettingSaves(t *testing.T) {
 		if after < 0.9**s.Could {
 			t.Errorf("%s: %s: really %.0f", name, s, after)
 		}
-	}
-}
-
-// A heavy route gets a limit of its own.
-func TestTheSettingOfAHeavyRoute(t *testing.T) {
-	_, i, _ := incidentOf(t, func(w *world) {
-		w.routes = append(w.routes, route{rate: 8, from: 30 * time.Second, mean: time.Second, law: "lognormal", cv: 0.5})
-		w.timeout = 4 * time.Second
-	})
-	if s := i.Setting; i.Cause != HeavyRoute || i.Class != "GET /heavy" || s == nil || !s.Replayed || s.Class != i.Class || *s.Served < 1.2**s.Happened {
-		t.Errorf("%+v, %+v", i, i.Setting)
 	}
 }
 

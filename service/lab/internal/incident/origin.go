@@ -124,7 +124,11 @@ func (c *finding) badOrigin() bool {
 	// A slow origin fails when callers have no more patience: the earlier change is the beginning.
 	fails := c.rate(func(i int) bool { return own(i) && failed(&c.rs[i]) })
 	first, found := step{}, false
-	for _, s := range []*series{shares(fails, c.rate(own)), means(times)} {
+	changed := []*series{shares(fails, c.rate(own))}
+	if worst.slower() >= leastSlower {
+		changed = append(changed, means(times))
+	}
+	for _, s := range changed {
 		if st, ok := s.onset(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 && (!found || st.at < first.at) {
 			first, found = st, true
 		}

@@ -1,11 +1,16 @@
 package incident
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/replay"
 	"github.com/weir-go/weir/service/lab/internal/station"
@@ -25,7 +30,7 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 	}
 	var all []replay.Policy
 	o := replay.Options{Workers: i.workers, Goodput: true, Seeds: 3, Seed: seed, Choose: func(st station.Station) []replay.Policy {
-		all = i.policies(d, max(st.Workers, 1))
+		all = i.policies(d, &st)
 		return all
 	}}
 	if i.Cause == RetryStorm {
@@ -37,6 +42,9 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 	}
 	if !r.Holds {
 		i.Setting = &Setting{Limit: "auto", Class: i.Class}
+		if name, left := i.greedy(d, &r.Station); name != "" && left >= 1 {
+			i.Setting = &Setting{Limit: strconv.Itoa(int(left)), Class: name}
+		}
 		i.Doubts = append(i.Doubts, "What the setting would have served is not known, because a replay does not show what happened. "+strings.Join(r.Reasons, " "))
 		return nil
 	}
@@ -96,23 +104,42 @@ func (d *data) ofOrigin(i *Incident) *Setting {
 	return &Setting{Limit: "auto", Origin: i.Origin}
 }
 
-// policies returns the settings that are compared, the simplest first.
-func (i *Incident) policies(d *data, workers int) (all []replay.Policy) {
+// room is how much greater a limit is than the workers that were found. They may be more, and a few requests that wait in the
+// service cost little.
+const room = 1.5
+
+// policies returns the settings that are compared, the best of some that serve about as much first: a limit with some room and a
+// short wait. A heavy route has one of its own, which leaves the others alone.
+func (i *Incident) policies(d *data, st *station.Station) (all []replay.Policy) {
 	waits := []*time.Duration{nil}
-	if p := recorded.UsualPatience(d.rs); p > 0 {
-		waits = append(waits, new((p / 4).Round(time.Millisecond)))
+	if short := (recorded.UsualPatience(d.rs) / 4).Round(time.Millisecond); short > 0 && short < inflight.DefaultMaxWait {
+		waits = []*time.Duration{&short, nil}
 	}
 	budgets := []float64{0}
 	if i.Cause == RetryStorm { // callers go on to repeat, or do so within a budget
 		budgets = []float64{1, 0.1}
 	}
-	for _, retries := range budgets {
-		limits := []replay.Policy{{Limit: replay.Limit{Name: "auto"}}, {Limit: replay.Limit{Name: "fixed", N: workers}}}
-		if i.Class != "" {
-			for _, part := range []int{4, 2} {
-				limits = append(limits, replay.Policy{Limit: replay.Limit{Name: "fixed", N: max(workers/part, 1)}, Class: i.Class})
-			}
+	var limits []replay.Policy
+	fixed := func(n float64, class string) {
+		limits = append(limits, replay.Policy{Limit: replay.Limit{Name: "fixed", N: max(int(n), 1)}, Class: class})
+	}
+	switch class, left := i.greedy(d, st); {
+	case i.Class != "":
+		for _, part := range []float64{1, 0.75, 0.5} {
+			fixed(part*left, i.Class)
 		}
+	case class != "":
+		fixed(room*left, class)
+		fixed(left, class)
+		fallthrough
+	default:
+		if i.Cause != LostCapacity || len(i.Also) > 0 { // a limit of the workers of before has more than enough
+			fixed(room*float64(st.Workers), "")
+		}
+		fixed(float64(st.Workers), "")
+		limits = append(limits, replay.Policy{Limit: replay.Limit{Name: "auto"}})
+	}
+	for _, retries := range budgets {
 		for _, p := range limits {
 			for _, wait := range waits {
 				p.MaxWait, p.Retries = wait, retries
@@ -121,6 +148,48 @@ func (i *Incident) policies(d *data, workers int) (all []replay.Policy) {
 		}
 	}
 	return all
+}
+
+// greedy returns the class of an incident, or else the one that needs the most work during it, and the workers that the others
+// leave for it. It is empty if its requests do not take much longer than those of the others.
+func (i *Incident) greedy(d *data, st *station.Station) (name string, left float64) {
+	type load struct {
+		came float64
+		work sample
+	}
+	pieces := st.Pieces(d.rs, station.Admitted(d.rs))
+	from, to := d.first(*i.Began), d.first(i.end(d))
+	loads := map[uint16]load{}
+	for k := from; k < to; k++ {
+		own := loads[d.rs[k].Class]
+		own.came++
+		if pieces[k].Work > 0 {
+			own.work.add(pieces[k].Work.Seconds())
+		}
+		loads[d.rs[k].Class] = own
+	}
+	length := max(min(i.end(d), d.length)-*i.Began, 1e-3)
+	needs := func(class uint16) float64 { return loads[class].came * loads[class].work.mean() / length }
+	names := slices.Sorted(maps.Keys(loads))
+	if len(names) < 2 {
+		return "", 0
+	}
+	most := slices.MaxFunc(names, func(a, b uint16) int { return cmp.Compare(needs(a), needs(b)) })
+	if i.Class != "" {
+		most = names[max(slices.IndexFunc(names, func(class uint16) bool { return d.file.Class(class) == i.Class }), 0)]
+	}
+	left = float64(st.Workers)
+	var others sample
+	for _, class := range names {
+		if class != most {
+			left -= needs(class)
+			others = others.join(loads[class].work)
+		}
+	}
+	if i.Class == "" && (others.n < leastPart || loads[most].work.mean() < 3*others.mean()) {
+		return "", 0
+	}
+	return d.file.Class(most), left
 }
 
 // end returns the instant at which the incident was over.
@@ -153,34 +222,43 @@ func (i *Incident) repeated(d *data) []bool {
 }
 
 // could returns how many of the requests of the incident the service could have served: as many as came, or as its workers had
-// time for.
+// time for, if the classes with the least work come first.
 func (d *data) could(i *Incident, st *station.Station, without []bool) (sum float64) {
 	pieces := st.Pieces(d.rs, station.Admitted(d.rs))
 	const span = 2 // seconds
 	end := min(i.end(d), d.length)
-	rest, mean := 0.0, 0.0
+	rest, mean := map[uint16]float64{}, map[uint16]float64{} // that waits, and seconds of work, by class
 	for at := *i.Began; at < end; at += span {
 		length := min(span, end-at)
-		came := 0.0
-		var works sample
+		works := map[uint16]sample{}
+		came := maps.Clone(rest)
 		for k := d.first(at); k < d.first(at+length); k++ {
+			class := d.rs[k].Class
 			if without == nil || !without[k] {
-				came++
+				came[class]++
 			}
 			if pieces[k].Work > 0 {
-				works.add(pieces[k].Work.Seconds())
+				own := works[class]
+				own.add(pieces[k].Work.Seconds())
+				works[class] = own
 			}
 		}
-		if works.n >= 5 || mean == 0 {
-			mean = works.mean()
+		for class, own := range works {
+			if own.n >= 5 || mean[class] == 0 {
+				mean[class] = own.mean()
+			}
 		}
-		most := math.Inf(1)
-		if st.Workers > 0 && mean > 0 {
-			most = float64(st.Workers) * length / mean
+		left := math.Inf(1) // seconds of work
+		if st.Workers > 0 {
+			left = float64(st.Workers) * length
 		}
-		done := min(came+rest, most)
-		rest = min(came+rest-done, done/length) // about a second of it may wait
-		sum += done
+		clear(rest)
+		for _, class := range slices.SortedFunc(maps.Keys(came), func(a, b uint16) int { return cmp.Or(cmp.Compare(mean[a], mean[b]), cmp.Compare(a, b)) }) {
+			done := min(came[class], left/max(mean[class], 1e-9))
+			left -= done * mean[class]
+			rest[class] = min(came[class]-done, done/length) // about a second of it may wait
+			sum += done
+		}
 	}
 	return sum
 }

@@ -31,6 +31,7 @@ type world struct {
 	queue   int             // of each origin; 0: 10,000
 	limit   inflight.Config // of each origin; without an algorithm and queue, there is none
 	limited bool
+	only    int  // the class that is limited; 0 is all
 	callers bool // record what the callers see
 	timeout time.Duration
 	tries   int // of a call
@@ -126,7 +127,7 @@ func (w world) rec(t *testing.T) *recorded.File {
 			}
 			free := func() { mu.Lock(); busy[o]--; mu.Unlock() }
 			release := func(weir.Outcome) {}
-			if w.limited {
+			if w.limited && (w.only == 0 || w.only == class+1) {
 				p, err := limits[o].Acquire(ctx, 1)
 				rec.Wait, rec.Inflight = time.Since(begun)-intended, limits[o].Stats().Inflight
 				if err != nil {
@@ -349,6 +350,19 @@ func trainings(seed uint64) (all []training) {
 		w.events = []event{fewer(at, max(w.workers/3, 1)), fewer(end(w, at), w.workers)}
 		add("lost workers", LostCapacity, at, guards(w))
 	}
+	{ // one of two classes, and callers leave
+		w, at := base(pick(0.3, 0.5))
+		w.routes[1].mean /= 4
+		w.timeout = 15 * w.routes[0].mean
+		w.events = []event{{at, func(s *state) { s.routes[0].mean = time.Duration(float64(s.routes[0].mean) * 5) }}}
+		add("slow class", Slow, at, w)
+	}
+	{ // soon after more requests come, and callers leave
+		w, at := base(pick(0.4, 0.5))
+		w.timeout = 15 * w.routes[0].mean
+		w.events = []event{busier(at-time.Duration(pick(1, 6)*float64(time.Second)), pick(1.2, 1.5)), fewer(at, max(w.workers/3, 1))}
+		add("lost after a rise", LostCapacity, at, w)
+	}
 	{
 		w, at := base(pick(0.6, 0.75))
 		w.timeout = 8 * w.routes[0].mean
@@ -377,7 +391,7 @@ func trainings(seed uint64) (all []training) {
 		for i := range w.routes {
 			w.routes[i].rate *= float64(w.origins)
 		}
-		w.events = []event{failing(at, pick(0.4, 1), 1)}
+		w.events = []event{busier(at-12*time.Second, 1.6), failing(at, pick(0.4, 1), 1)}
 		g := guards(w)
 		g.callers = false
 		add("failing origin", BadOrigin, at, g)

@@ -298,7 +298,7 @@ func (m *model) take(st station.Station) {
 	st.Queue = bound(m.records, m.order, st.Workers)
 	m.station, m.pieces, m.usual = st, st.Pieces(m.records, m.order), 0
 	first := recorded.Came(&m.records[0])
-	m.slow = slowdown(m.pieces, first, m.length)
+	m.slow = slowdown(m.pieces, m.records, first, m.length)
 	known := 0
 	for i := range m.pieces {
 		p := &m.pieces[i]

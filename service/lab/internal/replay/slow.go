@@ -3,6 +3,7 @@ package replay
 import (
 	"time"
 
+	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
@@ -10,14 +11,23 @@ import (
 const epochs = 50
 
 // slowdown returns how slow the work was that began in each span of a recording, which begins at from, as a factor of the
-// mean; nil if the spans differ by no more than chance.
-func slowdown(all []station.Piece, from, whole time.Duration) (factors []float64) {
+// mean of each class; nil if the spans differ by no more than chance.
+func slowdown(all []station.Piece, rs []recording.Record, from, whole time.Duration) (factors []float64) {
+	type class struct{ work, n float64 }
+	classes := map[uint16]class{}
+	for i, p := range all {
+		if p.Work > 0 {
+			c := classes[rs[i].Class]
+			classes[rs[i].Class] = class{c.work + float64(p.Work), c.n + 1}
+		}
+	}
 	var spans [epochs][]float64
 	var every []float64
-	for _, p := range all {
+	for i, p := range all {
 		if p.Work > 0 {
-			i := epoch(p.Begin-from, whole)
-			spans[i], every = append(spans[i], float64(p.Work)), append(every, float64(p.Work))
+			c := classes[rs[i].Class]
+			k, work := epoch(p.Begin-from, whole), float64(p.Work)*c.n/c.work
+			spans[k], every = append(spans[k], work), append(every, work)
 		}
 	}
 	mean, cv := station.Moments(every)

@@ -139,3 +139,31 @@ func TestPoliciesOfSome(t *testing.T) {
 }
 
 func near95(got, want float64) bool { return got > 0.9*want && got < 1.1*want }
+
+// A class with more work that comes later makes no work slower.
+func TestSlowdownIsOfAClass(t *testing.T) {
+	var rs []recording.Record
+	var all []station.Piece
+	add := func(class uint16, at, work time.Duration) {
+		rs = append(rs, recording.Record{Class: class})
+		all = append(all, station.Piece{Work: work, Begin: at})
+	}
+	for i := range 5000 {
+		at := time.Duration(i) * 20 * ms
+		add(1, at, time.Duration(8+i%5)*ms)
+		if i > 2500 && i%4 == 0 {
+			add(2, at, time.Duration(400+i%200)*ms)
+		}
+	}
+	if slow := slowdown(all, rs, 0, 100*time.Second); slow != nil {
+		t.Errorf("%.2f", slow)
+	}
+	for i := range all {
+		if all[i].Begin > 60*time.Second {
+			all[i].Work *= 2
+		}
+	}
+	if slow := slowdown(all, rs, 0, 100*time.Second); slow == nil || slow[epochs-1] < 1.8*slow[0] {
+		t.Errorf("%.2f", slow)
+	}
+}
