@@ -33,7 +33,7 @@ const adviseDetail = `The knee is the number of requests in flight with which th
 
 If something went wrong within the recording, it says what, when that began, and which limit would have helped. docs/replay.md says how that is found.
 
-The exit status is 1 if the recording has too little for any advice, and no incident is seen.`
+The exit status is 1 if the recording has too little for any advice, and no incident begins within it.`
 
 // An objective is a quantile of latency and the most that it may be.
 type objective struct {

@@ -1,6 +1,7 @@
 package incident
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -40,6 +41,7 @@ func Find(f *recorded.File) *Incident {
 		}
 	}
 	if !ok {
+		c.steady()
 		return &c.Incident
 	}
 	c.trouble, c.fine = worst, c.data.fine()
@@ -61,6 +63,19 @@ func Find(f *recorded.File) *Incident {
 		c.finish()
 	}
 	return &c.Incident
+}
+
+// steady says if much was not served all the time: there is nothing to compare it with.
+func (c *finding) steady() {
+	lost := 0.0
+	for i := range c.rs {
+		if !served(&c.rs[i]) {
+			lost++
+		}
+	}
+	if share := lost / float64(len(c.rs)); share > lostMore {
+		c.Doubts = append(c.Doubts, fmt.Sprintf("From the beginning of the recording on, requests were not served: %.0f %% of all. A recording that begins earlier tells what happened.", 100*share))
+	}
 }
 
 // parts sets the requests before and during the incident, if it began at an instant.

@@ -9,13 +9,13 @@ type Cause string
 
 // The causes.
 const (
-	None         Cause = "none"          // no incident is seen
+	None         Cause = "none"          // no incident begins within the recording
 	Slow         Cause = "slow"          // work takes longer, with as many requests at work as before
 	LostCapacity Cause = "lost_capacity" // work takes as long as before, but fewer requests are worked on at a time
 	RetryStorm   Cause = "retry_storm"   // callers repeat requests that were not served, and so keep others from being served
 	BadOrigin    Cause = "bad_origin"    // one origin of several fails or is slow, and the others are as before
 	HeavyRoute   Cause = "heavy_route"   // a class appears or grows, the work of which is much more than that of the others
-	Demand       Cause = "demand"        // more requests come than the service can do
+	Demand       Cause = "demand"        // more requests come than before, so they take longer or are not served
 	Unknown      Cause = "unknown"       // fewer requests are served, and none of the causes above explains it
 )
 

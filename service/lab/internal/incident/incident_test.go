@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
@@ -213,4 +214,21 @@ func FuzzFind(f *testing.F) {
 			t.Errorf("%+v", i)
 		}
 	})
+}
+
+// Requests that are not served from the beginning on are no incident that begins, but are told.
+func TestSteadyLoss(t *testing.T) {
+	f := &recorded.File{Epoch: time.Unix(1, 0)}
+	for i := range 4000 {
+		at := time.Duration(i) * 10 * time.Millisecond
+		r := recording.Record{Intended: at, Start: at, End: at + 20*time.Millisecond, Outcome: recording.Ended(weir.Success)}
+		if i%3 == 0 {
+			r.Outcome = recording.Ended(weir.Dropped)
+		}
+		f.Records = append(f.Records, r)
+	}
+	got := Find(f)
+	if got.Cause != None || len(got.Doubts) != 1 || !strings.Contains(got.Doubts[0], "33 % of all") {
+		t.Errorf("%+v: want no incident, and that a third was not served", got)
+	}
 }

@@ -10,7 +10,8 @@ import (
 // Tell begins a page with what happened.
 func (i *Incident) Tell(p *page.Page) {
 	if i.Cause == None {
-		p.Answer = append(p.Answer, "No incident is seen.")
+		p.Answer = append(p.Answer, "No incident begins within the recording.")
+		p.Bad = append(p.Bad, i.Doubts...)
 		return
 	}
 	p.Answer = slices.Insert(p.Answer, 0, i.sentences()...)

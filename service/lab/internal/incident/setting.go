@@ -17,7 +17,7 @@ import (
 )
 
 // Recommend adds to an incident the setting that serves the most in a replay. Without a replay that shows what happened, it is
-// one that follows from the cause. An error is one of the context.
+// one that follows from the cause. It adds none if none serves more than was served. An error is one of the context.
 func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64) error {
 	if i.Began == nil {
 		return nil
@@ -81,6 +81,10 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 	}
 	would, could := max(out.Median.Served-outside, 0), d.could(i, &r.Station, o.Without)
 	could = max(could, would, during)
+	if would <= 1.005*during && !s.InForce {
+		i.Doubts = append(i.Doubts, "Of the settings that were replayed, none serves more than was served.")
+		return nil
+	}
 	s.Served, s.Could, s.Happened = &would, &could, &during
 	i.Setting = s
 	return nil

@@ -12,13 +12,13 @@ import (
 
 // described are the causes in words.
 var described = map[Cause]string{
-	None:         "no incident is seen",
+	None:         "none begins within the recording",
 	Slow:         "slow dependency: work takes longer, with as many requests at work as before",
 	LostCapacity: "lost capacity: fewer requests are worked on at a time, and each takes as long as before",
 	RetryStorm:   "retry storm: callers repeat requests that were not served, and so keep others from being served",
 	BadOrigin:    "bad origin: one origin fails or is slow, and the others are as before",
 	HeavyRoute:   "heavy route: the work of its requests is much more than that of others",
-	Demand:       "overload by demand: more requests come than the service can do",
+	Demand:       "demand: more requests come than before, so they take longer or are not served",
 	Unknown:      "unknown: fewer requests are served, and no known cause explains it",
 }
 
