@@ -191,10 +191,10 @@ func several(levels map[uint16][]int) bool {
 	return len(limits) > 1
 }
 
-// changed reports whether most levels, in the order of time, are one number first, and then another one. Auto does not
+// changed reports whether nearly all levels, in the order of time, are one number first, and then another one. Auto does not
 // change as much at once.
 func changed(levels []int) (first, then int, ok bool) {
-	const least = 1.25 // the greater over the smaller one
+	const least = 1.5 // the greater over the smaller one
 	one, _ := common(levels)
 	other, _ := common(slices.DeleteFunc(slices.Clone(levels), func(n int) bool { return n == one }))
 	if float64(max(one, other)) < least*float64(min(one, other)) {
@@ -214,7 +214,7 @@ func changed(levels []int) (first, then int, ok bool) {
 			case pair[1]:
 				after--
 			}
-			if min(before, after) >= station.Fewest/2 && float64(before+after) > 0.85*float64(len(levels)) {
+			if min(before, after) >= station.Fewest/2 && float64(before+after) > 0.95*float64(len(levels)) {
 				return pair[0], pair[1], true
 			}
 		}
