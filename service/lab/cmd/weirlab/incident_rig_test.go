@@ -55,7 +55,7 @@ func (p *pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	permit, err := p.workers.Acquire(context.Background(), 1)
 	if err != nil {
-		http.Error(w, "too many requests wait", 503)
+		http.Error(w, "too many requests wait", http.StatusServiceUnavailable)
 		return
 	}
 	defer permit.Release(weir.Success)
@@ -65,7 +65,7 @@ func (p *pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if does.dependency > 0 {
 		resp, err := p.client.Get(p.dependency + "?takes=" + spread(does.dependency+time.Duration(p.slower.Load())).String())
 		if err != nil {
-			http.Error(w, err.Error(), 502)
+			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
 		_ = resp.Body.Close()
