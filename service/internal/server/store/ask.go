@@ -245,11 +245,14 @@ func (a *asking) bucket(i int) (int, *bucketAsk) {
 	return i, b
 }
 
-// decision returns the store's decision about the bucket with index i, for all that the call takes there. Without a
-// cost, it is whether a token is available.
+// decision returns the store's decision about the bucket with index i: about all that the call takes there, if a request of it has no
+// cost. Without any cost, it is whether a token is available.
 func (a *asking) decision(i int) weir.Decision {
 	at, b := a.bucket(i)
-	take := &a.sent[at].take
+	take := &b.take
+	if all := &a.sent[at].take; all.Spare > 0 {
+		take = all
+	}
 	d := a.reply.Decision(at, &b.quota, take)
 	if take.N == 0 && !b.clock {
 		if d.OK = d.Remaining > 0; !d.OK {
