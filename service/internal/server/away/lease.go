@@ -64,13 +64,19 @@ func NewLeases(registry *lease.Registry, share Share, ladder *Ladder) *Leases {
 	return &Leases{registry: registry, share: share, ladder: ladder, held: map[string]*Lease{}, units: map[leaseBucket]int{}}
 }
 
-// NewLease returns a request for a lease under the rules of a match. ok is false if none of them grants leases.
-func (h *Leases) NewLease(m *rules.Match, req *decider.LeaseRequest) (l *Lease, ok bool) {
+// Acquire asks for a lease under the rules of a match, and makes a record if there is an error.
+func (h *Leases) Acquire(m *rules.Match, req *decider.LeaseRequest, ask func(l *Lease) (decider.Lease, error)) (decider.Lease, error) {
 	terms, ok := lease.TermsOf(m.List)
 	if !ok {
-		return nil, false
+		return decider.Lease{}, decider.ErrNoLeasing
 	}
-	return &Lease{Key: strings.Clone(req.Key), N: req.N, Parts: h.Parts(m, req.Key), TTL: TTL(terms, req.TTL), came: time.Now()}, true
+	l := &Lease{Key: strings.Clone(req.Key), N: req.N, Parts: h.Parts(m, req.Key), TTL: TTL(terms, req.TTL), came: time.Now()}
+	got, err := ask(l)
+	if err != nil {
+		first := &l.Parts[0]
+		h.registry.Recorder.Refusal(first.Rule.Name, time.Since(l.came), first.counts.Held(), err)
+	}
+	return got, err
 }
 
 // TTL returns how long a lease lasts, of which a request asks for some time; 0 if for none.
@@ -89,12 +95,6 @@ func (h *Leases) Parts(m *rules.Match, key string) (parts []LeasePart) {
 		}
 	}
 	return parts
-}
-
-// Refused makes the record of a request that has got no lease because of an error.
-func (h *Leases) Refused(l *Lease, err error) {
-	first := &l.Parts[0]
-	h.registry.Recorder.Refusal(first.Rule.Name, time.Since(l.came), first.counts.Held(), err)
 }
 
 // Add remembers a lease until an instant, unless there are too many.

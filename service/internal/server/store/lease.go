@@ -96,16 +96,10 @@ type Leases struct {
 // Acquire takes a lease: see node.Leases. Requests that wait ask again from time to time. The
 // store grants leases in the order of their arrival there.
 func (in Leases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
-	held := in.counts.held
-	asked, ok := held.NewLease(m, &req)
-	if !ok {
-		return decider.Lease{}, none, decider.ErrNoLeasing
-	}
-	l, err := in.counts.acquire(ctx, &sharedLease{Lease: asked, rules: m.Set, ttl: asked.TTL, asked: req.TTL}, &req)
-	if err != nil {
-		held.Refused(asked, err)
-	}
-	return l, none, err
+	got, err := in.counts.held.Acquire(m, &req, func(l *away.Lease) (decider.Lease, error) {
+		return in.counts.acquire(ctx, &sharedLease{Lease: l, rules: m.Set, ttl: l.TTL, asked: req.TTL}, &req)
+	})
+	return got, none, err
 }
 
 func (s *Counts) acquire(ctx context.Context, l *sharedLease, req *decider.LeaseRequest) (decider.Lease, error) {

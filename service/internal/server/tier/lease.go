@@ -24,15 +24,7 @@ type Leases struct {
 // answer, the node grants leases by its share of the limits, or as the rules say; the next
 // renewal tells the upstream. Rules with a limit that is auto have no share.
 func (in Leases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
-	held := in.counts.held
-	l, ok := held.NewLease(m, &req)
-	if !ok {
-		return decider.Lease{}, none, decider.ErrNoLeasing
-	}
-	got, err := in.counts.acquire(ctx, l, &req)
-	if err != nil {
-		held.Refused(l, err)
-	}
+	got, err := in.counts.held.Acquire(m, &req, func(l *away.Lease) (decider.Lease, error) { return in.counts.acquire(ctx, l, &req) })
 	return got, none, err
 }
 
