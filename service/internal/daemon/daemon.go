@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/blackbox"
+	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/daemon/leaflinks"
@@ -114,10 +114,7 @@ type Daemon struct {
 	guard     token.Guard // of callers
 	operators token.Guard
 	reloads   reloads
-	access    access // in force
-	tls       atomic.Pointer[tls.Config]
-	respTLS   atomic.Pointer[tls.Config]
-	trusts    atomic.Uint64       // how often the authorities of clients have changed
+	certs     *certfile.Set       // of callers and operators
 	most      int                 // connections of callers
 	conns     *connlimit.Listener // of callers
 	public    publicServer
@@ -135,7 +132,9 @@ func New(cfg Config) (*Daemon, error) {
 	// Before the first load, so that no change after it is missed.
 	d.watcher = rulefile.NewWatcher(cfg.paths(), cfg.WatchInterval)
 	rules, access, err := cfg.load()
-	if err != nil {
+	var certErr error
+	d.certs, certErr = certfile.Open(cfg.TLS.files())
+	if err = errors.Join(err, cfg.TLS.named(certErr)); err != nil {
 		return nil, err
 	}
 	d.cfg.Server.Recorder = cfg.Box.Recorder()
@@ -206,7 +205,7 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 		return errors.Join(err, at.Close())
 	}
 	defer stopRecording()
-	d.conns = d.limited(at.Public, &d.tls)
+	d.conns = d.limited(at.Public, "h2", "http/1.1")
 	defer d.conns.Close()
 	if at.RESP != nil {
 		if err := d.resp.listen(d, at.RESP); err != nil {
@@ -247,12 +246,12 @@ func (d *Daemon) record() (stop func(), err error) {
 	return d.decisions.Start(decisionlog.Info{Version: d.cfg.Version, MaxLimit: of.MaxLimit, MaxQueue: of.MaxQueue, OwnQuotas: of.OwnQuotas}, now, d.log)
 }
 
-// limited returns a listener of callers with bounds and, if there is a certificate, TLS.
-func (d *Daemon) limited(ln net.Listener, inForce *atomic.Pointer[tls.Config]) *connlimit.Listener {
+// limited returns a listener of callers with bounds and, if there is a certificate, TLS, with the names of the protocols after it.
+func (d *Daemon) limited(ln net.Listener, protocols ...string) *connlimit.Listener {
 	l := connlimit.New(ln, d.most)
 	l.HelloTime, l.MaxAge = d.cfg.ClientTimeout, d.cfg.MaxConnectionAge
 	if d.cfg.TLS.Cert != "" {
-		l.TLS = handshakes(inForce)
+		l.TLS = d.certs.Server(protocols...)
 	}
 	return l
 }
@@ -351,10 +350,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	srv.ReadTimeout, srv.ConnState = d.cfg.ClientTimeout, conns.ConnState
 	serve := srv.Serve
 	if d.cfg.Operators.AdminTLS {
-		srv.TLSConfig = &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &d.tls.Load().Certificates[0], nil },
-		}
+		srv.TLSConfig = d.certs.Plain()
 		serve = func(ln net.Listener) error { return srv.ServeTLS(ln, "", "") }
 	}
 	go func() {
@@ -368,14 +364,6 @@ const maxOperators = 100
 
 // MaxHeader returns the bound of a request's header in bytes, for keys of up to maxKey bytes, which may be escaped.
 func MaxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
-
-// handshakes returns the configuration of handshakes: that of the access in force.
-func handshakes(inForce *atomic.Pointer[tls.Config]) *tls.Config {
-	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return inForce.Load(), nil },
-	}
-}
 
 // serve serves callers until ctx ends, and then drains and saves the state.
 func (d *Daemon) serve(ctx context.Context) error {
