@@ -4,6 +4,7 @@ package certfile
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -103,6 +104,22 @@ func (s *Set) Certificate() *tls.Certificate { return s.inForce.Load().cert }
 
 // Changes returns how often the authorities have changed.
 func (s *Set) Changes() uint64 { return s.changes.Load() }
+
+// changesKey is the context key for Set.Changes as of the beginning of a connection.
+type changesKey struct{}
+
+// Begin returns the context of a connection that begins, for Outdated.
+func (s *Set) Begin(ctx context.Context) context.Context {
+	if s.files.CA == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, changesKey{}, s.Changes())
+}
+
+// Outdated reports whether the authorities have changed since the connection of a request began.
+func (s *Set) Outdated(ctx context.Context) bool {
+	return s.files.CA != "" && ctx.Value(changesKey{}) != s.Changes()
+}
 
 // Server returns the configuration of a server's handshakes, with the names of the
 // protocols after it. Each handshake uses the content in force. If there are authorities,

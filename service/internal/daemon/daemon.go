@@ -24,6 +24,7 @@ import (
 	"github.com/weir-go/weir/service/internal/decisionlog"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/otlp"
 	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/server"
@@ -227,7 +228,7 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 	}
 	go d.state.SaveEvery(ctx, d.cfg.StateInterval)
 	defer d.cfg.Box.Start(ctx, func(ctx context.Context) { shedding.Watch(ctx, d.server, d.cfg.Box.Note) })()
-	defer d.onHangup()() // also without files: by default, SIGHUP ends the process
+	defer supervisor.OnHangup(d.reloadAndLog)() // also without files: by default, SIGHUP ends the process
 	d.announce(at.Public.Addr(), at.Admin.Addr())
 	for _, more := range []net.Listener{at.GRPC, at.RESP} {
 		if more != nil {
@@ -300,7 +301,7 @@ func (d *Daemon) warn(public net.Addr) {
 
 // otherFiles is the number of open files that the process needs besides connections
 // of callers: those of operators, their profiles, rules, the state.
-const otherFiles = maxOperators + 56
+const otherFiles = operator.MaxConns + 56
 
 // serveAdmin serves operators until stop is called.
 func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
@@ -345,22 +346,14 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 		cfg.Tokens = &d.operators
 	}
 	api := adminapi.New(cfg)
-	conns := connlimit.New(ln, maxOperators)
 	srv := httpserve.New(httpserve.TimeWrites(api, d.cfg.ClientTimeout), d.log)
-	srv.ReadTimeout, srv.ConnState = d.cfg.ClientTimeout, conns.ConnState
-	serve := srv.Serve
+	srv.ReadTimeout = d.cfg.ClientTimeout
 	if d.cfg.Operators.AdminTLS {
 		srv.TLSConfig = d.certs.Plain()
-		serve = func(ln net.Listener) error { return srv.ServeTLS(ln, "", "") }
 	}
-	go func() {
-		d.log.Debug("the admin listener is closed", "reason", serve(conns))
-	}()
-	return func() { _ = srv.Close(); api.Close() }, nil
+	end := operator.Serve(srv, ln, d.log)
+	return func() { end(); api.Close() }, nil
 }
-
-// maxOperators bounds the connections of the admin listener.
-const maxOperators = 100
 
 // MaxHeader returns the bound of a request's header in bytes, for keys of up to maxKey bytes, which may be escaped.
 func MaxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }

@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/certfile"
@@ -123,22 +119,12 @@ func (d *Daemon) permit(a access) {
 	d.leaves.Recheck(false)
 }
 
-// trustKey is the context key for how often the authorities of clients had changed when the connection of a request came.
-type trustKey struct{}
-
-func (d *Daemon) connContext(ctx context.Context, nc net.Conn) context.Context {
-	if d.cfg.TLS.ClientCA != "" {
-		ctx = context.WithValue(ctx, trustKey{}, d.certs.Changes())
-	}
-	return d.conns.ConnContext(ctx, nc)
-}
-
 // asksToLeave reports whether the connection of a request is to end after its answer: the
 // server drains, the connection is too old, or it came when clients of other authorities were
 // accepted.
 func (d *Daemon) asksToLeave(r *http.Request) bool {
 	return d.draining.Load() || d.cfg.MaxConnectionAge > 0 && connlimit.Outlived(r.Context()) ||
-		d.cfg.TLS.ClientCA != "" && r.Context().Value(trustKey{}) != d.certs.Changes()
+		d.certs.Outdated(r.Context())
 }
 
 // note records the outcome of a reload.
@@ -162,15 +148,3 @@ func (r *reloads) state() (status adminapi.ConfigStatus, failures uint64) {
 
 // reloadAndLog reloads; the outcome is in the log.
 func (d *Daemon) reloadAndLog() { _, _ = d.reload(context.Background()) }
-
-// onHangup reloads upon SIGHUP, until stop is called.
-func (d *Daemon) onHangup() (stop func()) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	go func() {
-		for range hangups {
-			d.reloadAndLog()
-		}
-	}()
-	return func() { signal.Stop(hangups); close(hangups) }
-}
