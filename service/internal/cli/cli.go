@@ -97,7 +97,9 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 		for _, said := range p.strangeVariables(read.command) {
 			fmt.Fprintf(stderr, "%s: warning: %s\n", name, said)
 		}
-		err = read.run.Run(ctx, Streams{stdout, stderr})
+		if err = checkNeeds(read.flags); err == nil {
+			err = read.run.Run(ctx, Streams{stdout, stderr})
+		}
 	}
 	switch {
 	case err == nil:

@@ -46,7 +46,7 @@ func (p *Program) parse(args []string) (*line, error) {
 	case read.Help || read.Version:
 		return read, nil
 	case read.run != nil:
-		return read, cmp.Or(p.checkReplaced(), read.setArguments(rest), read.setDefaults(), checkBounds(read.flags), checkNeeds(read.flags))
+		return read, cmp.Or(p.checkReplaced(), read.setArguments(rest), read.setDefaults(), checkBounds(read.flags))
 	default:
 		return read, Usagef("expected one of %s", strings.Join(names, ", "))
 	}

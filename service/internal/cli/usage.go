@@ -31,7 +31,8 @@ func checkBounds(flags []*Flag) error {
 	return nil
 }
 
-// checkNeeds checks the flags that have no effect without another one, which a tag needs names.
+// checkNeeds checks the flags that have no effect without another one, which a tag needs names. Accepts does not: a variable may set
+// the other one.
 func checkNeeds(flags []*Flag) error {
 	for _, f := range flags {
 		if other := f.tag.Get("needs"); other != "" && !f.isDefault() && flagged(flags, "--"+other).isDefault() {
