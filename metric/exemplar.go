@@ -83,13 +83,13 @@ func NewWaits(traceID func(ctx context.Context) string) *Waits { return &Waits{t
 func (w *Waits) PerClass(next func(class string) weir.Limiter) func(class string) weir.Limiter {
 	return func(class string) weir.Limiter {
 		l := next(class)
-		stats, ok := l.(waiter)
+		in, ok := l.(*inflight.Limiter)
 		if !ok {
 			return l
 		}
 		e := NewExemplars(inflight.WaitBounds[:])
 		w.classes.Store(class, e)
-		return &traced{stats, w.traceID, e}
+		return &traced{in, w.traceID, e}
 	}
 }
 
@@ -101,15 +101,9 @@ func (w *Waits) add(labels []string, to prometheus.Metric) prometheus.Metric {
 	return to
 }
 
-// A waiter is a Limiter with a histogram of waits.
-type waiter interface {
-	weir.Limiter
-	Stats() inflight.Stats
-}
-
-// A traced limiter notes the waits of requests that are traced.
+// A traced limiter notes the waits of requests that are traced. All else is as without it: shadow mode needs TryAcquire.
 type traced struct {
-	waiter
+	*inflight.Limiter
 	traceID   func(context.Context) string
 	exemplars *Exemplars
 }
@@ -117,10 +111,10 @@ type traced struct {
 func (t *traced) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	id := t.traceID(ctx)
 	if id == "" {
-		return t.waiter.Acquire(ctx, n)
+		return t.Limiter.Acquire(ctx, n)
 	}
 	came := time.Now()
-	p, err := t.waiter.Acquire(ctx, n)
+	p, err := t.Limiter.Acquire(ctx, n)
 	if err == nil {
 		t.exemplars.Note(time.Since(came), id)
 	}

@@ -103,6 +103,32 @@ func TestWaits(t *testing.T) {
 	})
 }
 
+// In shadow mode, a request beyond the limit does not wait, as without exemplars.
+func TestWaitsInShadowMode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := metric.NewWaits(func(context.Context) string { return "any" })
+		m, err := httplimit.New(httplimit.Config{Shadow: true, PerClass: waits.PerClass(func(string) weir.Limiter {
+			l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1)})
+			testrig.Must(t, err)
+			return l
+		})})
+		testrig.Must(t, err)
+		began, last := time.Now(), time.Duration(0)
+		h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			last = max(last, time.Since(began))
+			time.Sleep(time.Second)
+		}))
+		var asked sync.WaitGroup
+		for range 2 {
+			asked.Go(func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)) })
+			synctest.Wait()
+		}
+		if asked.Wait(); last > 0 {
+			t.Errorf("the second request waits for %v", last)
+		}
+	})
+}
+
 // openMetrics returns a scrape in the format OpenMetrics.
 func openMetrics(reg *prometheus.Registry) string {
 	r, w := httptest.NewRequest("GET", "/metrics", nil), httptest.NewRecorder()

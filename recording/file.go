@@ -34,7 +34,7 @@ const writeAhead = 512
 func NewWriter(w io.Writer, epoch time.Time) *Writer {
 	return &Writer{
 		w: blockfile.NewWriter(w, format, epoch), named: map[uint16]string{},
-		buf: make([]byte, blockfile.Head, blockfile.Head+writeAhead*Size),
+		buf: make([]byte, 0, writeAhead*Size),
 	}
 }
 
@@ -58,8 +58,7 @@ func (w *Writer) Name(class uint16, name string) error {
 		return w.w.Err()
 	}
 	w.named[class] = name
-	b := make([]byte, blockfile.Head, blockfile.Head+2+len(name))
-	b = binary.LittleEndian.AppendUint16(b, class)
+	b := binary.LittleEndian.AppendUint16(nil, class)
 	w.w.Block(kindName, append(b, name[:min(len(name), blockfile.MaxPayload-2)]...))
 	return w.w.Err()
 }
@@ -68,16 +67,16 @@ func (w *Writer) Name(class uint16, name string) error {
 func (w *Writer) Lost(n uint64) error {
 	if n != w.lost {
 		w.lost = n
-		w.w.Block(kindLost, binary.LittleEndian.AppendUint64(make([]byte, blockfile.Head, blockfile.Head+8), n))
+		w.w.Block(kindLost, binary.LittleEndian.AppendUint64(nil, n))
 	}
 	return w.w.Err()
 }
 
 // Flush writes what is still in memory. Call it at the end.
 func (w *Writer) Flush() error {
-	if len(w.buf) > blockfile.Head {
+	if len(w.buf) > 0 {
 		w.w.Block(kindRecords, w.buf)
-		w.buf = w.buf[:blockfile.Head]
+		w.buf = w.buf[:0]
 	}
 	return w.w.Err()
 }

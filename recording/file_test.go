@@ -174,7 +174,7 @@ func TestOtherFiles(t *testing.T) {
 func TestUnknownBlocksAreSkipped(t *testing.T) {
 	var b bytes.Buffer
 	w := NewWriter(&b, epoch)
-	w.w.Block('?', make([]byte, blockfile.Head+5))
+	w.w.Block('?', make([]byte, 5))
 	_ = w.Write(Record{Inflight: 1})
 	_ = w.Flush()
 	if _, got, err := readAll(t, &b); err != io.EOF || len(got) != 1 {

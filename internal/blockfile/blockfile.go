@@ -16,10 +16,10 @@ import (
 const (
 	// HeaderSize is the size of the header, in bytes.
 	HeaderSize = 24
-	// Head is the room before a payload that a Writer needs, in bytes.
-	Head = 12
 	// MaxPayload bounds a payload, in bytes.
 	MaxPayload = 1 << 20
+
+	head = 12 // of a block
 )
 
 // A Format tells one kind of file from others.
@@ -50,6 +50,7 @@ type Writer struct {
 	w    io.Writer
 	err  error
 	size int64
+	buf  []byte // the last block
 }
 
 // NewWriter writes the header of a file, and returns a Writer. Instants of records count from epoch.
@@ -64,13 +65,13 @@ func NewWriter(w io.Writer, f Format, epoch time.Time) *Writer {
 	return out
 }
 
-// Block writes a block. The first Head bytes of b are room, and the payload follows them.
-func (w *Writer) Block(kind byte, b []byte) {
-	clear(b[:Head])
-	b[0] = kind
-	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-Head))
-	binary.LittleEndian.PutUint32(b[8:], sum(b[:8], b[Head:]))
-	w.write(b)
+// Block writes a block, in one piece.
+func (w *Writer) Block(kind byte, payload []byte) {
+	b := append(w.buf[:0], kind, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
+	b = binary.LittleEndian.AppendUint32(b, sum(b, payload))
+	w.buf = append(b, payload...)
+	w.write(w.buf)
 }
 
 func (w *Writer) write(b []byte) {
@@ -123,13 +124,13 @@ func (r *Reader) Epoch() time.Time { return r.epoch }
 
 // Next returns the next block. The payload is good until the next call. At the end the error is io.EOF.
 func (r *Reader) Next() (kind byte, payload []byte, err error) {
-	var head [Head]byte
-	if _, err := io.ReadFull(r.r, head[:]); err != nil {
+	var h [head]byte
+	if _, err := io.ReadFull(r.r, h[:]); err != nil {
 		return 0, nil, cut(err, io.ErrUnexpectedEOF)
 	}
-	n := binary.LittleEndian.Uint32(head[4:])
+	n := binary.LittleEndian.Uint32(h[4:])
 	switch {
-	case string(head[:len(r.format.Magic)]) == r.format.Magic:
+	case string(h[:len(r.format.Magic)]) == r.format.Magic:
 		return 0, nil, ErrSecond
 	case n > MaxPayload:
 		return 0, nil, ErrDamaged
@@ -140,10 +141,10 @@ func (r *Reader) Next() (kind byte, payload []byte, err error) {
 	if _, err := io.ReadFull(r.r, payload); err != nil {
 		return 0, nil, cut(err, io.EOF, io.ErrUnexpectedEOF)
 	}
-	if sum(head[:8], payload) != binary.LittleEndian.Uint32(head[8:]) {
+	if sum(h[:8], payload) != binary.LittleEndian.Uint32(h[8:]) {
 		return 0, nil, ErrDamaged
 	}
-	return head[0], payload, nil
+	return h[0], payload, nil
 }
 
 // cut returns ErrCut in place of some errors.

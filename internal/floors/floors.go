@@ -362,7 +362,7 @@ var sideways = map[string][]string{
 	"service/internal/server/adminapi":       {"service/internal/httpserve", "service/internal/operator", "service/internal/ring", "service/internal/server/token"},
 	"service/internal/blackbox":              {"service/internal/operator"},
 	"service/internal/shedding":              {"service/internal/operator"},
-	"service/internal/operator":              {"service/internal/httpserve", "service/internal/server/token", "service/internal/web"},
+	"service/internal/operator":              {"service/internal/connlimit", "service/internal/httpserve", "service/internal/server/token", "service/internal/web"},
 	"service/internal/otlp":                  {"service/internal/logqueue"},
 	"service/internal/proxy/proxypage": {
 		"service/internal/operator", "service/internal/proxy", "service/internal/proxy/condition", "service/internal/proxy/forward", "service/internal/proxy/limits", "service/internal/proxy/origins",
@@ -413,7 +413,7 @@ var sideways = map[string][]string{
 		"service/internal/discover", "service/internal/peer", "service/internal/peer/serve", "service/internal/peer/wire", "service/internal/ring", "service/internal/upstream",
 		"service/internal/inputfile", "service/internal/certfile", "service/internal/server/adminapi", "service/internal/transport/grpcapi", "service/internal/transport/httpapi", "service/internal/transport/respapi",
 		"service/internal/transport/rlqsapi", "service/internal/transport/weirapi", "service/internal/transport/weirapi/weirv1", "service/internal/server/token", "service/internal/servermetric", "service/internal/ring/census", "service/internal/connlimit",
-		"service/internal/eventloop", "service/internal/h2inline", "service/internal/httpserve", "service/internal/logqueue", "service/internal/supervisor",
+		"service/internal/eventloop", "service/internal/h2inline", "service/internal/httpserve", "service/internal/logqueue", "service/internal/operator", "service/internal/supervisor",
 	},
 	"service/lab/internal/convert":  {"service/lab/internal/advise", "service/lab/internal/recorded", "service/lab/internal/trace"},
 	"service/lab/internal/load":     {"service/lab/internal/pace", "service/lab/internal/trace"},

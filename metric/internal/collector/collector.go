@@ -68,10 +68,9 @@ func (s sink) Value(m *measure.Metric, v float64, labels ...string) {
 }
 
 func (s sink) Histogram(m *measure.Metric, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) {
-	plain := slices.Clone(labels) // Histogram quotes labels
-	h := Histogram(s.descs[m], bounds, counts, sum, labels)
+	h := Histogram(s.descs[m], bounds, counts, sum, slices.Clone(labels)) // which it quotes
 	for _, add := range s.exemplars {
-		h = add(plain, h)
+		h = add(labels, h)
 	}
 	s.ch <- h
 }

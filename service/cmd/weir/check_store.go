@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/redisstore"
 	"github.com/weir-go/weir/service/internal/terminal"
 )
@@ -27,11 +26,7 @@ func (c *checkStore) open() (*redisstore.Client, error) {
 	if c.StoreURL == "" {
 		return nil, nil
 	}
-	client, err := redisstore.Open(c.StoreURL)
-	if err != nil {
-		return nil, cli.Usagef("--store: %v", err)
-	}
-	return client, nil
+	return openStore(c.StoreURL)
 }
 
 func (c *checkStore) check(ctx context.Context, store *redisstore.Client) *redisstore.Report {

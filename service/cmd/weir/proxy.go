@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/service/internal/heapfloor"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/otlp"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxy/proxypage"
@@ -139,7 +140,7 @@ func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 	defer cfg.Box.Start(ctx)()
 	go p.CheckOrigins(ctx)
 	go heapfloor.Keep(ctx)
-	wire.watch(ctx, p)
+	defer wire.watch(ctx, p)()
 	defer c.reloads(ctx, watcher, p)()
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -155,7 +156,7 @@ func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
 	// A client's connection can need one to the origin. The others are for operators and DNS.
 	srv := wire.server(limited, p.Draining, c.ClientTimeout)
 	defer httpserve.CatchLog(log)()
-	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, maxOperators+56, log), srv)
+	conns := wire.limit(ln, connlimit.Fit(c.MaxConnections, 2, operator.MaxConns+56, log), srv)
 	wire.attach(srv, conns, p)
 	supervisor.Ready(log)
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {

@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/cli"
@@ -15,6 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/rulefile"
+	"github.com/weir-go/weir/service/internal/supervisor"
 )
 
 // proxyRules are the flags for a file of rules.
@@ -72,12 +70,5 @@ func (c *proxyRules) reloads(ctx context.Context, watcher *rulefile.Watcher, p *
 	if watcher != nil {
 		go watcher.Run(ctx, reload)
 	}
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP) // also without a file: by default, SIGHUP ends the process
-	go func() {
-		for range hangups {
-			reload()
-		}
-	}()
-	return func() { signal.Stop(hangups); close(hangups) }
+	return supervisor.OnHangup(reload) // also without a file: by default, SIGHUP ends the process
 }

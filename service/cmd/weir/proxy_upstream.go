@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,13 +10,12 @@ import (
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/inputfile"
 )
 
 // proxyUpstream makes a proxy a leaf of a weir serve.
 type proxyUpstream struct {
 	UpstreamURL       string      `name:"upstream" env:"WEIR_UPSTREAM" placeholder:"URL" help:"Let each request take a token of --upstream-key from this weir serve, http://host:port or https://host:port, by parts of the limit that it assigns, without a round trip. A request beyond the limit gets 429."`
-	UpstreamKey       string      `name:"upstream-key" placeholder:"KEY" help:"The key of which requests take tokens."`
+	UpstreamKey       string      `name:"upstream-key" needs:"upstream" placeholder:"KEY" help:"The key of which requests take tokens."`
 	UpstreamTokenFile string      `placeholder:"FILE" help:"A file with the token for --upstream. It must allow decide for --upstream-key."`
 	UpstreamAway      config.Away `default:"share" enum:"deny,allow,share" placeholder:"HOW" help:"How to decide while --upstream does not answer and the last assignment has ended: share divides the limit by the number of leaves, and allows all while --upstream has not told the limit; allow, or deny (${default})."`
 	UpstreamLeaves    int         `least:"1" default:"1" placeholder:"N" help:"The least number of leaves to divide the limit by, until --upstream tells more (${default})."`
@@ -28,8 +26,6 @@ var proxyAway = map[config.Away]client.Away{config.AwayDeny: client.Deny, config
 // dial returns the client of the upstream; nil if there is none.
 func (c *proxyUpstream) dial(onAway func(error)) (*client.Client, error) {
 	switch {
-	case c.UpstreamURL == "" && c.UpstreamKey != "":
-		return nil, cli.Usagef("--upstream-key needs --upstream")
 	case c.UpstreamURL == "":
 		return nil, nil
 	case c.UpstreamKey == "":
@@ -41,11 +37,10 @@ func (c *proxyUpstream) dial(onAway func(error)) (*client.Client, error) {
 		cfg.LocalQuota = gcra.Unlimited() // the limit of requests in flight still protects the origin
 	}
 	if c.UpstreamTokenFile != "" {
-		text, err := inputfile.Read(c.UpstreamTokenFile, maxToken)
-		if err != nil {
-			return nil, cli.Usagef("--upstream-token-file: %v", err)
+		var err error
+		if cfg.Token, err = readToken(c.UpstreamTokenFile); err != nil {
+			return nil, err
 		}
-		cfg.Token = strings.TrimSpace(string(text))
 	}
 	to, err := client.New(cfg)
 	if err != nil {

@@ -6,13 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +30,7 @@ import (
 	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/server/token"
 	"github.com/weir-go/weir/service/internal/settings"
+	"github.com/weir-go/weir/service/internal/supervisor"
 )
 
 // proxyWire configures the connections of a proxy with clients and origins.
@@ -167,28 +165,18 @@ func (w *wire) collect(s metric.Scrape) {
 	s.Send(accessGood, good)
 }
 
-// maxOperators bounds the connections of operators.
-const maxOperators = 100
-
 // serveAdmin serves operators until stop is called.
 func (w *wire) serveAdmin(page http.Handler, ln net.Listener) (stop func()) {
 	var tokens *token.Guard
 	if w.AdminTokens != "" {
 		tokens = &w.guard
 	}
-	conns := connlimit.New(ln, maxOperators)
 	srv := httpserve.New(httpserve.Private(operator.Guard(page, tokens, w.log), httpserve.Loopback(ln.Addr()), w.AdminHost), w.log)
-	srv.ReadTimeout, srv.WriteTimeout, srv.ConnState = 10*time.Second, 30*time.Second, conns.ConnState
-	serve := srv.Serve
+	srv.ReadTimeout, srv.WriteTimeout = 10*time.Second, 30*time.Second
 	if w.AdminTLS {
 		srv.TLSConfig = w.clients.Plain()
-		serve = func(ln net.Listener) error { return srv.ServeTLS(ln, "", "") }
 	}
-	go func() {
-		err := serve(conns)
-		w.log.Debug("the admin listener is closed", "reason", err)
-	}()
-	return func() { _ = srv.Close() }
+	return operator.Serve(srv, ln, w.log)
 }
 
 // parseTrust parses networks, addresses, and unix.
@@ -239,25 +227,17 @@ func (w *wire) limit(ln net.Listener, max int, srv *http.Server) *connlimit.List
 	return conns
 }
 
-// authoritiesKey is the context key for the number of changes of the authorities when the
-// connection of a request came.
-type authoritiesKey struct{}
-
 // serve sets up a server of the connections. Leave is asked whether the client of a request
 // is to leave; so is one whose connection is too old, or came when clients of other authorities
 // were accepted.
 func (w *wire) server(next http.Handler, leave func() bool, timeout time.Duration) *http.Server {
-	srv := httpserve.New(httpserve.Leave(next, func(r *http.Request) bool { return leave() || connlimit.Outlived(r.Context()) || w.outdated(r) }), w.log)
+	srv := httpserve.New(httpserve.Leave(next, func(r *http.Request) bool {
+		return leave() || connlimit.Outlived(r.Context()) || w.clients != nil && w.clients.Outdated(r.Context())
+	}), w.log)
 	srv.ReadHeaderTimeout, srv.IdleTimeout, srv.MaxHeaderBytes = w.HeaderTimeout, w.IdleTimeout, int(w.MaxHeader)
 	srv.DisableGeneralOptionsHandler = true // that one reads a body without a deadline
 	httpserve.SpeakHTTP2(srv, timeout)
 	return srv
-}
-
-// outdated reports whether the authorities of clients have changed since the connection of a
-// request came.
-func (w *wire) outdated(r *http.Request) bool {
-	return w.clients != nil && r.Context().Value(authoritiesKey{}) != w.clients.Changes()
 }
 
 // attach connects a server with its connections.
@@ -265,7 +245,7 @@ func (w *wire) attach(srv *http.Server, conns *connlimit.Listener, p *proxy.Prox
 	srv.ConnState = conns.ConnState
 	srv.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
 		if w.clients != nil {
-			ctx = context.WithValue(ctx, authoritiesKey{}, w.clients.Changes())
+			ctx = w.clients.Begin(ctx)
 		}
 		return p.ConnContext(conns.ConnContext(ctx, nc), nc)
 	}
@@ -295,23 +275,12 @@ func (w *wire) reload(p *proxy.Proxy) {
 	w.log.Info("certificates and tokens reloaded")
 }
 
-// watch reloads the files when they change, and upon SIGHUP, until ctx ends.
-func (w *wire) watch(ctx context.Context, p *proxy.Proxy) {
+// watch reloads the files when they change until ctx ends, and upon SIGHUP until stop is called.
+func (w *wire) watch(ctx context.Context, p *proxy.Proxy) (stop func()) {
 	if w.watcher == nil {
-		return
+		return func() {}
 	}
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	go func() {
-		defer signal.Stop(hangups)
-		for {
-			select {
-			case <-hangups:
-				w.reload(p)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	go w.watcher.Run(ctx, func() { w.reload(p) })
+	reload := func() { w.reload(p) }
+	go w.watcher.Run(ctx, reload)
+	return supervisor.OnHangup(reload)
 }

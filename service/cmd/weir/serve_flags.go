@@ -130,9 +130,6 @@ func (c *serveCmd) check() error {
 	if c.StoreURL != "" && c.State != "" {
 		return cli.Usagef("--store and --state exclude each other: with a store, counts and leases are there")
 	}
-	if flag := c.withoutStore(); flag != "" {
-		return cli.Usagef("%s needs --store", flag)
-	}
 	if err := c.checkPeers(); err != nil {
 		return err
 	}

@@ -12,47 +12,25 @@ import (
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/discover"
 	"github.com/weir-go/weir/service/internal/inputfile"
-	"github.com/weir-go/weir/service/internal/ring"
 )
 
 // servePeers configures the other instances that share keys with this one.
 type servePeers struct {
 	PeerURLs       []string      `name:"peers" aliases:"instance-urls" short:"i" env:"WEIR_PEERS,WEIR_INSTANCE_URLS,INSTANCE_URLS" placeholder:"URL" help:"Share keys with these instances of weir serve, without a store: each key has one owner, which decides. All instances need the same list: the URL of each (this one may be among them), dns+http://NAME:PORT for all addresses of a name, or kubernetes://SERVICE:PORT for the pods of a Service. List three or more: of two, one that has lost the other decides by half of each limit. It changes the default of --listen to :8080."`
-	Self           string        `placeholder:"URL" help:"With --peers: the URL (in Kubernetes, the pod) that is this instance. If empty, it is found."`
-	PeerSecretFile string        `placeholder:"FILE" help:"With --peers: a file with a secret of 16 bytes or more, the same for all. Without one, every client may act as a peer."`
+	Self           string        `needs:"peers" placeholder:"URL" help:"With --peers: the URL (in Kubernetes, the pod) that is this instance. If empty, it is found."`
+	PeerSecretFile string        `needs:"peers" placeholder:"FILE" help:"With --peers: a file with a secret of 16 bytes or more, the same for all. Without one, every client may act as a peer."`
 	PeerSecret     string        `hidden:"" env:"WEIR_PEER_SECRET" help:"The secret itself, for environments without files."`
-	PeerAway       config.Away   `default:"share" enum:"deny,allow,share" placeholder:"HOW" help:"With --peers: how to decide while the owner of a key cannot be asked, for rules that do not say (away): share divides the limits by the number of instances; allow, or deny (${default})."`
-	PeerTimeout    time.Duration `least:"1ms" default:"500ms" placeholder:"TIME" help:"With --peers: how long a decision of another instance may take. After that, this instance decides by its share (${default})."`
-	PeerCA         string        `name:"peer-ca" placeholder:"FILE" help:"With --peers at https: the authorities of their certificates; otherwise, those of the system."`
+	PeerAway       config.Away   `needs:"peers" default:"share" enum:"deny,allow,share" placeholder:"HOW" help:"With --peers: how to decide while the owner of a key cannot be asked, for rules that do not say (away): share divides the limits by the number of instances; allow, or deny (${default})."`
+	PeerTimeout    time.Duration `needs:"peers" least:"1ms" default:"500ms" placeholder:"TIME" help:"With --peers: how long a decision of another instance may take. After that, this instance decides by its share (${default})."`
+	PeerCA         string        `needs:"peers" name:"peer-ca" placeholder:"FILE" help:"With --peers at https: the authorities of their certificates; otherwise, those of the system."`
 }
 
 // minSecret is the least length of a secret, in bytes.
 const minSecret = 16
 
-// withoutPeers returns a flag that has no effect without --peers; "" if none is given.
-func (c *servePeers) withoutPeers() string {
-	switch {
-	case len(c.PeerURLs) > 0:
-	case c.Self != "":
-		return "--self"
-	case c.PeerSecretFile != "":
-		return "--peer-secret-file"
-	case c.PeerAway != config.AwayShare:
-		return "--peer-away"
-	case c.PeerTimeout != ring.DefaultTimeout:
-		return "--peer-timeout"
-	case c.PeerCA != "":
-		return "--peer-ca"
-	}
-	return ""
-}
-
 // checkPeers checks the flags about peers, together with others.
 func (c *serveCmd) checkPeers() error {
-	flag := c.withoutPeers()
 	switch {
-	case flag != "":
-		return cli.Usagef("%s needs --peers", flag)
 	case len(c.PeerURLs) == 0:
 	case c.StoreURL != "":
 		return cli.Usagef("--peers and --store exclude each other: either the owner of a key decides, or the store")

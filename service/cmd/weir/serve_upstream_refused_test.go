@@ -43,7 +43,7 @@ func TestUpstreamRefused(t *testing.T) {
 		{"--upstream-token-file: open", []string{"--upstream", "http://a", "--upstream-token-file", filepath.Join(t.TempDir(), "none")}},
 		{"--upstream-token-file:", []string{"--upstream", "http://a", "--upstream-token-file", file(t, "empty", "\n")}},
 		{"--upstream-cert and --upstream-key: give both, or none", []string{"--upstream", "https://a", "--upstream-cert", "cert.pem"}},
-		{"--upstream-ca: open", []string{"--upstream", "https://a", "--upstream-ca", filepath.Join(t.TempDir(), "none")}},
+		{"--upstream-ca, --upstream-cert, --upstream-key: open", []string{"--upstream", "https://a", "--upstream-ca", filepath.Join(t.TempDir(), "none")}},
 	} {
 		code, _, stderr := weir(t, append([]string{"serve", "--rules", rules}, try.args...)...)
 		if code != 2 || !strings.Contains(stderr, try.want) {

@@ -223,7 +223,7 @@ var (
 
 // Collect sends the metrics.
 func (b *Box) Collect(s metric.Scrape) {
-	if b == nil {
+	if b == nil || b.cfg.Dir == "" {
 		return
 	}
 	s.Send(saved, float64(b.saved.Load()))

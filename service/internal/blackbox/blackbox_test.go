@@ -285,7 +285,7 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
-// Without files, changes are not watched for.
+// Without files, changes are not watched for, and there are no metrics of files.
 func TestWatchOnlyForFiles(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -303,6 +303,9 @@ func TestWatchOnlyForFiles(t *testing.T) {
 			end()
 			if want := dir != ""; watched != want || over != want {
 				t.Errorf("%q: watched %t, ended %t: want %t", dir, watched, over, want)
+			}
+			if got := (&rig{Box: box, t: t}).metrics(); (got == "0") != (dir == "") {
+				t.Errorf("%q: metrics %s", dir, got)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ package certfile
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -14,8 +15,8 @@ import (
 	"github.com/weir-go/weir/service/internal/inputfile"
 )
 
-// Pair loads a certificate with its chain, and its private key.
-func Pair(cert, key string) (*tls.Certificate, error) {
+// pair loads a certificate with its chain, and its private key.
+func pair(cert, key string) (*tls.Certificate, error) {
 	chain, err := inputfile.Read(cert, inputfile.MaxPEM)
 	if err != nil {
 		return nil, err
@@ -24,11 +25,11 @@ func Pair(cert, key string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	pair, err := tls.X509KeyPair(chain, private)
+	both, err := tls.X509KeyPair(chain, private)
 	if err != nil {
 		return nil, fmt.Errorf("%s, %s: %w", cert, key, err)
 	}
-	return &pair, nil
+	return &both, nil
 }
 
 // Files names the files of one side of TLS. An empty name stands for none.
@@ -54,7 +55,7 @@ func (f Files) load() (p pems, err error) {
 	case (f.Cert == "") != (f.Key == ""):
 		wrong[0] = errors.New("a certificate needs a key, and a key a certificate")
 	case f.Cert != "":
-		p.cert, wrong[0] = Pair(f.Cert, f.Key)
+		p.cert, wrong[0] = pair(f.Cert, f.Key)
 	}
 	if f.CA != "" {
 		p.ca, wrong[1] = inputfile.Authorities(f.CA)
@@ -98,8 +99,27 @@ func (s *Set) Load() error {
 	return err
 }
 
+// Certificate returns the certificate in force; nil if there is none.
+func (s *Set) Certificate() *tls.Certificate { return s.inForce.Load().cert }
+
 // Changes returns how often the authorities have changed.
 func (s *Set) Changes() uint64 { return s.changes.Load() }
+
+// changesKey is the context key for Set.Changes as of the beginning of a connection.
+type changesKey struct{}
+
+// Begin returns the context of a connection that begins, for Outdated.
+func (s *Set) Begin(ctx context.Context) context.Context {
+	if s.files.CA == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, changesKey{}, s.Changes())
+}
+
+// Outdated reports whether the authorities have changed since the connection of a request began.
+func (s *Set) Outdated(ctx context.Context) bool {
+	return s.files.CA != "" && ctx.Value(changesKey{}) != s.Changes()
+}
 
 // Server returns the configuration of a server's handshakes, with the names of the
 // protocols after it. Each handshake uses the content in force. If there are authorities,
@@ -118,7 +138,7 @@ func (s *Set) Server(protocols ...string) *tls.Config {
 // Plain returns the configuration of a server's handshakes, as Server does, without certificates of clients.
 func (s *Set) Plain(protocols ...string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		return s.inForce.Load().cert, nil
+		return s.Certificate(), nil
 	}}
 }
 

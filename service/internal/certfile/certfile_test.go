@@ -75,6 +75,10 @@ func TestReload(t *testing.T) {
 	if _, err := shake(t, cfg, client.Client("other.example")); err == nil {
 		t.Error("a certificate of another name is accepted")
 	}
+	before := client.Begin(t.Context())
+	if client.Outdated(before) {
+		t.Error("a connection is outdated as it begins")
+	}
 	write(t, f, 2)
 	testrig.Must(t, server.Load())
 	if _, err := shake(t, cfg, client.Client("weir.example")); err == nil {
@@ -83,6 +87,9 @@ func TestReload(t *testing.T) {
 	trust()
 	if err := client.Load(); err != nil || client.Changes() != 1 {
 		t.Errorf("%v, %d changes", err, client.Changes())
+	}
+	if !client.Outdated(before) || client.Outdated(client.Begin(t.Context())) || server.Outdated(server.Begin(t.Context())) {
+		t.Error("want the connections from before the change alone to be outdated")
 	}
 	if n, err := shake(t, cfg, client.Client("weir.example")); n != 2 || err != nil {
 		t.Errorf("certificate %d, %v: want the new one", n, err)

@@ -39,8 +39,8 @@ type Command struct {
 	// New returns a pointer to a struct. A field with a tag help is a flag, or with a tag arg an argument; a field with a
 	// tag embed has flags of its own. Further tags of a flag are name, short, aliases, env (the environment variables, in
 	// place of the one that Variable returns), default, enum, least and most (its values), choices (some values, for
-	// completion), sep ("none": commas do not separate values), placeholder (FILE, PATH and DIR complete), group, required,
-	// optional and hidden.
+	// completion), needs (another flag, without which this one has no effect), sep ("none": commas do not separate values),
+	// placeholder (FILE, PATH and DIR complete), group, required, optional and hidden.
 	New func() Runner
 }
 
@@ -97,7 +97,9 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 		for _, said := range p.strangeVariables(read.command) {
 			fmt.Fprintf(stderr, "%s: warning: %s\n", name, said)
 		}
-		err = read.run.Run(ctx, Streams{stdout, stderr})
+		if err = checkNeeds(read.flags); err == nil {
+			err = read.run.Run(ctx, Streams{stdout, stderr})
+		}
 	}
 	switch {
 	case err == nil:

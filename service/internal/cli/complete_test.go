@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 type toyCmd struct {
@@ -25,7 +26,8 @@ type toyCmd struct {
 func (*toyCmd) Run(context.Context, Streams) error { return nil }
 
 type bareCmd struct {
-	Fast bool `help:"Hurry."`
+	Fast bool          `help:"Hurry."`
+	Pace time.Duration `needs:"fast" default:"1s" hidden:"" help:"How fast."`
 }
 
 func (*bareCmd) Run(context.Context, Streams) error { return nil }

@@ -53,3 +53,21 @@ func TestStrangeVariables(t *testing.T) {
 		t.Errorf("%d, %q: want no warning at the start of a shell", code, &log)
 	}
 }
+
+// A flag that has no effect without another one is refused, unless it has its default.
+func TestNeeds(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run-it", "--pace", "2s"}, "toy run-it: --pace needs --fast (see toy run-it --help)\n"},
+		{[]string{"run-it", "--pace", "1000ms"}, ""},
+		{[]string{"run-it", "--pace", "2s", "--fast"}, ""},
+		{[]string{"run-it", "--pace", "2s", "--fast=false"}, "toy run-it: --pace needs --fast (see toy run-it --help)\n"},
+	} {
+		var out, log bytes.Buffer
+		if toy.Run(t.Context(), tt.args, &out, &log); log.String() != tt.want {
+			t.Errorf("%q: %q: want %q", tt.args, &log, tt.want)
+		}
+	}
+}

@@ -31,6 +31,26 @@ func checkBounds(flags []*Flag) error {
 	return nil
 }
 
+// checkNeeds checks the flags that have no effect without another one, which a tag needs names. Accepts does not: a variable may set
+// the other one.
+func checkNeeds(flags []*Flag) error {
+	for _, f := range flags {
+		if other := f.tag.Get("needs"); other != "" && !f.isDefault() && flagged(flags, "--"+other).isDefault() {
+			return Usagef("--%s needs --%s", f.Name, other)
+		}
+	}
+	return nil
+}
+
+// isDefault reports whether a flag has its default.
+func (f *Flag) isDefault() bool {
+	other := &Flag{tag: f.tag, value: reflect.New(f.value.Type()).Elem()}
+	if f.Default != "" {
+		_ = other.Set(f.Default) // as setDefaults has
+	}
+	return reflect.DeepEqual(f.value.Interface(), other.value.Interface())
+}
+
 func number(v reflect.Value) float64 {
 	if v.CanInt() {
 		return float64(v.Int())

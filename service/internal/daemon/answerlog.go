@@ -66,10 +66,6 @@ func (c *Config) called() func(ctx context.Context, header http.Header, came tim
 		return nil
 	}
 	return func(ctx context.Context, header http.Header, came time.Time, err error, over bool) {
-		call := otlp.Call{Method: rls.RateLimitService_ShouldRateLimit_FullMethodName, Header: header, Came: came, Err: err}
-		if err == nil {
-			call.Decision = otlp.DecisionOf(!over)
-		}
-		c.Export.Called(ctx, call)
+		c.Export.Called(ctx, otlp.Call{Method: rls.RateLimitService_ShouldRateLimit_FullMethodName, Header: header, Came: came, Err: err, Allowed: !over, Decided: true})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/blackbox"
+	"github.com/weir-go/weir/service/internal/certfile"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/daemon/leaflinks"
@@ -24,6 +24,7 @@ import (
 	"github.com/weir-go/weir/service/internal/decisionlog"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/otlp"
 	"github.com/weir-go/weir/service/internal/rulefile"
 	"github.com/weir-go/weir/service/internal/server"
@@ -114,10 +115,7 @@ type Daemon struct {
 	guard     token.Guard // of callers
 	operators token.Guard
 	reloads   reloads
-	access    access // in force
-	tls       atomic.Pointer[tls.Config]
-	respTLS   atomic.Pointer[tls.Config]
-	trusts    atomic.Uint64       // how often the authorities of clients have changed
+	certs     *certfile.Set       // of callers and operators
 	most      int                 // connections of callers
 	conns     *connlimit.Listener // of callers
 	public    publicServer
@@ -135,7 +133,9 @@ func New(cfg Config) (*Daemon, error) {
 	// Before the first load, so that no change after it is missed.
 	d.watcher = rulefile.NewWatcher(cfg.paths(), cfg.WatchInterval)
 	rules, access, err := cfg.load()
-	if err != nil {
+	var certErr error
+	d.certs, certErr = certfile.Open(cfg.TLS.files())
+	if err = errors.Join(err, cfg.TLS.named(certErr)); err != nil {
 		return nil, err
 	}
 	d.cfg.Server.Recorder = cfg.Box.Recorder()
@@ -206,7 +206,7 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 		return errors.Join(err, at.Close())
 	}
 	defer stopRecording()
-	d.conns = d.limited(at.Public, &d.tls)
+	d.conns = d.limited(at.Public, "h2", "http/1.1")
 	defer d.conns.Close()
 	if at.RESP != nil {
 		if err := d.resp.listen(d, at.RESP); err != nil {
@@ -228,7 +228,7 @@ func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 	}
 	go d.state.SaveEvery(ctx, d.cfg.StateInterval)
 	defer d.cfg.Box.Start(ctx, func(ctx context.Context) { shedding.Watch(ctx, d.server, d.cfg.Box.Note) })()
-	defer d.onHangup()() // also without files: by default, SIGHUP ends the process
+	defer supervisor.OnHangup(d.reloadAndLog)() // also without files: by default, SIGHUP ends the process
 	d.announce(at.Public.Addr(), at.Admin.Addr())
 	for _, more := range []net.Listener{at.GRPC, at.RESP} {
 		if more != nil {
@@ -247,12 +247,12 @@ func (d *Daemon) record() (stop func(), err error) {
 	return d.decisions.Start(decisionlog.Info{Version: d.cfg.Version, MaxLimit: of.MaxLimit, MaxQueue: of.MaxQueue, OwnQuotas: of.OwnQuotas}, now, d.log)
 }
 
-// limited returns a listener of callers with bounds and, if there is a certificate, TLS.
-func (d *Daemon) limited(ln net.Listener, inForce *atomic.Pointer[tls.Config]) *connlimit.Listener {
+// limited returns a listener of callers with bounds and, if there is a certificate, TLS, with the names of the protocols after it.
+func (d *Daemon) limited(ln net.Listener, protocols ...string) *connlimit.Listener {
 	l := connlimit.New(ln, d.most)
 	l.HelloTime, l.MaxAge = d.cfg.ClientTimeout, d.cfg.MaxConnectionAge
 	if d.cfg.TLS.Cert != "" {
-		l.TLS = handshakes(inForce)
+		l.TLS = d.certs.Server(protocols...)
 	}
 	return l
 }
@@ -301,7 +301,7 @@ func (d *Daemon) warn(public net.Addr) {
 
 // otherFiles is the number of open files that the process needs besides connections
 // of callers: those of operators, their profiles, rules, the state.
-const otherFiles = maxOperators + 56
+const otherFiles = operator.MaxConns + 56
 
 // serveAdmin serves operators until stop is called.
 func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
@@ -346,36 +346,17 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 		cfg.Tokens = &d.operators
 	}
 	api := adminapi.New(cfg)
-	conns := connlimit.New(ln, maxOperators)
 	srv := httpserve.New(httpserve.TimeWrites(api, d.cfg.ClientTimeout), d.log)
-	srv.ReadTimeout, srv.ConnState = d.cfg.ClientTimeout, conns.ConnState
-	serve := srv.Serve
+	srv.ReadTimeout = d.cfg.ClientTimeout
 	if d.cfg.Operators.AdminTLS {
-		srv.TLSConfig = &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &d.tls.Load().Certificates[0], nil },
-		}
-		serve = func(ln net.Listener) error { return srv.ServeTLS(ln, "", "") }
+		srv.TLSConfig = d.certs.Plain()
 	}
-	go func() {
-		d.log.Debug("the admin listener is closed", "reason", serve(conns))
-	}()
-	return func() { _ = srv.Close(); api.Close() }, nil
+	end := operator.Serve(srv, ln, d.log)
+	return func() { end(); api.Close() }, nil
 }
-
-// maxOperators bounds the connections of the admin listener.
-const maxOperators = 100
 
 // MaxHeader returns the bound of a request's header in bytes, for keys of up to maxKey bytes, which may be escaped.
 func MaxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
-
-// handshakes returns the configuration of handshakes: that of the access in force.
-func handshakes(inForce *atomic.Pointer[tls.Config]) *tls.Config {
-	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return inForce.Load(), nil },
-	}
-}
 
 // serve serves callers until ctx ends, and then drains and saves the state.
 func (d *Daemon) serve(ctx context.Context) error {

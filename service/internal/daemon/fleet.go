@@ -94,10 +94,7 @@ func (d *Daemon) peerTLS(m census.Member, roots *x509.CertPool) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: m.ServerName,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			if own := d.tls.Load(); own != nil {
-				return &own.Certificates[0], nil
-			}
-			return new(tls.Certificate), nil
+			return cmp.Or(d.certs.Certificate(), new(tls.Certificate)), nil
 		},
 	}
 }

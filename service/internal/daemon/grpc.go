@@ -19,7 +19,7 @@ type grpcServer struct {
 }
 
 func (g *grpcServer) listen(d *Daemon, ln net.Listener) {
-	g.conns = d.limited(ln, &d.tls)
+	g.conns = d.limited(ln, "h2", "http/1.1")
 	// Streams of the quota service last as long as Envoy, and are not traced.
 	traced := d.cfg.Export.ServerOptions(weirv1.WeirService_ServiceDesc.ServiceName, weirapi.Allowed)
 	g.server = d.rls.NewServer(append(traced, grpc.ConnectionTimeout(d.cfg.ClientTimeout), grpcapi.SetIdle(g.conns.SetIdle))...)

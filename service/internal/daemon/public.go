@@ -37,7 +37,10 @@ func (d *Daemon) handler() http.Handler {
 func (d *Daemon) newPublic() publicServer {
 	srv := httpserve.New(d.handler(), d.log)
 	srv.ReadHeaderTimeout, srv.WriteTimeout = d.cfg.ClientTimeout, d.cfg.ClientTimeout
-	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.connContext
+	srv.ConnState = d.conns.ConnState
+	srv.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		return d.conns.ConnContext(d.certs.Begin(ctx), nc)
+	}
 	srv.MaxHeaderBytes = MaxHeader(d.cfg.API.MaxKey)
 	srv.DisableGeneralOptionsHandler = true        // that one reads a body without a deadline
 	httpserve.SpeakHTTP2(srv, d.cfg.ClientTimeout) // d.conns ends TLS

@@ -25,13 +25,13 @@ func (r *respServer) listen(d *Daemon, ln net.Listener) (err error) {
 			return err
 		}
 	}
-	r.conns = d.limited(ln, &d.respTLS)
+	r.conns = d.limited(ln)
 	r.conns.Farewell = respFarewell
 	cfg := respapi.Config{
 		MaxKey: d.cfg.API.MaxKey, ClientTimeout: d.cfg.ClientTimeout, SetIdle: r.conns.SetIdle, Version: d.cfg.Version, Blocking: blocking, Identify: d.identify(),
 	}
 	if d.cfg.TLS.ClientCA != "" {
-		cfg.Epoch = d.trusts.Load
+		cfg.Epoch = d.certs.Changes
 	}
 	if r.api, err = respapi.New(d.asked, cfg); err == nil {
 		d.log.Info("RESP", "listen", ln.Addr().String())

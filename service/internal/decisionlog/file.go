@@ -130,7 +130,7 @@ func NewWriter(w io.Writer, epoch time.Time, info Info, salt Salt) *Writer {
 	out := &Writer{
 		w: blockfile.NewWriter(w, format, epoch), info: info, printer: NewPrinter(salt), seed: maphash.MakeSeed(),
 		keys: map[uint64]uint32{}, rules: map[string]uint16{"": 0}, terms: map[string]uint16{},
-		keyBlock: make([]byte, blockfile.Head, blockfile.Head+16<<10), block: make([]byte, blockfile.Head, blockfile.Head+blockDecisions*recordSize),
+		keyBlock: make([]byte, 0, 16<<10), block: make([]byte, 0, blockDecisions*recordSize),
 	}
 	out.json(kindInfo, info)
 	return out
@@ -142,9 +142,9 @@ func (w *Writer) Size() int64 { return w.w.Size() }
 // Flush writes what is still in memory.
 func (w *Writer) Flush() error {
 	w.flushKeys()
-	if len(w.block) > blockfile.Head {
+	if len(w.block) > 0 {
 		w.w.Block(kindDecisions, w.block)
-		w.block = w.block[:blockfile.Head]
+		w.block = w.block[:0]
 	}
 	return w.w.Err()
 }
@@ -215,9 +215,9 @@ func (w *Writer) key(key string) uint32 {
 }
 
 func (w *Writer) flushKeys() {
-	if len(w.keyBlock) > blockfile.Head {
+	if len(w.keyBlock) > 0 {
 		w.w.Block(kindKeys, w.keyBlock)
-		w.keyBlock = w.keyBlock[:blockfile.Head]
+		w.keyBlock = w.keyBlock[:0]
 	}
 }
 
@@ -227,8 +227,7 @@ func (w *Writer) rule(name string) uint16 {
 	if !ok && len(w.rules) <= maxNames {
 		number = uint16(len(w.rules))
 		w.rules[name] = number
-		b := binary.LittleEndian.AppendUint16(make([]byte, blockfile.Head), number)
-		w.w.Block(kindRule, append(b, name...))
+		w.w.Block(kindRule, append(binary.LittleEndian.AppendUint16(nil, number), name...))
 	}
 	return number
 }
@@ -251,14 +250,14 @@ func (w *Writer) term(t *terms) uint16 {
 	default:
 		number = uint16(len(w.terms) + 1)
 		w.terms[string(text)] = number
-		w.w.Block(kindTerms, append(binary.LittleEndian.AppendUint16(make([]byte, blockfile.Head), number), text...))
+		w.w.Block(kindTerms, append(binary.LittleEndian.AppendUint16(nil, number), text...))
 	}
 	return number
 }
 
 func (w *Writer) json(kind byte, v any) {
 	text, _ := json.Marshal(v) // plain data
-	w.w.Block(kind, append(make([]byte, blockfile.Head, blockfile.Head+len(text)), text...))
+	w.w.Block(kind, text)
 }
 
 // Errors of a Reader: see blockfile.

@@ -2,7 +2,6 @@ package decisionlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -15,7 +14,7 @@ import (
 type Settings struct {
 	Dir        string        `name:"record-decisions" placeholder:"DIR" help:"Record each decision about tokens in files of this directory, for weir check --against. Keys are fingerprinted; docs/decisions.md says what the files tell about them. Each instance needs a directory of its own."`
 	Size       bytesize.Size `name:"decisions-size" least:"1048576" default:"256MiB" placeholder:"SIZE" help:"The most disk space for decisions; the oldest files are removed (${default})."`
-	SaltFile   string        `name:"decisions-salt-file" placeholder:"FILE" help:"Keep the salt of the fingerprints in this file, which is created if there is none, and not with the decisions."`
+	SaltFile   string        `name:"decisions-salt-file" needs:"record-decisions" placeholder:"FILE" help:"Keep the salt of the fingerprints in this file, which is created if there is none, and not with the decisions."`
 	Separators string        `name:"decisions-separators" default:":/?&,; " placeholder:"TEXT" help:"The characters between the segments of keys, each of which gets a fingerprint; | and = are always among them (\"${default}\")."`
 }
 
@@ -26,12 +25,9 @@ type Recording struct {
 	settings Settings
 }
 
-// Check returns an error if the flags contradict each other.
+// Check returns an error if a flag is wrong.
 func (s *Settings) Check() error {
-	switch {
-	case s.Dir == "" && s.SaltFile != "":
-		return errors.New("--decisions-salt-file needs --record-decisions")
-	case s.Dir == "":
+	if s.Dir == "" {
 		return nil
 	}
 	if err := CheckSeparators(s.Separators); err != nil {

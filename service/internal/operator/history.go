@@ -1,8 +1,10 @@
 package operator
 
 import (
+	"context"
 	"slices"
 	"sort"
+	"sync"
 	"time"
 )
 
@@ -34,14 +36,23 @@ func (h *History[T]) Since(at int64) []T {
 	return slices.Clone(h.samples[first:])
 }
 
-// Sample calls take every second until stop is closed, with pauses that keep its own
+// Sampling calls take at once, and then like Sample until end is called.
+func Sampling(take func()) (end func()) {
+	take()
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { Sample(ctx, take) })
+	return func() { stop(); running.Wait() }
+}
+
+// Sample calls take every second until ctx ends, with pauses that keep its own
 // load low.
-func Sample(stop <-chan struct{}, take func()) {
+func Sample(ctx context.Context, take func()) {
 	next := time.NewTimer(pace)
 	defer next.Stop()
 	for {
 		select {
-		case <-stop:
+		case <-ctx.Done():
 			return
 		case <-next.C:
 			begin := time.Now()

@@ -6,9 +6,12 @@ import (
 	"embed"
 	"encoding/json"
 	"io/fs"
+	"log/slog"
+	"net"
 	"net/http"
 	"strconv"
 
+	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/web"
 )
 
@@ -17,6 +20,21 @@ var assets embed.FS
 
 // policy lets a page load only files of the same server.
 const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// MaxConns bounds the connections of operators.
+const MaxConns = 100
+
+// Serve serves operators until stop is called: over TLS if the server has a TLSConfig.
+func Serve(srv *http.Server, ln net.Listener, log *slog.Logger) (stop func()) {
+	conns := connlimit.New(ln, MaxConns)
+	srv.ConnState = conns.ConnState
+	serve := srv.Serve
+	if srv.TLSConfig != nil {
+		serve = func(ln net.Listener) error { return srv.ServeTLS(ln, "", "") }
+	}
+	go func() { log.Debug("the admin listener is closed", "reason", serve(conns)) }()
+	return func() { _ = srv.Close() }
+}
 
 // ServePage serves the files of a page at /, page.html also as / itself, the files of
 // this package under /operator/, and the icon and what plots need from package web.

@@ -18,22 +18,12 @@ import (
 
 // A Call is a call over gRPC that has ended.
 type Call struct {
-	Method   string      // such as /weir.v1.WeirService/Decide
-	Header   http.Header // of a call through net/http; of others, the context has the metadata
-	Came     time.Time
-	Err      error
-	Decision Decision
-}
-
-// A Decision is the decision that the answer to a call has, as package weirotel names it. It is empty if there is none.
-type Decision string
-
-// DecisionOf returns the Decision of an answer that allows or denies.
-func DecisionOf(allowed bool) Decision {
-	if allowed {
-		return "admit"
-	}
-	return "reject"
+	Method string      // such as /weir.v1.WeirService/Decide
+	Header http.Header // of a call through net/http; of others, the context has the metadata
+	Came   time.Time
+	Err    error
+	// Decided says that the answer has a decision, which is Allowed. With an error, there is no answer.
+	Allowed, Decided bool
 }
 
 // ServerOptions returns options of a gRPC server, with a span for each call of a service; none if there are no traces.
@@ -46,11 +36,8 @@ func (e *Exporter) ServerOptions(service string, decisionOf func(answer any) (al
 		if !strings.HasPrefix(method, "/"+service+"/") {
 			return
 		}
-		c := Call{Method: method, Came: came, Err: err}
-		if allowed, decided := decisionOf(answer); decided && err == nil {
-			c.Decision = DecisionOf(allowed)
-		}
-		e.Called(ctx, c)
+		allowed, decided := decisionOf(answer)
+		e.Called(ctx, Call{Method: method, Came: came, Err: err, Allowed: allowed, Decided: decided})
 	}
 	unary := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		came := time.Now()
@@ -91,11 +78,14 @@ func (e *Exporter) Called(ctx context.Context, c Call) {
 	}
 	method, result := strings.TrimPrefix(c.Method, "/"), status.Code(c.Err)
 	_, span := e.startFor(ctx, header, method, trace.WithTimestamp(c.Came), trace.WithAttributes(
-		attribute.String("rpc.system.name", "grpc"), attribute.String("rpc.method", method),
+		attribute.String("rpc.system.name", "grpc"), attribute.String("rpc.method", method), attribute.String("rpc.response.status_code", code.Code(result).String()),
 	))
-	span.SetAttributes(attribute.String("rpc.response.status_code", code.Code(result).String()))
-	if c.Decision != "" {
-		span.SetAttributes(attribute.String("weir.decision", string(c.Decision)))
+	switch { // as package weirotel names it
+	case c.Err != nil || !c.Decided:
+	case c.Allowed:
+		span.SetAttributes(attribute.String("weir.decision", "admit"))
+	default:
+		span.SetAttributes(attribute.String("weir.decision", "reject"))
 	}
 	switch result { // as the semantic conventions have it for servers
 	case grpccodes.Unknown, grpccodes.DeadlineExceeded, grpccodes.Unimplemented, grpccodes.Internal, grpccodes.Unavailable, grpccodes.DataLoss:

@@ -273,7 +273,7 @@ func (r *Ring) given(slots *slot.Set, state handover.State) {
 // Leave tells the other members that this one is shutting down. They claim its keys, and this node
 // forwards all requests from then on. Requests that wait here for tokens or leases wait at the next
 // owner. Leave returns when all keys have moved, or ctx ends: moved is false if there were none, or no
-// member to take them.
+// member to take them, as when all leave at once.
 func (r *Ring) Leave(ctx context.Context) (moved bool, err error) {
 	r.mu.Lock()
 	r.census.Leave()
@@ -290,10 +290,17 @@ func (r *Ring) Leave(ctx context.Context) (moved bool, err error) {
 	if nothing {
 		return false, nil
 	}
-	select {
-	case <-l.Done():
-		return true, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
+	for {
+		v := r.view.Load()
+		if v.here >= 0 { // the others have left meanwhile
+			return false, nil
+		}
+		select {
+		case <-l.Done():
+			return true, nil
+		case <-v.over:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 	}
 }

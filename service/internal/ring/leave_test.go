@@ -62,6 +62,24 @@ func TestLeave(t *testing.T) {
 	})
 }
 
+// When all members leave at once, none waits for another one to take its keys over.
+func TestAllLeave(t *testing.T) {
+	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
+		var all sync.WaitGroup
+		for _, name := range f.names {
+			all.Go(func() {
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				defer cancel()
+				if _, err := f.nodes[name].Leave(ctx); err != nil || time.Since(began) > time.Second {
+					t.Errorf("%s: %v after %v", name, err, time.Since(began))
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
 // A member that is back finds the others one after the other, and has its state from all of them.
 func TestPeersAreFoundLate(t *testing.T) {
 	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {

@@ -20,7 +20,7 @@ const (
 // Watch calls begins when the rules begin to shed, until ctx ends.
 func Watch(ctx context.Context, of *server.Server, begins func(what string)) {
 	var s samples
-	operator.Sample(ctx.Done(), func() {
+	operator.Sample(ctx, func() {
 		if s.begins(of.Stats().Rules) {
 			begins("shedding")
 		}

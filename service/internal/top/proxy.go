@@ -123,7 +123,7 @@ func (v *view) tables(room int) (lines []string) {
 	st := v.proxy
 	all := []struct {
 		table
-		of int // rows, also beyond the bound of the answer
+		of int // rows, with those beyond the bound of the answer
 	}{{classTable(st.Classes), st.AllClasses}, {originTable(st.Origins, st.NowMS), st.AllOrigins}, {ruleTable(st.Rules), st.AllRules}}
 	const head, row, more, blank = 1, 1, 1, 1
 	rooms, wants := make([]int, len(all)), make([]int, len(all))
@@ -151,11 +151,7 @@ func (v *view) tables(room int) (lines []string) {
 		if rooms[i] < wants[i] {
 			t.rows = t.rows[:rooms[i]-head-more-blank]
 		}
-		lines = append(lines, t.render(v.width)...)
-		if rest := t.of - len(t.rows); rest > 0 {
-			lines = append(lines, faint.Render(fmt.Sprintf("%d more", rest)))
-		}
-		lines = append(lines, "")
+		lines = append(lines, t.section(v.width, t.of)...)
 	}
 	return lines
 }
@@ -265,11 +261,4 @@ func sorted[T any](rows []T, order func(a, b *T) int) []T {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b T) int { return order(&a, &b) })
 	return rows
-}
-
-func named(name, mode string) string {
-	if mode == "shadow" {
-		name += " (shadow)"
-	}
-	return terminal.Escape(name)
 }

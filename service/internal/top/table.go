@@ -63,6 +63,15 @@ func (t *table) render(width int) (lines []string) {
 	return lines
 }
 
+// section returns the lines of a table, how many of all rows it leaves out, and a blank line.
+func (t *table) section(width, all int) []string {
+	lines := t.render(width)
+	if rest := all - len(t.rows); rest > 0 {
+		lines = append(lines, faint.Render(fmt.Sprintf("%d more", rest)))
+	}
+	return append(lines, "")
+}
+
 // shown returns the columns that fit, and adapts the width of the last.
 func (t *table) shown(widths []int, width int) []int {
 	shown := make([]int, len(t.columns))

@@ -176,18 +176,11 @@ func (v *view) rules(room int) []string {
 	for i := range shown {
 		t.rows = append(t.rows, ruleCells(&shown[i]))
 	}
-	lines := t.render(v.width)
-	if rest := v.status.RulesInForce - len(shown); rest > 0 {
-		lines = append(lines, faint.Render(fmt.Sprintf("%d more", rest)))
-	}
-	return append(lines, "")
+	return t.section(v.width, v.status.RulesInForce)
 }
 
 func ruleCells(r *adminapi.RuleStatus) []string {
-	name, f := terminal.Escape(r.Name), &r.PerSecond
-	if r.Mode != "enforce" {
-		name += " (" + terminal.Escape(r.Mode) + ")"
-	}
+	f := &r.PerSecond
 	p95, leases := "–", "–"
 	if r.WaitP95MS != nil {
 		p95 = wait(*r.WaitP95MS)
@@ -200,9 +193,16 @@ func ruleCells(r *adminapi.RuleStatus) []string {
 		leases = fmt.Sprintf("%d of %s", l.Held, limit)
 	}
 	return []string{
-		title.Render(name), terminal.Escape(cmp.Or(r.Quota, "–")), highlit(f.Allowed, plain),
+		title.Render(named(r.Name, r.Mode)), terminal.Escape(cmp.Or(r.Quota, "–")), highlit(f.Allowed, plain),
 		highlit(f.Denied+f.Refused, denied), highlit(float64(r.Waiting), waiting), p95, leases, why(r),
 	}
+}
+
+func named(name, mode string) string {
+	if mode != "enforce" {
+		name += " (" + mode + ")"
+	}
+	return terminal.Escape(name)
 }
 
 // why lists the reasons for which a rule refuses, and what rules on trial would deny.

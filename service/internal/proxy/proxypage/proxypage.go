@@ -44,15 +44,13 @@ type Page struct {
 	state    State
 	history  operator.History[Sample]
 
-	stop   chan struct{}
-	closed sync.Once
-	ended  sync.WaitGroup
+	end func() // ends the readings
 }
 
 // New returns a Page, which reads the state of the source every second until Close. It serves
 // profiles of the process, too, if they are wanted.
 func New(source Source, profiles bool) *Page {
-	p := &Page{source: source, started: time.Now(), stop: make(chan struct{})}
+	p := &Page{source: source, started: time.Now()}
 	mux := http.NewServeMux()
 	mux.Handle("/", source.Admin())
 	mux.HandleFunc("GET /-/live", p.serveLive)
@@ -62,16 +60,12 @@ func New(source Source, profiles bool) *Page {
 	}
 	operator.ServePage(mux, assets)
 	p.handler = mux
-	p.sample()
-	p.ended.Go(func() { operator.Sample(p.stop, p.sample) })
+	p.end = operator.Sampling(p.sample)
 	return p
 }
 
 // Close ends the readings. Requests are still served.
-func (p *Page) Close() {
-	p.closed.Do(func() { close(p.stop) })
-	p.ended.Wait()
-}
+func (p *Page) Close() { p.end() }
 
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 

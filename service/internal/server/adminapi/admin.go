@@ -90,9 +90,7 @@ type API struct {
 	history   history
 	keys      tracker
 
-	stop   chan struct{}
-	closed sync.Once
-	ended  sync.WaitGroup
+	end func() // ends the samples
 }
 
 // New returns an API. It samples the Server every second, until Close.
@@ -109,20 +107,14 @@ func New(cfg Config) *API {
 	if cfg.Reset == nil {
 		cfg.Reset = cfg.Server.Reset
 	}
-	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
+	a := &API{cfg: cfg, started: time.Now(), keys: tracker{server: cfg.Server}}
 	a.handler = httpserve.Private(operator.Guard(a.routes(), cfg.Tokens, cfg.Log), cfg.Local, cfg.Hosts)
-	a.history.add(a.read(cfg.Server.Stats()))
-	a.ended.Go(func() {
-		operator.Sample(a.stop, func() { a.history.add(a.read(cfg.Server.Stats())) })
-	})
+	a.end = operator.Sampling(func() { a.history.add(a.read(cfg.Server.Stats())) })
 	return a
 }
 
 // Close ends the samples. Requests are still served.
-func (a *API) Close() {
-	a.closed.Do(func() { close(a.stop) })
-	a.ended.Wait()
-}
+func (a *API) Close() { a.end() }
 
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 

@@ -39,7 +39,7 @@ type Lease struct {
 	Token uint64
 	TTL   time.Duration
 
-	asked    time.Time // for it
+	came     time.Time // when it was asked for
 	since    time.Time // when it was granted
 	inflight int       // units of the first rule then, these included
 	until    time.Time
@@ -64,13 +64,19 @@ func NewLeases(registry *lease.Registry, share Share, ladder *Ladder) *Leases {
 	return &Leases{registry: registry, share: share, ladder: ladder, held: map[string]*Lease{}, units: map[leaseBucket]int{}}
 }
 
-// NewLease returns a request for a lease under the rules of a match. ok is false if none of them grants leases.
-func (h *Leases) NewLease(m *rules.Match, req *decider.LeaseRequest) (l *Lease, ok bool) {
+// Acquire asks for a lease under the rules of a match, and makes a record if there is an error.
+func (h *Leases) Acquire(m *rules.Match, req *decider.LeaseRequest, ask func(l *Lease) (decider.Lease, error)) (decider.Lease, error) {
 	terms, ok := lease.TermsOf(m.List)
 	if !ok {
-		return nil, false
+		return decider.Lease{}, decider.ErrNoLeasing
 	}
-	return &Lease{Key: strings.Clone(req.Key), N: req.N, Parts: h.Parts(m, req.Key), TTL: TTL(terms, req.TTL), asked: time.Now()}, true
+	l := &Lease{Key: strings.Clone(req.Key), N: req.N, Parts: h.Parts(m, req.Key), TTL: TTL(terms, req.TTL), came: time.Now()}
+	got, err := ask(l)
+	if err != nil {
+		first := &l.Parts[0]
+		h.registry.Recorder.Refusal(first.Rule.Name, time.Since(l.came), first.counts.Held(), err)
+	}
+	return got, err
 }
 
 // TTL returns how long a lease lasts, of which a request asks for some time; 0 if for none.
@@ -89,16 +95,6 @@ func (h *Leases) Parts(m *rules.Match, key string) (parts []LeasePart) {
 		}
 	}
 	return parts
-}
-
-// Refused makes the record of a request under the rules of a match that has got no lease, if err says so.
-func (h *Leases) Refused(m *rules.Match, waited time.Duration, err error) {
-	at := slices.IndexFunc(m.List, func(r *rules.Rule) bool { return r.Concurrency != nil })
-	if err == nil || at < 0 {
-		return
-	}
-	r := m.List[at]
-	h.registry.Recorder.Refusal(r.Name, waited, h.registry.CountsOf(m.Set, r).Held(), err)
 }
 
 // Add remembers a lease until an instant, unless there are too many.
@@ -212,7 +208,7 @@ func (h *Leases) Return(l *Lease, o weir.Outcome) {
 	h.dropLocked(l.ID)
 	h.mu.Unlock()
 	if here {
-		h.registry.Recorder.Lease(l.Parts[0].Rule.Name, l.since.Sub(l.asked), time.Since(l.since), l.inflight, o)
+		h.registry.Recorder.Lease(l.Parts[0].Rule.Name, l.since.Sub(l.came), time.Since(l.since), l.inflight, o)
 	}
 }
 

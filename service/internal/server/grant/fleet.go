@@ -76,15 +76,7 @@ func (f *Fleet) settle(ms, number uint64, wall time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := f.pageLocked(ms>>spanBits<<orderBits|number>>pageBits, wall)
-	if p == nil {
-		return false
-	}
-	word, bit := &p[number%(1<<pageBits)/64], uint64(1)<<(number%64)
-	if *word&bit != 0 {
-		return false
-	}
-	*word |= bit
-	return true
+	return p != nil && p.settle(number)
 }
 
 // pageLocked returns a page, which it adds if need be; nil if its grants are too old.

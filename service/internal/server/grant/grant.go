@@ -175,12 +175,15 @@ func (l *Ledger) settle(number uint64, now time.Duration) bool {
 		p = new(page)
 		l.pages[at] = p
 	}
+	return p.settle(number)
+}
+
+// settle remembers a grant, and reports whether it was not settled before.
+func (p *page) settle(number uint64) bool {
 	word, bit := &p[number%(1<<pageBits)/64], uint64(1)<<(number%64)
-	if *word&bit != 0 {
-		return false
-	}
+	fresh := *word&bit == 0
 	*word |= bit
-	return true
+	return fresh
 }
 
 // forgetLocked sets marks, and drops the pages of grants that are too old.

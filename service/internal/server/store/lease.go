@@ -96,19 +96,14 @@ type Leases struct {
 // Acquire takes a lease: see node.Leases. Requests that wait ask again from time to time. The
 // store grants leases in the order of their arrival there.
 func (in Leases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
-	began := time.Now()
-	l, err := in.counts.acquire(ctx, m, &req)
-	in.counts.held.Refused(m, time.Since(began), err)
-	return l, none, err
+	got, err := in.counts.held.Acquire(m, &req, func(l *away.Lease) (decider.Lease, error) {
+		return in.counts.acquire(ctx, &sharedLease{Lease: l, rules: m.Set, ttl: l.TTL, asked: req.TTL}, &req)
+	})
+	return got, none, err
 }
 
-func (s *Counts) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
-	asked, ok := s.held.NewLease(m, req)
-	if !ok {
-		return decider.Lease{}, decider.ErrNoLeasing
-	}
-	asked.ID = newLeaseID()
-	l := &sharedLease{Lease: asked, rules: m.Set, ttl: asked.TTL, asked: req.TTL}
+func (s *Counts) acquire(ctx context.Context, l *sharedLease, req *decider.LeaseRequest) (decider.Lease, error) {
+	l.ID = newLeaseID()
 	for i := range l.Parts {
 		if p := &l.Parts[i]; p.Enforced() && req.N > min(int(p.Rule.Concurrency.Limit), maxLeaseUnits) {
 			return decider.Lease{}, p.Refuse(weir.OverLimit, weir.Never)

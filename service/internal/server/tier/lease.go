@@ -24,23 +24,16 @@ type Leases struct {
 // answer, the node grants leases by its share of the limits, or as the rules say; the next
 // renewal tells the upstream. Rules with a limit that is auto have no share.
 func (in Leases) Acquire(ctx context.Context, m *rules.Match, req decider.LeaseRequest, none lease.Wait) (decider.Lease, lease.Wait, error) {
-	began := time.Now()
-	l, err := in.counts.acquire(ctx, m, &req)
-	in.counts.held.Refused(m, time.Since(began), err)
-	return l, none, err
+	got, err := in.counts.held.Acquire(m, &req, func(l *away.Lease) (decider.Lease, error) { return in.counts.acquire(ctx, l, &req) })
+	return got, none, err
 }
 
-func (t *Counts) acquire(ctx context.Context, m *rules.Match, req *decider.LeaseRequest) (decider.Lease, error) {
-	l, ok := t.held.NewLease(m, req)
-	if !ok {
-		return decider.Lease{}, decider.ErrNoLeasing
-	}
-	var got decider.Lease
+func (t *Counts) acquire(ctx context.Context, l *away.Lease, req *decider.LeaseRequest) (got decider.Lease, err error) {
 	ask, asked := t.ask, *req
 	if asked.Wait = req.Wait && !t.of.Room.Closed(); asked.Wait {
 		ask = t.askWaiting
 	}
-	err := ask(ctx, func(ctx context.Context) (err error) {
+	err = ask(ctx, func(ctx context.Context) (err error) {
 		got, err = t.cfg.Upstream.Acquire(ctx, asked)
 		return err
 	})

@@ -29,8 +29,8 @@ type demoCmd struct {
 
 	Headless bool          `group:"headless" help:"Run the five experiments side by side and print their results, without a page."`
 	Duration time.Duration `default:"60s" placeholder:"TIME" group:"headless" help:"With --headless: duration of each experiment, in its original units (${default})."`
-	JSON     bool          `name:"json" group:"headless" help:"With --headless: print the results as JSON."`
-	Out      string        `placeholder:"DIR" group:"headless" help:"With --headless: write a picture of each experiment into this directory."`
+	JSON     bool          `name:"json" needs:"headless" group:"headless" help:"With --headless: print the results as JSON."`
+	Out      string        `needs:"headless" placeholder:"DIR" group:"headless" help:"With --headless: write a picture of each experiment into this directory."`
 	Format   string        `default:"svg" enum:"svg,png" placeholder:"KIND" group:"headless" help:"Format of the pictures: svg or png (${default})."`
 }
 
@@ -46,10 +46,6 @@ func (c *demoCmd) Run(ctx context.Context, std cli.Streams) error {
 	switch {
 	case c.Duration < 20*time.Second || c.Duration > 24*time.Hour:
 		return cli.Usagef("--duration=%v: must be in [20s, 24h]: the origin needs time to collapse", c.Duration)
-	case c.JSON && !c.Headless:
-		return cli.Usagef("--json needs --headless")
-	case c.Out != "" && !c.Headless:
-		return cli.Usagef("--out needs --headless")
 	case c.Headless:
 		return c.headless(ctx, std)
 	}
