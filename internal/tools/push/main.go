@@ -123,7 +123,7 @@ func read(work, archive string) (v1.Image, error) {
 		return nil, err
 	}
 	if said, err := exec.Command("tar", "-xf", archive, "-C", dir).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("tar: %w: %s", err, said)
+		return nil, fmt.Errorf("%s: %w: %s", archive, err, said)
 	}
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
