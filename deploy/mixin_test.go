@@ -64,16 +64,11 @@ func TestMixin(t *testing.T) {
 func TestMixinSelector(t *testing.T) {
 	for name, dashboard := range evaluate(t, `{ _config+:: { selector: 'cluster="eu"' } }`).Dashboards {
 		var d struct {
-			Panels     []struct{ Targets []struct{ Expr string } }
+			Panels     []panel
 			Templating struct{ List []struct{ Definition string } }
 		}
 		must(t, json.Unmarshal(dashboard, &d))
-		var queries []string
-		for _, p := range d.Panels {
-			for _, target := range p.Targets {
-				queries = append(queries, target.Expr)
-			}
-		}
+		queries := queriesOf(d.Panels)
 		for _, v := range d.Templating.List[1:] { // after the data source
 			queries = append(queries, v.Definition)
 		}
@@ -83,4 +78,20 @@ func TestMixinSelector(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A panel of a dashboard. A collapsed row has the panels below it.
+type panel struct {
+	Targets []struct{ Expr string }
+	Panels  []panel
+}
+
+func queriesOf(panels []panel) (queries []string) {
+	for _, p := range panels {
+		for _, target := range p.Targets {
+			queries = append(queries, target.Expr)
+		}
+		queries = append(queries, queriesOf(p.Panels)...)
+	}
+	return queries
 }

@@ -22,6 +22,12 @@ local place(panel, id, x, y, w, h) = panel { id: id, gridPos: { x: x, y: y, w: w
   // A target is a query and the legend of its lines.
   target(expr, legend=''):: { expr: expr, legendFormat: legend },
 
+  // Targets of a metric by labels. Their values are in the legend, before a text.
+  sum(series, by, text='', aggregate='sum'):: $.target('%s by (%s) (%s)' % [aggregate, std.join(', ', by), series], std.rstripChars(std.join(' ', ['{{%s}}' % label for label in by] + [text]), ' ')),
+  max(series, by, text=''):: $.sum(series, by, text, 'max'),
+  rate(counter, by, text=''):: $.sum('rate(%s[$__rate_interval])' % counter, by, text),
+  increase(counter, by, text=''):: $.sum('increase(%s[$__rate_interval])' % counter, by, text),
+
   // Targets of the quantiles of a histogram, by labels, with exemplars.
   quantiles(histogram, legend, by, quantiles=[0.5, 0.99]):: [
     {

@@ -102,3 +102,14 @@ func anchors(text string) map[string]bool {
 	}
 	return all
 }
+
+var built = regexp.MustCompile(`(?m)(^|[ ([` + "`" + `])bin/weir(lab)? .*`)
+
+// Pages take weir and weirlab from PATH, as README says.
+func TestFromPath(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, command := range built.FindAllString(read(t, page), -1) {
+			t.Errorf("%s: %s: want the program from PATH", page, command)
+		}
+	}
+}

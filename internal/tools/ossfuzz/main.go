@@ -3,7 +3,8 @@
 //	ossfuzz -o FuzzParse.a DIR FuzzParse
 //
 // The tools of OSS-Fuzz put a package of their own in the place of testing, which neither testing/synctest nor a package
-// NAME_test takes. This one builds the test files of the directory as they are, as packages that a program may import.
+// NAME_test takes. This one builds the unchanged test files of the directory, as packages that a program may import.
+// The program calls testing.MainStart, which another version of Go may change: TestBuild fails then.
 package main
 
 import (

@@ -8,13 +8,12 @@
 package main
 
 import (
-	"archive/tar"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -120,8 +119,11 @@ func pushChart(work, archive, to, version string) (v1.Hash, error) {
 // read returns the one image of an archive of an OCI image layout. Its files stay in the directory work.
 func read(work, archive string) (v1.Image, error) {
 	dir := filepath.Join(work, filepath.Base(archive))
-	if err := unpack(archive, dir); err != nil {
-		return nil, fmt.Errorf("%s: %w", archive, err)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if said, err := exec.Command("tar", "-xf", archive, "-C", dir).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", archive, err, said)
 	}
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
@@ -135,43 +137,4 @@ func read(work, archive string) (v1.Image, error) {
 		return nil, fmt.Errorf("%s has %d images: want one", archive, n)
 	}
 	return index.Image(manifest.Manifests[0].Digest)
-}
-
-// unpack unpacks an archive of files into a directory.
-func unpack(archive, dir string) error {
-	f, err := os.Open(archive)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for r := tar.NewReader(f); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if h.Typeflag == tar.TypeDir {
-			continue
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			return err
-		}
-		if err := root.MkdirAll(filepath.Dir(h.Name), 0o755); err != nil {
-			return err
-		}
-		if err := root.WriteFile(h.Name, data, 0o644); err != nil {
-			return err
-		}
-	}
 }

@@ -37,7 +37,7 @@ type Command struct {
 	Name, Help string
 	Detail     string // more paragraphs of the help text
 	// New returns a pointer to a struct. A field with a tag help is a flag, or with a tag arg an argument; a field with a
-	// tag embed has flags of its own. Further tags of a flag are name, short, aliases, env (the environment variables, in
+	// tag embed has further flags. Further tags of a flag are name, short, aliases, env (the environment variables, in
 	// place of the one that Variable returns), default, enum, least and most (its values), choices (some values, for
 	// completion), needs (another flag, without which this one has no effect), sep ("none": commas do not separate values),
 	// placeholder (FILE, PATH and DIR complete), group, required, optional and hidden.

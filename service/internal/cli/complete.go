@@ -175,7 +175,7 @@ func names(flags []*Flag) (found []candidate) {
 	return found
 }
 
-// values returns the values of a flag or an argument, as far as they are known.
+// values returns the known values of a flag or an argument.
 func (f *Flag) values() (found []candidate) {
 	values := strings.Split(f.choices, ",")
 	if _, level := f.value.Interface().(slog.Level); level {

@@ -119,7 +119,7 @@ func (l *line) separateValue(args []string) error {
 	return nil
 }
 
-// ofKubernetes are the variables that Kubernetes sets for a Service whose name begins with weir.
+// ofKubernetes are the variables that Kubernetes sets for a Service with a name that begins with weir.
 var ofKubernetes = regexp.MustCompile(`^WEIR(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)$`)
 
 // strangeVariables returns what to say about each variable that looks like one of a flag, and is not. Shells run completion

@@ -37,7 +37,7 @@ const (
 	fileShare  = 8           // a file has this part of MaxBytes
 )
 
-// A Directory has the files of a Recorder. Each instance needs one of its own.
+// A Directory has the files of a Recorder. No two instances may have the same one.
 type Directory struct {
 	cfg   Config
 	rec   *Recorder

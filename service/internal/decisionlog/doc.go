@@ -5,7 +5,7 @@
 // A file has no key. It has a key in parts: what is between separators, such as "user" and "42" of user:42, is a segment. Separators,
 // and segments without a letter and a digit, are in clear. Of each other segment the file has a fingerprint, 8 bytes of
 // HMAC-SHA256 of the segment with a salt, and which kinds of characters it consists of. So a text of a new rule can be
-// fingerprinted in the same way, and compared. The salt is in the file, or in one of its own.
+// fingerprinted in the same way, and compared. The salt is in the file, or in a separate one.
 //
 // # File format
 //

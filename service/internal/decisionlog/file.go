@@ -57,7 +57,7 @@ type Key struct {
 	number uint32
 }
 
-// Terms belong to a request that brings a quota, a limit or a queue of its own.
+// Terms are the quota, the limit or the queue that a request brings.
 type Terms struct {
 	Quota decider.Quota `json:"quota,omitzero"`
 	Limit int           `json:"limit,omitempty"`

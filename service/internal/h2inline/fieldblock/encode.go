@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// appendInteger encodes an integer with a prefix of some bits, whose first byte has other bits too.
+// appendInteger encodes an integer with a prefix of some bits. Its first byte has other bits too.
 func appendInteger(b []byte, first byte, bits, n int) []byte {
 	most := 1<<bits - 1
 	if n < most {

@@ -26,7 +26,7 @@ const (
 	Path
 	ContentLength // a number
 	Regular
-	Strange // invalid, or of connections, or with a meaning of its own to net/http
+	Strange // invalid, or of connections, or special to net/http
 )
 
 // A Field is a header field. It does not change, except the path of a Decoder.
@@ -111,19 +111,19 @@ type Decoder struct {
 	coded     []byte   // path as it came
 	decoded   []byte   // the value of path
 	texts     []byte   // decoded strings of the last block
-	around    around
+	template  template
 }
 
-// An around is the last block without the value of its path. A block that differs in the path alone has the same other fields.
-type around struct {
+// A template is the last block without the value of its path. A block that differs in the path alone has the same other fields.
+type template struct {
 	known         bool // the block has not changed the table, and has at most one path that is a literal
 	path          bool // it has one; if not, before is the whole block
 	before, after []byte
 	size          int // of the other fields
 }
 
-// maxAround bounds the blocks of which an around is kept, in bytes.
-const maxAround = 1 << 10
+// maxTemplate bounds the blocks that become a template, in bytes.
+const maxTemplate = 1 << 10
 
 // NewDecoder returns a Decoder of lists of most bytes, counted as RFC 9113, section 6.5.2, does.
 func NewDecoder(most int) *Decoder { return &Decoder{max: TableSize, most: most} }
@@ -133,7 +133,7 @@ func (d *Decoder) Volatile(f *Field) bool { return f == &d.path }
 
 // Forget drops the last list, which may be large. The table stays.
 func (d *Decoder) Forget() {
-	d.fields, d.texts, d.path, d.coded, d.decoded, d.around = nil, nil, Field{}, nil, nil, around{}
+	d.fields, d.texts, d.path, d.coded, d.decoded, d.template = nil, nil, Field{}, nil, nil, template{}
 }
 
 // errBlock is the error of a block that is not valid.
@@ -143,10 +143,10 @@ const errBlock = http2.ConnectionError(http2.ErrCodeCompression)
 // change. If the list is too long, the fields after the first too many are missing.
 func (d *Decoder) Decode(b []byte) (fields []*Field, tooLong bool, err error) {
 	d.texts = d.texts[:0]
-	if d.around.known && d.again(b) {
+	if d.template.known && d.again(b) {
 		return d.fields, false, nil
 	}
-	d.around.known = false
+	d.template.known = false
 	last, list := d.fields, d.fields[:0]
 	block, changes, paths := b, false, 0 // whether it may change the table, and literal paths
 	end := len(b)                        // of the path
@@ -189,37 +189,37 @@ func (d *Decoder) Decode(b []byte) (fields []*Field, tooLong bool, err error) {
 		}
 		list = append(list, f)
 	}
-	if d.fields = list; !changes && !tooLong && paths <= 1 && len(block) <= maxAround {
-		d.keepAround(block, end, paths > 0, d.most-left)
+	if d.fields = list; !changes && !tooLong && paths <= 1 && len(block) <= maxTemplate {
+		d.keepTemplate(block, end, paths > 0, d.most-left)
 	}
 	return list, tooLong, nil
 }
 
-// keepAround keeps the around of a block whose fields have a size.
-func (d *Decoder) keepAround(block []byte, end int, path bool, size int) {
+// keepTemplate makes a block the template. Its path, if any, ends at end, and its fields have a size.
+func (d *Decoder) keepTemplate(block []byte, end int, path bool, size int) {
 	from := end
 	if path {
 		from -= len(d.coded)
 		size -= d.path.size()
 	}
-	a := &d.around
-	*a = around{known: true, path: path, before: append(a.before[:0], block[:from]...), after: append(a.after[:0], block[end:]...), size: size}
+	t := &d.template
+	*t = template{known: true, path: path, before: append(t.before[:0], block[:from]...), after: append(t.after[:0], block[end:]...), size: size}
 }
 
-// again decodes a block that has the around of the last one, and reports whether it does.
+// again decodes a block that has the template of the last one, and reports whether it does.
 func (d *Decoder) again(b []byte) bool {
-	a := &d.around
-	if !bytes.HasPrefix(b, a.before) {
+	t := &d.template
+	if !bytes.HasPrefix(b, t.before) {
 		return false
 	}
-	b = b[len(a.before):]
-	if a.path {
+	b = b[len(t.before):]
+	if t.path {
 		var err error
-		if _, b, err = d.literalPath(b, d.path.Name); err != nil || a.size+d.path.size() > d.most {
+		if _, b, err = d.literalPath(b, d.path.Name); err != nil || t.size+d.path.size() > d.most {
 			return false
 		}
 	}
-	return bytes.Equal(b, a.after)
+	return bytes.Equal(b, t.after)
 }
 
 // resize changes the size of the table.
