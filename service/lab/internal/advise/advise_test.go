@@ -161,14 +161,6 @@ func TestALimitInFront(t *testing.T) {
 	}
 }
 
-func TestSeconds(t *testing.T) {
-	for want, s := range map[string]float64{"20.5ms": 0.0204516, "157ms": 0.15732, "16.6ms": 0.016596, "1.23s": 1.2345, "999µs": 0.000999, "1m40s": 100, "0s": 0} {
-		if got := seconds(s); got != want {
-			t.Errorf("%v: %s, want %s", s, got, want)
-		}
-	}
-}
-
 // The same recording gives the same advice.
 func TestAdviceIsDeterministic(t *testing.T) {
 	var texts [2]bytes.Buffer

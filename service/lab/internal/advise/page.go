@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/page"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
@@ -16,7 +17,7 @@ import (
 func (a *Advice) Page(f *recorded.File) (*page.Page, error) {
 	p := &page.Page{
 		Title:  "weirlab advise: " + filepath.Base(f.Name),
-		Sub:    fmt.Sprintf("%d requests in %s, %d without a record · from %s", a.Requests, seconds(a.Length), a.Lost, f.Epoch.Add(f.Records[0].Intended).UTC().Format("2006-01-02 15:04:05 MST")),
+		Sub:    fmt.Sprintf("%d requests in %s, %d without a record · from %s", a.Requests, table.Seconds(a.Length), a.Lost, f.Epoch.Add(f.Records[0].Intended).UTC().Format("2006-01-02 15:04:05 MST")),
 		Answer: a.answer(), Facts: a.facts(),
 	}
 	if a.Cut != "" {
@@ -51,13 +52,13 @@ func (a *Advice) answer() (sentences []string) {
 		say("The capacity of the service is not known.")
 	}
 	for i := 1; i < len(a.History); i++ {
-		say("The capacity changed at %s: before, it was %s.", seconds(a.History[i].From), a.History[i-1].Capacity.of(round, " requests/s"))
+		say("The capacity changed at %s: before, it was %s.", table.Seconds(a.History[i].From), a.History[i-1].Capacity.of(round, " requests/s"))
 	}
 	if a.Rejected > 0 {
 		say("%d requests were rejected; %s.", a.Rejected, a.served())
 	}
 	if r := a.Recommended; r != nil && r.Feasible {
-		say("Recommended: a limit of %d requests in flight, and a queue of %d for %s at most.", r.Limit, r.Queue, seconds(r.MaxWait))
+		say("Recommended: a limit of %d requests in flight, and a queue of %d for %s at most.", r.Limit, r.Queue, table.Seconds(r.MaxWait))
 	} else if r != nil {
 		say(infeasible)
 	}
@@ -69,7 +70,7 @@ func (a *Advice) facts() []page.Fact {
 		return page.Fact{Name: name, Value: i.of(format, unit), Note: strings.Trim(i.between(format), " ()")}
 	}
 	all := []page.Fact{
-		fact("knee", a.Knee, round, " in flight"), fact("capacity now", a.Capacity, round, "/s"), fact("a request alone", a.Alone, seconds, ""),
+		fact("knee", a.Knee, round, " in flight"), fact("capacity now", a.Capacity, round, "/s"), fact("a request alone", a.Alone, table.Seconds, ""),
 	}
 	if c := a.Contention; c.Value != nil && *c.Value > 0 {
 		all = append(all, fact("contention σ", c, small, ""))
@@ -92,8 +93,8 @@ func (r *Recommendation) part() page.Part {
 		Head: []string{"setting", "value", "why"}, Texts: true,
 		Rows: [][]page.Cell{
 			page.Row("limit", fmt.Sprintf("%d requests in flight", r.Limit), "the knee, or less if the objective needs it; auto finds it, too"),
-			page.Row("queue", fmt.Sprintf("%d requests, for %s at most", r.Queue, seconds(r.MaxWait)), "the time that is left for a wait, and what is served within it"),
-			page.Row("time-out", seconds(r.Timeout), "that wait, and twice the 99th percentile of the work"),
+			page.Row("queue", fmt.Sprintf("%d requests, for %s at most", r.Queue, table.Seconds(r.MaxWait)), "the time that is left for a wait, and what is served within it"),
+			page.Row("time-out", table.Seconds(r.Timeout), "that wait, and twice the 99th percentile of the work"),
 			page.Row("retries", budget(r.RetryBudget), "what the busiest time left of the capacity, 10 % at most"),
 			page.Row("instances", fmt.Sprintf("%d, for %s requests/s", r.Instances, round(r.Demand)), "the busiest time over what one instance serves"),
 		},
@@ -124,7 +125,7 @@ func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 		laws := a.lawSheet()
 		for i, d := range []drawing{
 			{"Throughput over requests in flight", law, "Requests per second over requests in flight. " + knee},
-			{"Response time over requests in flight", law, "Time of the work over requests in flight. A request alone takes " + a.Alone.text(seconds) + ". " + knee},
+			{"Response time over requests in flight", law, "Time of the work over requests in flight. A request alone takes " + a.Alone.text(table.Seconds) + ". " + knee},
 		} {
 			if err := p.Draw(d.title, d.note, d.words, laws, i); err != nil {
 				return err
@@ -151,7 +152,7 @@ func (a *Advice) history() page.Part {
 		cell := func(i Interval) page.Cell {
 			return page.Cell{Text: i.text(round), Below: strings.Trim(i.between(round), " ()")}
 		}
-		t.Rows = append(t.Rows, append(page.Row(seconds(s.From), seconds(s.To)), cell(s.Knee), cell(s.Capacity)))
+		t.Rows = append(t.Rows, append(page.Row(table.Seconds(s.From), table.Seconds(s.To)), cell(s.Knee), cell(s.Capacity)))
 	}
 	return page.Part{Title: "History of the capacity", Table: &t}
 }

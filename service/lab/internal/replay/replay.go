@@ -24,6 +24,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/advise"
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
@@ -183,7 +184,7 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 	a = advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
 	switch {
 	case len(m.order) < 4*station.Fewest:
-		return was, nil, fmt.Sprintf("Too few observations: the service worked on %s.", station.Many(len(m.order), "request"))
+		return was, nil, fmt.Sprintf("Too few observations: the service worked on %s.", table.Count(len(m.order), "request"))
 	case !a.Fitted():
 		return was, nil, a.Doubts[0]
 	}

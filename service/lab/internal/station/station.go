@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/heap"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
@@ -320,12 +321,12 @@ func Fitting(rs []recording.Record, order []int, parts []Part, n int, sharing bo
 
 // String describes the station.
 func (st Station) String() string {
-	text := Many(st.Workers, "worker")
+	text := table.Count(st.Workers, "worker")
 	switch {
 	case st.Workers == 0:
 		text = "as many workers as come"
 	case st.Sharing:
-		text = Many(st.Workers, "processor") + ", which requests share"
+		text = table.Count(st.Workers, "processor") + ", which requests share"
 	}
 	if st.Sigma > 0 || st.Kappa > 0 {
 		text += fmt.Sprintf(", contention σ %.2g, κ %.2g", st.Sigma, st.Kappa)
@@ -334,14 +335,6 @@ func (st Station) String() string {
 		text += fmt.Sprintf(", queue %d", *st.Queue)
 	}
 	return text
-}
-
-// Many returns a number of things.
-func Many(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // Refused reports whether the service itself turned a request away.
