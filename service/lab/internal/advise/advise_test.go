@@ -73,7 +73,7 @@ func TestAChangeOfCapacityIsFound(t *testing.T) {
 		Name: "change", Duration: 400 * time.Second, Seed: 2, Layers: []sim.Layer{layer},
 		Clients: []sim.Client{{Name: "users", Rate: "20..240@150s,20@50s,10..130@150s,10"}},
 	}
-	if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, FromTrace(r)) }, nil); err != nil {
+	if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, recorded.FromTrace(r)) }, nil); err != nil {
 		t.Fatal(err)
 	}
 	a := of(t, all, Options{})
@@ -99,7 +99,7 @@ func TestWorkThatGoesOnUnseenIsLeftOut(t *testing.T) {
 		Name: "timeouts", Duration: 400 * time.Second, Seed: 2, Layers: []sim.Layer{workers(10, 50*time.Millisecond, "lognormal", 0.5)},
 		Clients: []sim.Client{{Name: "users", Rate: "20..260@200s,20", Timeout: 300 * time.Millisecond}},
 	}
-	if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, FromTrace(r)) }, nil); err != nil {
+	if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, recorded.FromTrace(r)) }, nil); err != nil {
 		t.Fatal(err)
 	}
 	a := of(t, all, Options{})
@@ -138,7 +138,7 @@ func TestALoadAtOneLevel(t *testing.T) {
 		s := seven()
 		var records []recording.Record
 		sc := sim.Scenario{Name: "level", Duration: 30 * time.Second, Seed: uint64(seed), Layers: s.layers, Clients: []sim.Client{{Name: "users", Rate: fmt.Sprint(share * s.capacity)}}}
-		if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { records = append(records, FromTrace(r)) }, nil); err != nil {
+		if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { records = append(records, recorded.FromTrace(r)) }, nil); err != nil {
 			t.Fatal(err)
 		}
 		a := of(t, records, Options{})

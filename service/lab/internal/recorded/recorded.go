@@ -1,4 +1,4 @@
-// Package recorded reads recordings of requests for the laboratory.
+// Package recorded has recordings of requests for the laboratory: what it reads, and what its load generators make.
 package recorded
 
 import (

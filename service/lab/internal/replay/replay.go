@@ -341,7 +341,7 @@ func (m *model) play(ctx context.Context, p Policy, seeds int) (*Outcome, error)
 			t := newTally(m.length)
 			sc := m.scenario(p, m.options.Seed+uint64(i))
 			result, err := sim.Run(ctx, sc, func(r trace.Record) {
-				record := advise.FromTrace(r)
+				record := recorded.FromTrace(r)
 				t.add(r.Intended, &record)
 			}, nil)
 			if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/recording"
-	"github.com/weir-go/weir/service/lab/internal/advise"
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/sim"
@@ -38,7 +37,7 @@ func play(t *testing.T, l sim.Layer, c sim.Client) (*recorded.File, sim.Result) 
 	f := &recorded.File{Name: t.Name()}
 	sc := sim.Scenario{Name: "service", Duration: 100 * time.Second, Seed: 9, Layers: []sim.Layer{l}, Clients: []sim.Client{c}}
 	r, err := sim.Run(t.Context(), sc, func(r trace.Record) {
-		record := advise.FromTrace(r)
+		record := recorded.FromTrace(r)
 		if c.Timeout > 0 {
 			record.Deadline = record.Intended + c.Timeout
 		}
