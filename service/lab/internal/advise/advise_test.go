@@ -83,7 +83,7 @@ func TestAChangeOfCapacityIsFound(t *testing.T) {
 	}
 	wantNear(t, "capacity before", a.History[0].Capacity, 200)
 	var page strings.Builder
-	p, err := a.Page(&recorded.File{Records: all})
+	p, err := a.Page()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestAnObjective(t *testing.T) {
 	loose := of(t, records, Options{Quantile: 0.95, Target: time.Second, Load: 3})
 	with := func(o Options) *Advice { // of the same fit
 		a := *loose
-		a.recommend(a.parts[len(a.parts)-1], a.windows, records, o)
+		a.recommend(a.parts[len(a.parts)-1], o)
 		return &a
 	}
 	tight, never := with(Options{Quantile: 0.95, Target: 250 * time.Millisecond, Load: 3}), with(Options{Quantile: 0.95, Target: 50 * time.Millisecond})

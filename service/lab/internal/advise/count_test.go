@@ -17,7 +17,7 @@ import (
 // of returns the advice on records.
 func of(t *testing.T, records []recording.Record, o Options) *Advice {
 	t.Helper()
-	a := Advise(records, 0, o)
+	a := Advise(&recorded.File{Records: records}, o)
 	if !a.Fitted() {
 		t.Fatal(a.Doubts)
 	}
@@ -72,14 +72,14 @@ func FuzzAdvise(f *testing.F) {
 			all = append(all, recording.Record{Intended: at, Start: start, End: start + time.Duration(takes*(i%7)), Outcome: recording.Outcome(o) * recording.Outcome(i%2)})
 			all = append(all, recording.Record{Intended: at, Start: at, End: at + time.Duration(takes), Outcome: recording.Ended(weir.Success)})
 		}
-		a := Advise(all, 1, Options{Quantile: 0.9, Target: time.Duration(takes)})
+		a := Advise(&recorded.File{Records: all, Lost: 1}, Options{Quantile: 0.9, Target: time.Duration(takes)})
 		if _, err := json.Marshal(a); err != nil {
 			t.Error(err)
 		}
 		if n == 0 {
 			return // a File has at least one record
 		}
-		p, err := a.Page(&recorded.File{Records: all})
+		p, err := a.Page()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,6 +125,18 @@ func TestWorkAfterTheLastWindow(t *testing.T) {
 	}
 }
 
+// A request that was sent long after it was due does not make the curves shorter.
+func TestALateRequest(t *testing.T) {
+	f := &recorded.File{Records: regular(1000, 4, 10*time.Millisecond, 10*time.Millisecond)}
+	late := &f.Records[10]
+	late.Start, late.End = late.Start+time.Minute, late.End+time.Minute
+	f.Sort()
+	came := Advise(f, Options{}).timeSheet().Panels[0].Lines[0].Points
+	if last := came[len(came)-1].X; last < 9 || last > 11 {
+		t.Errorf("the curve of 10 s ends at %v s", last)
+	}
+}
+
 // Without enough to fit, there are no figures of the service, and the reason is told.
 func TestTooFew(t *testing.T) {
 	all := func(o recording.Outcome) []recording.Record {
@@ -147,7 +159,7 @@ func TestTooFew(t *testing.T) {
 		"failed":       {all(recording.Ended(weir.Dropped)), unknown},
 		"callers left": {all(recording.Ended(outcome.TimedOut)), unknown},
 	} {
-		a := Advise(tt.records, 0, Options{})
+		a := Advise(&recorded.File{Records: tt.records}, Options{})
 		var text bytes.Buffer
 		if err := a.Table(&text); err != nil || a.Fitted() || len(a.Doubts) != 1 || !strings.HasPrefix(a.Doubts[0], tt.want) || !strings.Contains(text.String(), "knee          not known\n") {
 			t.Errorf("%s: %v, %q\n%s", rule, err, a.Doubts, &text)

@@ -10,14 +10,13 @@ import (
 
 	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/page"
-	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
-// Page returns the advice on a recording as a page.
-func (a *Advice) Page(f *recorded.File) (*page.Page, error) {
+// Page returns the advice as a page.
+func (a *Advice) Page() (*page.Page, error) {
 	p := &page.Page{
-		Title:  "weirlab advise: " + filepath.Base(f.Name),
-		Sub:    fmt.Sprintf("%d requests in %s, %d without a record · from %s", a.Requests, table.Seconds(a.Length), a.Lost, f.Epoch.Add(f.Records[0].Intended).UTC().Format("2006-01-02 15:04:05 MST")),
+		Title:  "weirlab advise: " + filepath.Base(a.file.Name),
+		Sub:    fmt.Sprintf("%d requests in %s, %d without a record · from %s", a.Requests, table.Seconds(a.Length), a.Lost, a.file.Epoch.Add(a.records[0].Intended).UTC().Format("2006-01-02 15:04:05 MST")),
 		Answer: a.answer(), Facts: a.facts(),
 	}
 	if a.Cut != "" {
@@ -29,7 +28,7 @@ func (a *Advice) Page(f *recorded.File) (*page.Page, error) {
 	if r := a.Recommended; r != nil && r.Feasible {
 		p.Parts = append(p.Parts, r.part())
 	}
-	if err := a.draw(p, f); err != nil {
+	if err := a.draw(p); err != nil {
 		return nil, err
 	}
 	if len(a.History) > 1 {
@@ -102,7 +101,7 @@ func (r *Recommendation) part() page.Part {
 }
 
 // draw adds the plots.
-func (a *Advice) draw(p *page.Page, f *recorded.File) error {
+func (a *Advice) draw(p *page.Page) error {
 	knee := "The knee is " + a.Knee.of(round, " requests in flight") + a.Knee.between(round) + "."
 	law := "Dots: a stretch of time each."
 	if len(a.History) > 1 {
@@ -115,7 +114,7 @@ func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 	if a.Capacity.Value != nil {
 		throughput = "Throughput, and the capacity with its interval of 95 %."
 	}
-	times := a.timeSheet(f.Records)
+	times := a.timeSheet()
 	inflight := "On average."
 	if len(times.Panels[1].Lines) > 1 {
 		inflight = "On average, and the number with which requests waited for the limit or were rejected."

@@ -8,7 +8,6 @@ import (
 
 	"gonum.org/v1/plot/plotter"
 
-	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/plot"
 )
 
@@ -118,8 +117,8 @@ func along(xs, ys []float64, x float64) float64 {
 }
 
 // timeSheet has what happened over time: requests, what was in flight, latency, and the capacity.
-func (a *Advice) timeSheet(records []recording.Record) plot.Sheet {
-	all, length := series(records)
+func (a *Advice) timeSheet() plot.Sheet {
+	all, length := series(a.records)
 	over := func(y func(*slot) float64) (points plotter.XYs) {
 		for i := range all {
 			points = append(points, plotter.XY{X: (float64(i) + 0.5) * length.Seconds(), Y: y(&all[i])})

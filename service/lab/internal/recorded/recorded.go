@@ -194,6 +194,15 @@ func Patience(r *recording.Record) time.Duration {
 	return 0
 }
 
+// Known reports whether the work of a request is known from its beginning to its end. Errors may be quick or slow.
+func Known(r *recording.Record) bool {
+	switch r.Outcome.Outcome() {
+	case weir.Success, outcome.Late, outcome.Gone:
+		return true
+	}
+	return false
+}
+
 // Unseen reports whether the work of a request may have gone on after its End.
 func Unseen(r *recording.Record) bool {
 	return r.Outcome.Worked() && outcome.Abandoned(r.Outcome.Outcome())

@@ -181,7 +181,7 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 		}
 		was = &l
 	}
-	a = advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
+	a = advise.Advise(m.file, advise.Options{Seed: m.options.Seed})
 	switch {
 	case len(m.order) < 4*station.Fewest:
 		return was, nil, fmt.Sprintf("Too few observations: the service worked on %s.", table.Count(len(m.order), "request"))
