@@ -122,7 +122,7 @@ func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
 		return nil, err
 	}
 	r.Station, r.Replayed = m.station, replayed
-	m.judge(r, advice)
+	m.judge(r)
 	if !r.Holds {
 		return r, nil
 	}
@@ -456,7 +456,7 @@ func (m *model) deal(calls []sim.Arrival, some []int, enough int, rng *rand.Rand
 }
 
 // judge compares the replay of what was with what happened.
-func (m *model) judge(r *Report, a *advise.Advice) {
+func (m *model) judge(r *Report) {
 	say := func(format string, args ...any) { r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...)) }
 	got, want := r.Replayed.Median, r.Happened
 	r.Holds = true
@@ -468,7 +468,7 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 		say("The replay serves %s requests than were served.", compared(off, "more", "fewer"))
 	}
 	if m.options.Goodput {
-		m.explain(a, r.Holds, say)
+		m.explain(r.Holds, say)
 		return
 	}
 	if off := math.Expm1(ratio(got.P95, want.P95)); math.Abs(off) > mostP95 && want.P95 > 0 {
@@ -484,7 +484,7 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 		r.Holds = false
 		say("%d workers do not explain the response times: requests that came while much was in flight would have worked %.2g times as long as others.", m.station.Workers, math.Exp(b.Mean))
 	}
-	m.explain(a, r.Holds, say)
+	m.explain(r.Holds, say)
 }
 
 // compared says by how much a figure is off, such as "12 % more".
@@ -496,7 +496,7 @@ func compared(off float64, more, less string) string {
 }
 
 // explain says what is known to make a model wrong. Most of that matters only if it does not hold.
-func (m *model) explain(a *advise.Advice, holds bool, say func(format string, args ...any)) {
+func (m *model) explain(holds bool, say func(format string, args ...any)) {
 	var origins [256]bool
 	n, hidden := 0, 0
 	for _, i := range m.order {
