@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/page"
@@ -66,7 +65,7 @@ func (a *Advice) answer() (sentences []string) {
 
 func (a *Advice) facts() []page.Fact {
 	fact := func(name string, i Interval, format func(float64) string, unit string) page.Fact {
-		return page.Fact{Name: name, Value: i.of(format, unit), Note: strings.Trim(i.between(format), " ()")}
+		return page.Fact{Name: name, Value: i.of(format, unit), Note: i.bounds(format)}
 	}
 	all := []page.Fact{
 		fact("knee", a.Knee, round, " in flight"), fact("capacity now", a.Capacity, round, "/s"), fact("a request alone", a.Alone, table.Seconds, ""),
@@ -149,7 +148,7 @@ func (a *Advice) history() page.Part {
 	t := page.Table{Head: []string{"from", "to", "knee", "capacity, requests/s"}}
 	for _, s := range a.History {
 		cell := func(i Interval) page.Cell {
-			return page.Cell{Text: i.text(round), Below: strings.Trim(i.between(round), " ()")}
+			return page.Cell{Text: i.text(round), Below: i.bounds(round)}
 		}
 		t.Rows = append(t.Rows, append(page.Row(table.Seconds(s.From), table.Seconds(s.To)), cell(s.Knee), cell(s.Capacity)))
 	}
@@ -166,5 +165,5 @@ func (a *Advice) laws() page.Part {
 		}
 		t.Rows = append(t.Rows, page.Row(described[name], fmt.Sprintf("%.3g", a.Errors[name]), chosen))
 	}
-	return page.Part{Title: "Laws", Table: &t, Note: "The error is that on windows that the law has not seen. If two are about equal, the simpler one is taken."}
+	return page.Part{Title: "Laws", Table: &t, Note: "The error is that on windows that the law has not seen. If two are about equal, the simpler one is taken; if windows vary for other reasons, that of the workers that single requests tell."}
 }

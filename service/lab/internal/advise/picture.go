@@ -96,13 +96,6 @@ func (f *fitted) lines(least, most float64) (lowX, highX, lowR, highR plotter.XY
 	return lowX, highX, lowR, highR
 }
 
-// middle returns the bounds of 95 % of some numbers, and sorts them.
-func middle(all []float64) (low, high float64) {
-	slices.Sort(all)
-	cut := len(all) * 25 / 1000
-	return all[cut], all[len(all)-1-cut]
-}
-
 // along returns y at x, between the points that are next to it. The xs grow.
 func along(xs, ys []float64, x float64) float64 {
 	i, _ := slices.BinarySearch(xs, x)

@@ -106,12 +106,20 @@ func (i Interval) of(format func(float64) string, unit string) string {
 	return i.text(format) + unit
 }
 
-// between returns the bounds, if there is a value.
-func (i Interval) between(format func(float64) string) string {
-	if i.Value == nil || i.Low == nil || i.High == nil {
+// bounds returns the bounds, if there is a value.
+func (i Interval) bounds(format func(float64) string) string {
+	if i.Value == nil {
 		return ""
 	}
-	return "  (" + format(*i.Low) + " to " + format(*i.High) + ")"
+	return format(*i.Low) + " to " + format(*i.High)
+}
+
+// between is bounds in parentheses.
+func (i Interval) between(format func(float64) string) string {
+	if i.Value == nil {
+		return ""
+	}
+	return "  (" + i.bounds(format) + ")"
 }
 
 func small(x float64) string { return fmt.Sprintf("%.2g", x) }

@@ -125,6 +125,9 @@ func Alone(all []Piece) (w Works) {
 	return w
 }
 
+// Mean returns the mean; 0 if there are none.
+func (w Works) Mean() time.Duration { return w.longer(0) }
+
 // Above returns the first index of a work that is longer.
 func (w Works) Above(d time.Duration) int {
 	i, _ := slices.BinarySearch(w.Sorted, d+1)
