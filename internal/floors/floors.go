@@ -233,6 +233,7 @@ var packages = map[string]floor{
 	"service/lab/internal/replay":                   lab,
 	"service/lab/internal/incident":                 lab,
 	"service/lab/internal/station":                  lab,
+	"service/lab/internal/changepoint":              lab,
 	"service/lab/internal/convert":                  lab,
 	"service/lab/internal/figure":                   lab,
 	"service/lab/internal/picture":                  lab,
@@ -423,7 +424,7 @@ var sideways = map[string][]string{
 	"service/lab/internal/replay":   {"service/lab/internal/advise", "service/lab/internal/page", "service/lab/internal/plot", "service/lab/internal/recorded", "service/lab/internal/sim", "service/lab/internal/station"},
 	"service/lab/internal/advise":   {"service/lab/internal/page", "service/lab/internal/plot", "service/lab/internal/recorded", "service/lab/internal/station"},
 	"service/lab/internal/station":  {"service/lab/internal/recorded", "service/lab/internal/sim"},
-	"service/lab/internal/incident": {"service/lab/internal/page", "service/lab/internal/recorded", "service/lab/internal/replay", "service/lab/internal/station"},
+	"service/lab/internal/incident": {"service/lab/internal/changepoint", "service/lab/internal/page", "service/lab/internal/recorded", "service/lab/internal/replay", "service/lab/internal/station"},
 	"service/lab/internal/scenario": {"service/lab/internal/fleet", "service/lab/internal/recorded", "service/lab/internal/sim", "service/internal/strictyaml"},
 	// The upstream of a simulated fleet is the server itself.
 	"service/lab/internal/fleet":   {"service/internal/config", "service/internal/server", "service/internal/server/clock", "service/internal/server/decider"},

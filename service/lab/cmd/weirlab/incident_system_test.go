@@ -67,8 +67,6 @@ var scenes = []*scene{
 // stall is how long the service of the retry storm stands still. The callers go on with the storm by themselves.
 const stall = 3 * time.Second
 
-var incidents = flag.Bool("incidents", false, "play five real incidents, for 3 minutes")
-
 var keep = flag.String("keep", "", "a directory for recordings of incidents of 100 s, which have numbers for names, and for truth.json")
 
 // A truth describes an incident to someone with its recording.
@@ -85,9 +83,6 @@ type truth struct {
 // The report on a recording names the cause of an incident, alone or beside one other, and when it began, and the setting really serves
 // nine tenths of what can be served: of five incidents, in at least four.
 func TestIncidents(t *testing.T) {
-	if !*incidents && *keep == "" {
-		t.Skip("-args -incidents plays them")
-	}
 	weir := buildWeir(t)
 	accounts := playAll(t, func(i int) *account {
 		quiet := 30*time.Second + rand.N(15*time.Second)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/changepoint"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/station"
 )
@@ -147,18 +148,18 @@ func (c *finding) relative(p pieces, from, to int, until float64, usual map[uint
 
 // usual returns the mean work of each class before.
 func (c *finding) usual(p pieces) map[uint16]float64 {
-	by := map[uint16]sample{}
+	by := map[uint16]changepoint.Sample{}
 	for i := c.b0; i < c.b1; i++ {
 		if p.all[i].Work > 0 && known(&c.rs[i]) {
 			s := by[c.rs[i].Class]
-			s.add(p.all[i].Work.Seconds())
+			s.Add(p.all[i].Work.Seconds())
 			by[c.rs[i].Class] = s
 		}
 	}
 	usual := map[uint16]float64{}
 	for class, s := range by {
-		if s.n >= 10 {
-			usual[class] = s.mean()
+		if s.N >= 10 {
+			usual[class] = s.Mean()
 		}
 	}
 	return usual
@@ -217,21 +218,21 @@ func (c *finding) fit(p pieces, levels []int, until float64, usual map[uint16]fl
 	if low == high {
 		return f, true
 	}
-	var few, many sample
+	var few, many changepoint.Sample
 	for i := c.a0; i < c.a1; i++ {
 		if !c.counts(p, i, until, usual) {
 			continue
 		}
 		switch x := f.all[i].Work.Seconds() / usual[c.rs[i].Class]; {
 		case levels[i] <= low:
-			few.add(x)
+			few.Add(x)
 		case levels[i] >= high:
-			many.add(x)
+			many.Add(x)
 		}
 	}
-	if few.n >= 5 && many.n >= 5 {
-		a, b := few.mean(), many.mean()
-		f.bent = max(math.Abs(math.Log(a/b))-2*math.Sqrt(few.variance()/(a*a)+many.variance()/(b*b)), 0)
+	if few.N >= 5 && many.N >= 5 {
+		a, b := few.Mean(), many.Mean()
+		f.bent = max(math.Abs(math.Log(a/b))-2*math.Sqrt(few.Variance()/(a*a)+many.Variance()/(b*b)), 0)
 	}
 	return f, true
 }
@@ -268,18 +269,18 @@ func (f *fit) apart(was *fit, factor func(class uint16) float64) (off float64) {
 	if f.Sharing {
 		off += 0.02 // a queue is simpler
 	}
-	var alone sample // requests that found a worker free tell most
+	var alone changepoint.Sample // requests that found a worker free tell most
 	for class, own := range f.alone {
 		usual := was.before.all
 		if s, ok := was.before.by[class]; ok {
 			usual = s
 		}
 		for _, x := range own {
-			alone.add(x / usual.mean * math.Exp(-factor(class)))
+			alone.Add(x / usual.mean * math.Exp(-factor(class)))
 		}
 	}
-	if alone.n >= 5 {
-		off += max(math.Abs(math.Log(alone.mean()))-2*math.Sqrt(alone.variance())/alone.mean(), 0)
+	if alone.N >= 5 {
+		off += max(math.Abs(math.Log(alone.Mean()))-2*math.Sqrt(alone.Variance())/alone.Mean(), 0)
 	}
 	return off
 }
@@ -360,8 +361,8 @@ func (c *finding) slowOrLost() bool {
 			levels[i] = at[k]
 		}
 	}
-	if late, ok := c.later(); ok && late.after > late.before { // what came before it tells nothing
-		if i := c.first(float64(late.high) * c.fine.width); i > c.a0 && i < c.a0+(c.a1-c.a0)/4 {
+	if late, ok := c.later(); ok && late.After > late.Before { // what came before it tells nothing
+		if i := c.first(float64(late.High) * c.fine.width); i > c.a0 && i < c.a0+(c.a1-c.a0)/4 {
 			c.a0 = i
 		}
 	}
@@ -399,15 +400,15 @@ func (c *finding) slowOrLost() bool {
 	if lost.off < slow.off {
 		best, cause, other = lost, LostCapacity, Slow
 	}
-	times := make([]sample, c.fine.n)
+	times := make([]changepoint.Sample, c.fine.n)
 	for i := range c.rs {
 		p, u := &best.is.all[i], usual[c.rs[i].Class]
 		if work := max(p.Work, p.Least).Seconds(); u > 0 && (p.Work > 0 || work > u) {
-			times[c.fine.span(c.came[i])].add(math.Log(max(work/u, 0.05)))
+			times[c.fine.span(c.came[i])].Add(math.Log(max(work/u, 0.05)))
 		}
 	}
-	st, ok := means(times).onset(c.from, c.to)
-	if !ok || st.chance > 1e-4 || st.after < st.before {
+	st, ok := changepoint.Means(times).Onset(c.from, c.to)
+	if !ok || st.Chance > 1e-4 || st.After < st.Before {
 		if st, ok = c.later(); !ok {
 			return false
 		}
@@ -420,13 +421,13 @@ func (c *finding) slowOrLost() bool {
 	}
 	if len(c.Also) > 0 { // the work follows from the explanation, and does not show which one is right
 		b, a := c.took()
-		c.say("time that a request took", Seconds, b.mean(), a.mean(), st.chance)
+		c.say("time that a request took", Seconds, b.Mean(), a.Mean(), st.Chance)
 		return true
 	}
 	b, a := c.mean(best.was.pieces, c.b0, c.b1), c.mean(best.is.pieces, c.a0, c.a1)
-	c.say("work of a request, without a queue", Seconds, b, a, st.chance)
+	c.say("work of a request, without a queue", Seconds, b, a, st.Chance)
 	if cause == LostCapacity {
-		c.say("requests at work at a time", Count, float64(best.was.Workers), float64(best.is.Workers), st.chance)
+		c.say("requests at work at a time", Count, float64(best.was.Workers), float64(best.is.Workers), st.Chance)
 	}
 	return true
 }
@@ -458,14 +459,14 @@ func (c *finding) unseen() bool {
 }
 
 // took returns the times from the admission of requests to their end, before and during.
-func (c *finding) took() (before, during sample) {
+func (c *finding) took() (before, during changepoint.Sample) {
 	for i := c.b0; i < c.a1; i++ {
 		switch r := &c.rs[i]; {
 		case !known(r) && !recorded.Unseen(r):
 		case i < c.b1:
-			before.add(response(r))
+			before.Add(response(r))
 		default:
-			during.add(response(r))
+			during.Add(response(r))
 		}
 	}
 	return before, during
@@ -473,13 +474,13 @@ func (c *finding) took() (before, during sample) {
 
 // mean returns the mean of the known pieces of work of a part.
 func (c *finding) mean(p pieces, from, to int) float64 {
-	var s sample
+	var s changepoint.Sample
 	for i := from; i < to; i++ {
 		if p.all[i].Work > 0 && known(&c.rs[i]) {
-			s.add(p.all[i].Work.Seconds())
+			s.Add(p.all[i].Work.Seconds())
 		}
 	}
-	return s.mean()
+	return s.Mean()
 }
 
 // slowAtTheEnd returns how many times as long the work of a request takes at the end of the incident as before; 0 if it is not

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/changepoint"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
@@ -94,9 +95,9 @@ func (c *finding) begin(at, low, high float64) {
 }
 
 // beginAt sets the beginning from a step of a series of the fine grid.
-func (c *finding) beginAt(st step) {
+func (c *finding) beginAt(st changepoint.Step) {
 	w := c.fine.width
-	c.begin(float64(st.at)*w, float64(st.low)*w, float64(st.high)*w)
+	c.begin(float64(st.At)*w, float64(st.Low)*w, float64(st.High)*w)
 }
 
 // rate is a number of requests by the fine grid.
@@ -146,19 +147,19 @@ func (c *finding) finish() {
 		lost[k] = all[k] - good[k]
 	}
 	from, began, to := c.edges()
-	add := func(what string, unit Unit, s *series, before, after float64) {
-		c.say(what, unit, before, after, s.chance(from, began, to))
+	add := func(what string, unit Unit, s *changepoint.Series, before, after float64) {
+		c.say(what, unit, before, after, s.Chance(from, began, to))
 	}
 	before, after := c.perSecond(func(int) bool { return true })
-	add("requests that came", PerSecond, counts(all), before, after)
+	add("requests that came", PerSecond, changepoint.Counts(all), before, after)
 	b, a := c.perSecond(func(i int) bool { return served(&c.rs[i]) })
-	add("requests that were served", PerSecond, counts(good), b, a)
-	add("requests that were not served", Share, shares(lost, all), 1-b/max(before, 1e-9), 1-a/max(after, 1e-9))
+	add("requests that were served", PerSecond, changepoint.Counts(good), b, a)
+	add("requests that were not served", Share, changepoint.Shares(lost, all), 1-b/max(before, 1e-9), 1-a/max(after, 1e-9))
 }
 
 // heavyRoute looks for a class that appears or grows, with work that is much more than that of the others.
 func (c *finding) heavyRoute() bool {
-	type class struct{ before, after, timeBefore, timeAfter sample }
+	type class struct{ before, after, timeBefore, timeAfter changepoint.Sample }
 	classes := map[uint16]*class{}
 	for i := c.b0; i < c.a1; i++ {
 		r := &c.rs[i]
@@ -171,9 +172,9 @@ func (c *finding) heavyRoute() bool {
 		if i >= c.b1 {
 			n, t = &k.after, &k.timeAfter
 		}
-		n.n++
+		n.N++
 		if known(r) || recorded.Unseen(r) {
-			t.add(response(r))
+			t.Add(response(r))
 		}
 	}
 	if len(classes) < 2 {
@@ -181,41 +182,41 @@ func (c *finding) heavyRoute() bool {
 	}
 	lengthBefore, lengthAfter := max(c.trouble.from-c.trouble.before, 1e-3), max(c.trouble.to-c.trouble.from, 1e-3)
 	names := slices.Sorted(maps.Keys(classes))
-	var total sample // of all classes before
+	var total changepoint.Sample // of all classes before
 	for _, name := range names {
-		total = total.join(classes[name].timeBefore)
+		total = total.Join(classes[name].timeBefore)
 	}
-	usual := total.mean()
+	usual := total.Mean()
 	for _, name := range names {
 		k := classes[name]
-		rateBefore, rateAfter := k.before.n/lengthBefore, k.after.n/lengthAfter
-		var others sample // during
+		rateBefore, rateAfter := k.before.N/lengthBefore, k.after.N/lengthAfter
+		var others changepoint.Sample // during
 		rest, restBefore := 0.0, 0.0
 		for _, other := range names {
 			if o := classes[other]; other != name {
-				others = others.join(o.timeAfter)
-				rest, restBefore = rest+o.after.n/lengthAfter, restBefore+o.before.n/lengthBefore
+				others = others.Join(o.timeAfter)
+				rest, restBefore = rest+o.after.N/lengthAfter, restBefore+o.before.N/lengthBefore
 			}
 		}
-		if k.after.n < 5 || rateAfter < 2*rateBefore*max(rest/max(restBefore, 1e-9), 1) || others.n < 5 || usual == 0 {
+		if k.after.N < 5 || rateAfter < 2*rateBefore*max(rest/max(restBefore, 1e-9), 1) || others.N < 5 || usual == 0 {
 			continue
 		}
 		// In a queue for all, the others wait as long: the difference is work.
-		weight := max(k.timeAfter.mean()-others.mean(), c.firstOf(name)) + usual
-		if k.timeBefore.n >= leastPart {
-			weight = max(weight, k.timeBefore.mean())
+		weight := max(k.timeAfter.Mean()-others.Mean(), c.firstOf(name)) + usual
+		if k.timeBefore.N >= leastPart {
+			weight = max(weight, k.timeBefore.Mean())
 		}
 		more := (rateAfter - rateBefore) * weight
-		if weight < 3*usual || more < 0.2*total.sum/lengthBefore || more < (rest-restBefore)*usual {
+		if weight < 3*usual || more < 0.2*total.Sum/lengthBefore || more < (rest-restBefore)*usual {
 			continue
 		}
-		st, ok := counts(c.rate(func(i int) bool { return c.rs[i].Class == name })).onset(c.from, c.to)
-		if !ok || st.chance > 1e-4 || st.after < st.before {
+		st, ok := changepoint.Counts(c.rate(func(i int) bool { return c.rs[i].Class == name })).Onset(c.from, c.to)
+		if !ok || st.Chance > 1e-4 || st.After < st.Before {
 			continue
 		}
 		c.Cause, c.Class = HeavyRoute, c.file.Class(name)
 		c.beginAt(st)
-		c.say("requests of this class", PerSecond, rateBefore, rateAfter, st.chance)
+		c.say("requests of this class", PerSecond, rateBefore, rateAfter, st.Chance)
 		c.say("work of one of them, beside the others", Seconds, usual, weight, chanceOf(k.timeAfter, others))
 		return true
 	}
@@ -226,28 +227,28 @@ func (c *finding) heavyRoute() bool {
 // queue.
 func (c *finding) firstOf(class uint16) float64 {
 	const few = 20
-	var own, others sample
-	for i := c.a0; i < c.a1 && own.n < few; i++ {
+	var own, others changepoint.Sample
+	for i := c.a0; i < c.a1 && own.N < few; i++ {
 		r := &c.rs[i]
 		if !known(r) && !recorded.Unseen(r) {
 			continue
 		}
 		if r.Class == class {
-			own.add(response(r))
+			own.Add(response(r))
 		} else {
-			others.add(response(r))
+			others.Add(response(r))
 		}
 	}
-	if own.n < 5 || others.n < 5 {
+	if own.N < 5 || others.N < 5 {
 		return 0
 	}
-	return own.mean() - others.mean()
+	return own.Mean() - others.Mean()
 }
 
 // chanceOf returns the probability that two means differ as much by chance.
-func chanceOf(a, b sample) float64 {
-	if v := a.variance() + b.variance(); !math.IsInf(v, 0) && v > 0 {
-		z := math.Abs(a.mean()-b.mean()) / math.Sqrt(v)
+func chanceOf(a, b changepoint.Sample) float64 {
+	if v := a.Variance() + b.Variance(); !math.IsInf(v, 0) && v > 0 {
+		z := math.Abs(a.Mean()-b.Mean()) / math.Sqrt(v)
 		return math.Erfc(z / math.Sqrt2)
 	}
 	return 1
@@ -272,7 +273,7 @@ func (c *finding) wasted() {
 	left := c.rate(func(i int) bool { return c.rs[i].Outcome.Worked() && recorded.Abandoned(&c.rs[i]) })
 	from, at, to := c.edges()
 	if before, after := lost[0]/max(all[0], 1e-9), lost[1]/max(all[1], 1e-9); after > before {
-		c.say("work for callers that had left", Share, before, after, shares(left, worked).chance(from, at, to))
+		c.say("work for callers that had left", Share, before, after, changepoint.Shares(left, worked).Chance(from, at, to))
 	}
 }
 
@@ -283,31 +284,31 @@ func (c *finding) edges() (from, at, to int) {
 }
 
 // later returns when requests began to take longer.
-func (c *finding) later() (st step, ok bool) {
-	times := make([]sample, c.fine.n)
+func (c *finding) later() (st changepoint.Step, ok bool) {
+	times := make([]changepoint.Sample, c.fine.n)
 	for i := range c.rs {
 		if r := &c.rs[i]; known(r) || recorded.Unseen(r) {
-			times[c.fine.span(c.came[i])].add(math.Log(latency(r)))
+			times[c.fine.span(c.came[i])].Add(math.Log(latency(r)))
 		}
 	}
-	return means(times).onset(c.from, c.to)
+	return changepoint.Means(times).Onset(c.from, c.to)
 }
 
 // arrivals looks for more requests: of more callers, or of callers that repeat.
 func (c *finding) arrivals() bool {
-	st, ok := counts(c.rate(func(int) bool { return true })).onset(c.from, c.to)
-	if !ok || st.chance > 1e-6 || st.after < 1.15*st.before {
+	st, ok := changepoint.Counts(c.rate(func(int) bool { return true })).Onset(c.from, c.to)
+	if !ok || st.Chance > 1e-6 || st.After < 1.15*st.Before {
 		return false
 	}
 	slow := c.slowAtTheEnd()
 	storm := c.repeats(st)
 	// A rise comes before the failures that it makes. Repeats come after failures.
-	if late, ok := c.later(); ok && storm.share > 0 && late.after > late.before && late.chance < 1e-4 {
+	if late, ok := c.later(); ok && storm.share > 0 && late.After > late.Before && late.Chance < 1e-4 {
 		failures := c.failures()
-		from, _ := slices.BinarySearch(failures, float64(late.at)*c.fine.width)
-		to, _ := slices.BinarySearch(failures, float64(st.high)*c.fine.width)
-		storm.better = storm.better && late.at == st.at || late.at < st.at && to-from >= 5
-		storm.equal = late.high > st.low && st.high > late.low
+		from, _ := slices.BinarySearch(failures, float64(late.At)*c.fine.width)
+		to, _ := slices.BinarySearch(failures, float64(st.High)*c.fine.width)
+		storm.better = storm.better && late.At == st.At || late.At < st.At && to-from >= 5
+		storm.equal = late.High > st.Low && st.High > late.Low
 	}
 	if storm.better && slow >= 1.3 && c.capacity() { // the work is slow, and callers repeat besides
 		c.Also = append(c.Also, RetryStorm)
@@ -316,10 +317,10 @@ func (c *finding) arrivals() bool {
 	if storm.better {
 		c.Cause = RetryStorm
 		c.beginAt(st)
-		if late, ok := c.later(); ok && late.at < st.at { // what made the first requests fail
+		if late, ok := c.later(); ok && late.At < st.At { // what made the first requests fail
 			c.beginAt(late)
 		}
-		c.say("requests that repeat one that was not served", Share, 0, storm.share, st.chance)
+		c.say("requests that repeat one that was not served", Share, 0, storm.share, st.Chance)
 		c.wasted()
 		if storm.equal {
 			c.Also = append(c.Also, Demand)
@@ -344,11 +345,11 @@ func (c *finding) arrivals() bool {
 // doesLess reports whether the service did less a second during the incident than before, in terms of what each class took
 // before. More requests alone do not make that so.
 func (c *finding) doesLess() bool {
-	usual := map[uint16]sample{}
+	usual := map[uint16]changepoint.Sample{}
 	for i := c.b0; i < c.b1; i++ {
 		if r := &c.rs[i]; known(r) {
 			own := usual[r.Class]
-			own.add(response(r))
+			own.Add(response(r))
 			usual[r.Class] = own
 		}
 	}
@@ -361,9 +362,9 @@ func (c *finding) doesLess() bool {
 			unseen++
 		case !known(r) || end >= c.trouble.to:
 		case end < c.trouble.from:
-			before += usual[r.Class].mean()
+			before += usual[r.Class].Mean()
 		default:
-			during += usual[r.Class].mean()
+			during += usual[r.Class].Mean()
 		}
 	}
 	if 20*unseen > c.a1-c.b0 {

@@ -1,9 +1,11 @@
 package incident
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
+	"github.com/weir-go/weir/service/lab/internal/changepoint"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
@@ -16,10 +18,10 @@ const (
 // An origin has what it did before and during the incident.
 type origin struct {
 	name  uint8
-	n     [2]float64 // requests
-	bad   [2]float64 // that failed, or not in time
-	times [2]sample  // seconds
-	logs  [2]sample  // their logarithms
+	n     [2]float64            // requests
+	bad   [2]float64            // that failed, or not in time
+	times [2]changepoint.Sample // seconds
+	logs  [2]changepoint.Sample // their logarithms
 }
 
 // origins returns the numbers of the origins, if there are several.
@@ -56,8 +58,8 @@ func (c *finding) byOrigin() (all []*origin) {
 				o.bad[k]++
 			}
 			if known(r) || recorded.Unseen(r) {
-				o.times[k].add(response(r))
-				o.logs[k].add(math.Log(response(r)))
+				o.times[k].Add(response(r))
+				o.logs[k].Add(math.Log(response(r)))
 			}
 		}
 		if o.n[0] >= leastPart || o.n[1] >= leastPart {
@@ -77,15 +79,15 @@ func (o *origin) fails() float64 {
 
 // slower returns how much longer requests take, as a logarithm.
 func (o *origin) slower() float64 {
-	if min(o.logs[0].n, o.logs[1].n) < 5 {
+	if min(o.logs[0].N, o.logs[1].N) < 5 {
 		return 0
 	}
-	return o.logs[1].mean() - o.logs[0].mean()
+	return o.logs[1].Mean() - o.logs[0].Mean()
 }
 
 // alone returns the origin with the most of an effect, if it is at least a size and the others have less than half of it.
 func alone(all []*origin, effect func(*origin) float64, least float64) *origin {
-	worst := slices.MaxFunc(all, func(a, b *origin) int { return int(math.Copysign(1, effect(a)-effect(b))) })
+	worst := slices.MaxFunc(all, func(a, b *origin) int { return cmp.Compare(effect(a), effect(b)) })
 	for _, o := range all {
 		if o != worst && effect(o) > effect(worst)/2 {
 			return nil
@@ -115,21 +117,21 @@ func (c *finding) badOrigin() bool {
 		return false
 	}
 	own := func(i int) bool { return c.rs[i].Origin == worst.name && c.rs[i].Outcome.Worked() }
-	times := make([]sample, c.fine.n)
+	times := make([]changepoint.Sample, c.fine.n)
 	for i := range c.rs {
 		if r := &c.rs[i]; own(i) && (known(r) || recorded.Unseen(r)) {
-			times[c.fine.span(c.came[i])].add(math.Log(response(r)))
+			times[c.fine.span(c.came[i])].Add(math.Log(response(r)))
 		}
 	}
 	// A slow origin fails when callers have no more patience: the earlier change is the beginning.
 	fails := c.rate(func(i int) bool { return own(i) && failed(&c.rs[i]) })
-	first, found := step{}, false
-	changed := []*series{shares(fails, c.rate(own))}
+	first, found := changepoint.Step{}, false
+	changed := []*changepoint.Series{changepoint.Shares(fails, c.rate(own))}
 	if worst.slower() >= leastSlower {
-		changed = append(changed, means(times))
+		changed = append(changed, changepoint.Means(times))
 	}
 	for _, s := range changed {
-		if st, ok := s.onset(c.from, c.to); ok && st.after > st.before && st.chance < 1e-4 && (!found || st.at < first.at) {
+		if st, ok := s.Onset(c.from, c.to); ok && st.After > st.Before && st.Chance < 1e-4 && (!found || st.At < first.At) {
 			first, found = st, true
 		}
 	}
@@ -143,14 +145,14 @@ func (c *finding) badOrigin() bool {
 		if o != worst {
 			for k := range 2 {
 				rest.n[k], rest.bad[k] = rest.n[k]+o.n[k], rest.bad[k]+o.bad[k]
-				rest.times[k] = rest.times[k].join(o.times[k])
+				rest.times[k] = rest.times[k].Join(o.times[k])
 			}
 		}
 	}
-	c.say("requests that this origin failed", Share, worst.bad[0]/max(worst.n[0], 1), worst.bad[1]/max(worst.n[1], 1), first.chance)
+	c.say("requests that this origin failed", Share, worst.bad[0]/max(worst.n[0], 1), worst.bad[1]/max(worst.n[1], 1), first.Chance)
 	c.say("requests that the others failed", Share, rest.bad[0]/max(rest.n[0], 1), rest.bad[1]/max(rest.n[1], 1), 1)
-	c.say("time that this origin took", Seconds, worst.times[0].mean(), worst.times[1].mean(), chanceOf(worst.times[0], worst.times[1]))
-	c.say("time that the others took", Seconds, rest.times[0].mean(), rest.times[1].mean(), chanceOf(rest.times[0], rest.times[1]))
+	c.say("time that this origin took", Seconds, worst.times[0].Mean(), worst.times[1].Mean(), chanceOf(worst.times[0], worst.times[1]))
+	c.say("time that the others took", Seconds, rest.times[0].Mean(), rest.times[1].Mean(), chanceOf(rest.times[0], rest.times[1]))
 	return true
 }
 
@@ -166,13 +168,13 @@ func (c *finding) originGone(all []*origin) bool {
 			continue
 		}
 		own := c.rate(func(i int) bool { return c.rs[i].Origin == o.name })
-		st, ok := shares(own, c.rate(func(i int) bool { return c.rs[i].Origin != 0 })).onset(c.from, c.to)
-		if !ok || st.chance > 1e-4 || st.after > st.before {
+		st, ok := changepoint.Shares(own, c.rate(func(i int) bool { return c.rs[i].Origin != 0 })).Onset(c.from, c.to)
+		if !ok || st.Chance > 1e-4 || st.After > st.Before {
 			continue
 		}
 		c.Cause, c.Origin, c.Also = LostCapacity, o.name, []Cause{BadOrigin}
 		c.beginAt(st)
-		c.say("requests that this origin got", Share, before, after, st.chance)
+		c.say("requests that this origin got", Share, before, after, st.Chance)
 		return true
 	}
 	return false

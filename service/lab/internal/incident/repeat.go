@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weir-go/weir/service/lab/internal/changepoint"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
@@ -20,7 +21,7 @@ var delays = []float64{0.02, 0.1, 0.3, 1, 3}
 // repeats compares two explanations of a rise of the rate: a step to another rate, and requests that repeat the ones that were
 // not served shortly before. Both are fitted by least squares to the requests of each fine span, with the same number of
 // parameters. A step comes before its failures; repeats come after them.
-func (c *finding) repeats(rise step) (r repeated) {
+func (c *finding) repeats(rise changepoint.Step) (r repeated) {
 	n := c.a1 - c.a0
 	bad := 0
 	for i := c.a0; i < c.a1; i++ {
@@ -36,7 +37,7 @@ func (c *finding) repeats(rise step) (r repeated) {
 	ends := c.failures()
 	stepCost, repeatCost := 0.0, math.Inf(1)
 	variance := max(mean(came[from:to]), 1)
-	for _, part := range [][2]int{{from, min(rise.at, to)}, {min(rise.at, to), to}} {
+	for _, part := range [][2]int{{from, min(rise.At, to)}, {min(rise.At, to), to}} {
 		m := mean(came[part[0]:part[1]])
 		for _, x := range came[part[0]:part[1]] {
 			stepCost += (x - m) * (x - m) / variance
@@ -75,7 +76,7 @@ func (c *finding) repeats(rise step) (r repeated) {
 	}
 	noise := max(min(stepCost, repeatCost)/float64(max(to-from, 1)), 1)
 	r.better = (stepCost-repeatCost)/noise > 0
-	r.equal = math.Abs(stepCost-repeatCost)/noise < bound95
+	r.equal = math.Abs(stepCost-repeatCost)/noise < changepoint.Bound95
 	return r
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/service/lab/internal/changepoint"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/replay"
 	"github.com/weir-go/weir/service/lab/internal/station"
@@ -159,7 +160,7 @@ func (i *Incident) policies(d *data, st *station.Station) (all []replay.Policy) 
 func (i *Incident) greedy(d *data, st *station.Station) (name string, left float64) {
 	type load struct {
 		came float64
-		work sample
+		work changepoint.Sample
 	}
 	pieces := st.Pieces(d.rs, station.Admitted(d.rs))
 	from, to := d.first(*i.Began), d.first(i.end(d))
@@ -168,12 +169,12 @@ func (i *Incident) greedy(d *data, st *station.Station) (name string, left float
 		own := loads[d.rs[k].Class]
 		own.came++
 		if pieces[k].Work > 0 {
-			own.work.add(pieces[k].Work.Seconds())
+			own.work.Add(pieces[k].Work.Seconds())
 		}
 		loads[d.rs[k].Class] = own
 	}
 	length := max(min(i.end(d), d.length)-*i.Began, 1e-3)
-	needs := func(class uint16) float64 { return loads[class].came * loads[class].work.mean() / length }
+	needs := func(class uint16) float64 { return loads[class].came * loads[class].work.Mean() / length }
 	names := slices.Sorted(maps.Keys(loads))
 	if len(names) < 2 {
 		return "", 0
@@ -183,14 +184,14 @@ func (i *Incident) greedy(d *data, st *station.Station) (name string, left float
 		most = names[max(slices.IndexFunc(names, func(class uint16) bool { return d.file.Class(class) == i.Class }), 0)]
 	}
 	left = float64(st.Workers)
-	var others sample
+	var others changepoint.Sample
 	for _, class := range names {
 		if class != most {
 			left -= needs(class)
-			others = others.join(loads[class].work)
+			others = others.Join(loads[class].work)
 		}
 	}
-	if i.Class == "" && (others.n < leastPart || loads[most].work.mean() < 3*others.mean()) {
+	if i.Class == "" && (others.N < leastPart || loads[most].work.Mean() < 3*others.Mean()) {
 		return "", 0
 	}
 	return d.file.Class(most), left
@@ -234,7 +235,7 @@ func (d *data) could(i *Incident, st *station.Station, without []bool) (sum floa
 	rest, mean := map[uint16]float64{}, map[uint16]float64{} // that waits, and seconds of work, by class
 	for at := *i.Began; at < end; at += span {
 		length := min(span, end-at)
-		works := map[uint16]sample{}
+		works := map[uint16]changepoint.Sample{}
 		came := maps.Clone(rest)
 		for k := d.first(at); k < d.first(at+length); k++ {
 			class := d.rs[k].Class
@@ -243,13 +244,13 @@ func (d *data) could(i *Incident, st *station.Station, without []bool) (sum floa
 			}
 			if pieces[k].Work > 0 {
 				own := works[class]
-				own.add(pieces[k].Work.Seconds())
+				own.Add(pieces[k].Work.Seconds())
 				works[class] = own
 			}
 		}
 		for class, own := range works {
-			if own.n >= 5 || mean[class] == 0 {
-				mean[class] = own.mean()
+			if own.N >= 5 || mean[class] == 0 {
+				mean[class] = own.Mean()
 			}
 		}
 		left := math.Inf(1) // seconds of work

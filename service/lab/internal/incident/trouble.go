@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/changepoint"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
@@ -109,7 +110,7 @@ const (
 func (d *data) trouble(counts func(*recording.Record) bool) (worst trouble, ok bool) {
 	g := d.coarse()
 	lost, all := make([]float64, g.n), make([]float64, g.n)
-	times := make([]sample, g.n)
+	times := make([]changepoint.Sample, g.n)
 	for i := range d.rs {
 		r, k := &d.rs[i], g.span(d.came[i])
 		if !counts(r) {
@@ -120,14 +121,14 @@ func (d *data) trouble(counts func(*recording.Record) bool) (worst trouble, ok b
 			lost[k]++
 		}
 		if known(r) || recorded.Unseen(r) {
-			times[k].add(math.Log(latency(r)))
+			times[k].Add(math.Log(latency(r)))
 		}
 	}
-	shareSeries, timeSeries := shares(lost, all), means(times)
+	shareSeries, timeSeries := changepoint.Shares(lost, all), changepoint.Means(times)
 	share, level := make([]float64, g.n), make([]float64, g.n) // of the segment of each span
 	borders := map[int]bool{}
-	for which, s := range []*series{shareSeries, timeSeries} {
-		cuts := s.changes()
+	for which, s := range []*changepoint.Series{shareSeries, timeSeries} {
+		cuts := s.Segments()
 		for i := 1; i < len(cuts); i++ {
 			from, to := cuts[i-1], cuts[i]
 			borders[from] = true
@@ -139,7 +140,7 @@ func (d *data) trouble(counts func(*recording.Record) bool) (worst trouble, ok b
 				if which == 0 {
 					share[j] = k / max(n, 1)
 				} else {
-					level[j] = s.mean(from, to)
+					level[j] = s.Mean(from, to)
 				}
 			}
 		}

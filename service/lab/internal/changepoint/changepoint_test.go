@@ -1,4 +1,4 @@
-package incident
+package changepoint
 
 import (
 	"math"
@@ -25,10 +25,10 @@ func draws(rng *rand.Rand, n, at int, before, after float64) (all []float64) {
 }
 
 // The divisions of PELT are the best of all divisions.
-func TestChanges(t *testing.T) {
+func TestSegments(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
-		s := counts(draws(rng, 40, rng.IntN(40), 5, 12))
+		s := Counts(draws(rng, 40, rng.IntN(40), 5, 12))
 		n := len(s.x)
 		penalty := 4 * math.Log(float64(n)+1)
 		best, last := make([]float64, n+1), make([]int, n+1)
@@ -46,7 +46,7 @@ func TestChanges(t *testing.T) {
 			want = append(want, last[to])
 		}
 		slices.Reverse(want)
-		if got := s.changes(); !slices.Equal(got, want) {
+		if got := s.Segments(); !slices.Equal(got, want) {
 			t.Errorf("%v: want %v", got, want)
 		}
 	}
@@ -58,11 +58,11 @@ func TestStep(t *testing.T) {
 	const runs, at = 200, 60
 	within := 0
 	for range runs {
-		st, ok := counts(draws(rng, 120, at, 10, 16)).step(0, 120)
-		if !ok || st.chance > 1e-6 || st.after < 1.3*st.before {
+		st, ok := Counts(draws(rng, 120, at, 10, 16)).step(0, 120)
+		if !ok || st.Chance > 1e-6 || st.After < 1.3*st.Before {
 			t.Fatalf("%+v", st)
 		}
-		if st.low <= at && at <= st.high {
+		if st.Low <= at && at <= st.High {
 			within++
 		}
 	}
@@ -78,14 +78,14 @@ func TestNoStep(t *testing.T) {
 	wrong := 0
 	for range runs {
 		ns := draws(rng, 100, 0, 3, 3)
-		all := make([]sample, len(ns))
+		all := make([]Sample, len(ns))
 		for i := range all {
 			for range 3 {
-				all[i].add(rng.NormFloat64())
+				all[i].Add(rng.NormFloat64())
 			}
 		}
-		for _, s := range []*series{counts(ns), shares(draws(rng, 100, 0, 1, 1), slices.Repeat([]float64{30}, 100)), means(all)} {
-			if st, ok := s.step(0, 100); ok && st.chance < 0.01 {
+		for _, s := range []*Series{Counts(ns), Shares(draws(rng, 100, 0, 1, 1), slices.Repeat([]float64{30}, 100)), Means(all)} {
+			if st, ok := s.step(0, 100); ok && st.Chance < 0.01 {
 				wrong++
 			}
 		}
@@ -97,7 +97,7 @@ func TestNoStep(t *testing.T) {
 
 // What gets worse later does not hide when it began.
 func TestOnset(t *testing.T) {
-	all := make([]sample, 100)
+	all := make([]Sample, 100)
 	rng := rand.New(rand.NewPCG(7, 8))
 	for i := range all {
 		level := 0.0
@@ -108,14 +108,14 @@ func TestOnset(t *testing.T) {
 			level = 5
 		}
 		for range 5 {
-			all[i].add(level + 0.3*rng.NormFloat64())
+			all[i].Add(level + 0.3*rng.NormFloat64())
 		}
 	}
-	s := means(all)
-	if st, _ := s.step(0, 100); st.at != 60 {
+	s := Means(all)
+	if st, _ := s.step(0, 100); st.At != 60 {
 		t.Errorf("%+v", st)
 	}
-	if st, ok := s.onset(0, 100); !ok || st.at != 40 {
+	if st, ok := s.Onset(0, 100); !ok || st.At != 40 {
 		t.Errorf("%+v", st)
 	}
 }

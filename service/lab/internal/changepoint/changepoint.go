@@ -1,4 +1,6 @@
-package incident
+// Package changepoint finds out when a quantity of a recording changed: the number, the share or the mean time of requests, by spans
+// of time.
+package changepoint
 
 import (
 	"math"
@@ -16,8 +18,8 @@ const (
 	binomial             // of a share; weight is the number of requests
 )
 
-// A series has a value for each span of time, with a weight. A span with the weight 0 has none.
-type series struct {
+// A Series has a value for each span of time, with a weight. A span with the weight 0 has none.
+type Series struct {
 	kind
 	x, weight []float64
 	noise     float64 // by what factor the variance is greater than the distribution says
@@ -27,8 +29,8 @@ type series struct {
 
 // newSeries estimates the noise from the differences of values that follow each other, which a change does not enlarge. like
 // has the values on a scale on which they have the variance 1/weight.
-func newSeries(k kind, x, weight, like []float64) *series {
-	s := &series{kind: k, x: x, weight: weight, noise: 1}
+func newSeries(k kind, x, weight, like []float64) *Series {
+	s := &Series{kind: k, x: x, weight: weight, noise: 1}
 	var squares []float64
 	last := -1
 	for i, w := range weight {
@@ -51,8 +53,8 @@ func newSeries(k kind, x, weight, like []float64) *series {
 	return s
 }
 
-// counts returns a series of counts. Their square roots have the same variance (Anscombe, 1948).
-func counts(ns []float64) *series {
+// Counts returns a series of counts. Their square roots have the same variance (Anscombe, 1948).
+func Counts(ns []float64) *Series {
 	like, weight := make([]float64, len(ns)), make([]float64, len(ns))
 	for i, n := range ns {
 		like[i], weight[i] = 2*math.Sqrt(n+3./8), 1
@@ -60,8 +62,8 @@ func counts(ns []float64) *series {
 	return newSeries(poisson, ns, weight, like)
 }
 
-// shares returns a series of shares k/n. The arc sines of their square roots have the variance 1/n.
-func shares(ks, ns []float64) *series {
+// Shares returns a series of shares k/n. The arc sines of their square roots have the variance 1/n.
+func Shares(ks, ns []float64) *Series {
 	x, like := make([]float64, len(ns)), make([]float64, len(ns))
 	for i, n := range ns {
 		x[i], like[i] = ks[i]/max(n, 1), 2*math.Asin(math.Sqrt((ks[i]+3./8)/(n+3./4)))
@@ -69,48 +71,51 @@ func shares(ks, ns []float64) *series {
 	return newSeries(binomial, x, ns, like)
 }
 
-// A sample has the values of the requests of a span.
-type sample struct{ n, sum, squares float64 }
+// A Sample has the number of values, such as those of the requests of a span, their sum and the sum of their squares.
+type Sample struct{ N, Sum, squares float64 }
 
-func (s *sample) add(x float64) { s.n, s.sum, s.squares = s.n+1, s.sum+x, s.squares+x*x }
+// Add adds a value.
+func (s *Sample) Add(x float64) { s.N, s.Sum, s.squares = s.N+1, s.Sum+x, s.squares+x*x }
 
-func (s sample) mean() float64 { return s.sum / max(s.n, 1) }
+// Mean is the mean of the values; 0 if there are none.
+func (s Sample) Mean() float64 { return s.Sum / max(s.N, 1) }
 
-// variance is the variance of the mean.
-func (s sample) variance() float64 {
-	if s.n < 2 {
+// Variance is the variance of the mean; infinite for fewer than two values.
+func (s Sample) Variance() float64 {
+	if s.N < 2 {
 		return math.Inf(1)
 	}
-	return max(s.squares/s.n-s.mean()*s.mean(), 0) / (s.n - 1)
+	return max(s.squares/s.N-s.Mean()*s.Mean(), 0) / (s.N - 1)
 }
 
-func (s sample) join(o sample) sample { return sample{s.n + o.n, s.sum + o.sum, s.squares + o.squares} }
+// Join returns both samples as one.
+func (s Sample) Join(o Sample) Sample { return Sample{s.N + o.N, s.Sum + o.Sum, s.squares + o.squares} }
 
-// means returns a series of means.
-func means(all []sample) *series {
+// Means returns a series of means.
+func Means(all []Sample) *Series {
 	x, weight := make([]float64, len(all)), make([]float64, len(all))
 	within, freedom := 0.0, 0.0
 	for i, s := range all {
-		if s.n > 0 {
-			x[i] = s.sum / s.n
-			within, freedom = within+s.squares-s.sum*s.sum/s.n, freedom+s.n-1
+		if s.N > 0 {
+			x[i] = s.Sum / s.N
+			within, freedom = within+s.squares-s.Sum*s.Sum/s.N, freedom+s.N-1
 		}
 	}
 	variance := max(within/max(freedom, 1), 1e-4) // of a request
 	for i, s := range all {
-		weight[i] = s.n / variance
+		weight[i] = s.N / variance
 	}
 	return newSeries(normal, x, weight, x)
 }
 
-// mean returns the mean from a span to another.
-func (s *series) mean(from, to int) float64 {
+// Mean returns the mean from a span to another.
+func (s *Series) Mean(from, to int) float64 {
 	return (s.first[to] - s.first[from]) / max(s.sum[to]-s.sum[from], 1e-300)
 }
 
 // cost returns how unlikely the values are, if their mean does not change: −2 times the logarithm of the likelihood, but for a
 // constant.
-func (s *series) cost(from, to int) float64 {
+func (s *Series) cost(from, to int) float64 {
 	w, f := s.sum[to]-s.sum[from], s.first[to]-s.first[from]
 	if w <= 0 {
 		return 0
@@ -134,16 +139,16 @@ func plog(n, p float64) float64 {
 }
 
 // gain returns by how much a change at an instant makes the values more likely.
-func (s *series) gain(from, at, to int) float64 {
+func (s *Series) gain(from, at, to int) float64 {
 	if s.sum[at] == s.sum[from] || s.sum[to] == s.sum[at] {
 		return 0
 	}
 	return max(s.cost(from, to)-s.cost(from, at)-s.cost(at, to), 0)
 }
 
-// changes divides a series into segments of one mean each, and returns where they begin and end. It is PELT (Killick,
+// Segments divides a series into segments of one mean each, and returns where they begin and end. It is PELT (Killick,
 // Fearnhead and Eckley, 2012): the division with the least cost, of which each change costs a penalty.
-func (s *series) changes() []int {
+func (s *Series) Segments() []int {
 	n := len(s.x)
 	penalty := 4 * math.Log(float64(n)+1)
 	best, last := make([]float64, n+1), make([]int, n+1)
@@ -172,30 +177,31 @@ func (s *series) changes() []int {
 	return all
 }
 
-// A step is one change of the mean of a series.
-type step struct {
-	at        int // the first span after it
-	low, high int // with 95 %
-	before    float64
-	after     float64
-	gain      float64 // of the likelihood, twice the logarithm
-	chance    float64 // of such a change at any instant, if there is none
+// A Step is one change of the mean of a series.
+type Step struct {
+	At        int     // the first span after it
+	Low, High int     // with 95 %
+	Before    float64 // the mean
+	After     float64
+	Chance    float64 // of such a change at any instant, if there is none
+
+	gain float64 // of the likelihood, twice the logarithm
 }
 
-// bound95 is the ratio of likelihoods, twice its logarithm, of the instants in an interval of 95 % for a change (Hansen,
+// Bound95 is the ratio of likelihoods, twice its logarithm, of the instants in an interval of 95 % for a change (Hansen,
 // Sample splitting and threshold estimation, 2000).
-const bound95 = 7.35
+const Bound95 = 7.35
 
-// onset finds the most likely change from a span to another, and then looks before it for one that is a third as large: what goes
+// Onset finds the most likely change from a span to another, and then looks before it for one that is a third as large: what goes
 // wrong often gets worse in the seconds that follow.
-func (s *series) onset(from, to int) (st step, ok bool) {
+func (s *Series) Onset(from, to int) (st Step, ok bool) {
 	st, ok = s.step(from, to)
 	for ok {
-		earlier, found := s.step(from, st.at)
-		if !found || earlier.chance > 1e-6 || (earlier.after-earlier.before)/(st.after-st.before) < 1./3 {
+		earlier, found := s.step(from, st.At)
+		if !found || earlier.Chance > 1e-6 || (earlier.After-earlier.Before)/(st.After-st.Before) < 1./3 {
 			break
 		}
-		earlier.after = s.mean(earlier.at, to)
+		earlier.After = s.Mean(earlier.At, to)
 		st = earlier
 	}
 	return st, ok
@@ -203,29 +209,29 @@ func (s *series) onset(from, to int) (st step, ok bool) {
 
 // step finds the most likely change from a span to another (Hinkley, Inference about the change-point, 1970). ok is false if
 // there is too little.
-func (s *series) step(from, to int) (st step, ok bool) {
+func (s *Series) step(from, to int) (st Step, ok bool) {
 	const least = 3 // spans on each side
 	for at := from + least; at <= to-least; at++ {
 		if g := s.gain(from, at, to); g > st.gain {
-			st.at, st.gain = at, g
+			st.At, st.gain = at, g
 		}
 	}
-	if st.at == 0 {
+	if st.At == 0 {
 		return st, false
 	}
-	st.low, st.high = st.at, st.at
+	st.Low, st.High = st.At, st.At
 	for at := from + least; at <= to-least; at++ {
-		if s.gain(from, at, to) >= st.gain-bound95 {
-			st.low, st.high = min(st.low, at), max(st.high, at)
+		if s.gain(from, at, to) >= st.gain-Bound95 {
+			st.Low, st.High = min(st.Low, at), max(st.High, at)
 		}
 	}
-	st.low = max(st.low-1, from) // the change was within a span
-	st.before, st.after = s.mean(from, st.at), s.mean(st.at, to)
-	st.chance = s.chance(from, st.at, to)
+	st.Low = max(st.Low-1, from) // the change was within a span
+	st.Before, st.After = s.Mean(from, st.At), s.Mean(st.At, to)
+	st.Chance = s.Chance(from, st.At, to)
 	return st, true
 }
 
-// chance returns the probability that a change at one of the instants gains as much, if there is none (Bonferroni).
-func (s *series) chance(from, at, to int) float64 {
+// Chance returns the probability that a change at one of the instants gains as much, if there is none (Bonferroni).
+func (s *Series) Chance(from, at, to int) float64 {
 	return min(2*distuv.UnitNormal.Survival(math.Sqrt(s.gain(from, at, to)))*float64(to-from), 1)
 }
