@@ -126,7 +126,7 @@ func (c *finding) peak(from, to int) (most int) {
 // counts reports whether the work of a request is known, and has ended before an instant.
 func (c *finding) counts(p pieces, i int, until float64, usual map[uint16]float64) bool {
 	r := &c.rs[i]
-	return p.all[i].Work > 0 && usual[r.Class] > 0 && known(r) && c.came[i]+latency(r) < until
+	return p.all[i].Work > 0 && usual[r.Class] > 0 && recorded.Known(r) && c.came[i]+latency(r) < until
 }
 
 // relative returns the known pieces of work of a part, as multiples of the usual work of their classes.
@@ -150,7 +150,7 @@ func (c *finding) relative(p pieces, from, to int, until float64, usual map[uint
 func (c *finding) usual(p pieces) map[uint16]float64 {
 	by := map[uint16]changepoint.Sample{}
 	for i := c.b0; i < c.b1; i++ {
-		if p.all[i].Work > 0 && known(&c.rs[i]) {
+		if p.all[i].Work > 0 && recorded.Known(&c.rs[i]) {
 			s := by[c.rs[i].Class]
 			s.Add(p.all[i].Work.Seconds())
 			by[c.rs[i].Class] = s
@@ -462,7 +462,7 @@ func (c *finding) unseen() bool {
 func (c *finding) took() (before, during changepoint.Sample) {
 	for i := c.b0; i < c.a1; i++ {
 		switch r := &c.rs[i]; {
-		case !known(r) && !recorded.Unseen(r):
+		case !recorded.Known(r) && !recorded.Unseen(r):
 		case i < c.b1:
 			before.Add(response(r))
 		default:
@@ -476,7 +476,7 @@ func (c *finding) took() (before, during changepoint.Sample) {
 func (c *finding) mean(p pieces, from, to int) float64 {
 	var s changepoint.Sample
 	for i := from; i < to; i++ {
-		if p.all[i].Work > 0 && known(&c.rs[i]) {
+		if p.all[i].Work > 0 && recorded.Known(&c.rs[i]) {
 			s.Add(p.all[i].Work.Seconds())
 		}
 	}

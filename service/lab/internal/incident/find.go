@@ -173,7 +173,7 @@ func (c *finding) heavyRoute() bool {
 			n, t = &k.after, &k.timeAfter
 		}
 		n.N++
-		if known(r) || recorded.Unseen(r) {
+		if recorded.Known(r) || recorded.Unseen(r) {
 			t.Add(response(r))
 		}
 	}
@@ -230,7 +230,7 @@ func (c *finding) firstOf(class uint16) float64 {
 	var own, others changepoint.Sample
 	for i := c.a0; i < c.a1 && own.N < few; i++ {
 		r := &c.rs[i]
-		if !known(r) && !recorded.Unseen(r) {
+		if !recorded.Known(r) && !recorded.Unseen(r) {
 			continue
 		}
 		if r.Class == class {
@@ -287,7 +287,7 @@ func (c *finding) edges() (from, at, to int) {
 func (c *finding) later() (st changepoint.Step, ok bool) {
 	times := make([]changepoint.Sample, c.fine.n)
 	for i := range c.rs {
-		if r := &c.rs[i]; known(r) || recorded.Unseen(r) {
+		if r := &c.rs[i]; recorded.Known(r) || recorded.Unseen(r) {
 			times[c.fine.span(c.came[i])].Add(math.Log(latency(r)))
 		}
 	}
@@ -347,7 +347,7 @@ func (c *finding) arrivals() bool {
 func (c *finding) doesLess() bool {
 	usual := map[uint16]changepoint.Sample{}
 	for i := c.b0; i < c.b1; i++ {
-		if r := &c.rs[i]; known(r) {
+		if r := &c.rs[i]; recorded.Known(r) {
 			own := usual[r.Class]
 			own.Add(response(r))
 			usual[r.Class] = own
@@ -360,7 +360,7 @@ func (c *finding) doesLess() bool {
 		switch {
 		case recorded.Unseen(r):
 			unseen++
-		case !known(r) || end >= c.trouble.to:
+		case !recorded.Known(r) || end >= c.trouble.to:
 		case end < c.trouble.from:
 			before += usual[r.Class].Mean()
 		default:

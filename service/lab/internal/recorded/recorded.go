@@ -194,7 +194,7 @@ func Patience(r *recording.Record) time.Duration {
 	return 0
 }
 
-// Known reports whether the work of a request is known from its beginning to its end. Errors may be quick or slow.
+// Known reports whether the work of a request is known from its beginning to its end. That of an error is not: it may have broken off.
 func Known(r *recording.Record) bool {
 	switch r.Outcome.Outcome() {
 	case weir.Success, outcome.Late, outcome.Gone:
