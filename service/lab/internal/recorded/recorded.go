@@ -46,8 +46,12 @@ func Read(in io.Reader, name string) (*File, error) {
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "recording: "))
 	}
 	buffered := bufio.NewReader(in)
-	if _, err := buffered.Peek(1); err == io.EOF {
+	const magic = "weirrec"
+	switch begin, err := buffered.Peek(len(magic)); {
+	case err == io.EOF && len(begin) == 0:
 		return fail(errors.New("the file is empty"))
+	case err == nil && string(begin) != magic:
+		return fail(errors.New("the file is no recording: weirlab convert makes one of an access log, of what k6 writes, or of CSV"))
 	}
 	r, err := recording.NewReader(buffered)
 	if err != nil {
