@@ -24,10 +24,19 @@ var described = map[Cause]string{
 // Table writes what happened as text.
 func (i *Incident) Table(w io.Writer) error {
 	out := bufio.NewWriter(w)
+	i.write(out, "incident")
+	for _, other := range i.Others {
+		fmt.Fprintln(out)
+		other.write(out, "another")
+	}
+	return out.Flush()
+}
+
+func (i *Incident) write(out io.Writer, title string) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(out, "%-14s"+format+"\n", append([]any{name}, args...)...)
 	}
-	line("incident", "%s", described[i.Cause])
+	line(title, "%s", described[i.Cause])
 	for _, also := range i.Also {
 		line("  or", "%s", described[also])
 	}
@@ -53,7 +62,6 @@ func (i *Incident) Table(w io.Writer) error {
 		}
 		fmt.Fprintln(out, d)
 	}
-	return out.Flush()
 }
 
 var evidenceHead = []string{"", "before", "during", "by chance"}

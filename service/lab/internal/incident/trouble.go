@@ -25,13 +25,19 @@ func newData(f *recorded.File) *data {
 			d.rs = append(d.rs, f.Records[i])
 		}
 	}
-	for i := range d.rs {
-		d.came = append(d.came, (recorded.Came(&d.rs[i]) - recorded.Came(&d.rs[0])).Seconds())
+	return d.part(0, len(d.rs))
+}
+
+// part returns the requests from an index to another as a recording of their own.
+func (d *data) part(from, to int) *data {
+	p := &data{file: d.file, rs: d.rs[from:to]}
+	for i := range p.rs {
+		p.came = append(p.came, (recorded.Came(&p.rs[i]) - recorded.Came(&p.rs[0])).Seconds())
 	}
-	if n := len(d.came); n > 0 {
-		d.length = d.came[n-1]
+	if n := len(p.came); n > 0 {
+		p.length = p.came[n-1]
 	}
-	return d
+	return p
 }
 
 // first returns the first request that came at an instant or later.
