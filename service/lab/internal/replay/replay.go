@@ -501,7 +501,7 @@ func (m *model) explain(holds bool, say func(format string, args ...any)) {
 	n, hidden := 0, 0
 	for _, i := range m.order {
 		r := &m.records[i]
-		if !origins[r.Origin] {
+		if r.Origin != 0 && !origins[r.Origin] { // 0: none, as when all are out
 			origins[r.Origin] = true
 			n++
 		}

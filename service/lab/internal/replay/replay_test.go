@@ -216,7 +216,11 @@ func TestRefusals(t *testing.T) {
 	for i := range pair.Records {
 		pair.Records[i].Origin = 1
 	}
-	pair.Records = append(pair.Records, whole(service(), "10..50@40s,60@20s").Records...)
+	second := whole(service(), "10..50@40s,60@20s")
+	for i := range second.Records {
+		second.Records[i].Origin = 2
+	}
+	pair.Records = append(pair.Records, second.Records...)
 	pair.Sort()
 	callers := whole(service(), upAndDown)
 	for i := range callers.Records {
@@ -240,6 +244,17 @@ func TestRefusals(t *testing.T) {
 		if r.Holds != (tt.file == pair) || !strings.Contains(text, tt.want) || r.Holds != (len(r.Outcomes) > 0) {
 			t.Errorf("want %q:\n%s", tt.want, text)
 		}
+	}
+}
+
+// A request that no origin got does not make it two.
+func TestRequestsWithoutAnOrigin(t *testing.T) {
+	f, _ := play(t, service(), sim.Client{Rate: upAndDown})
+	for i := range f.Records {
+		f.Records[i].Origin = uint8(min(i%20, 1))
+	}
+	if r, text := replayed(t, f, Options{}); !r.Holds || strings.Contains(text, "origins did the work") {
+		t.Errorf("\n%s", text)
 	}
 }
 
