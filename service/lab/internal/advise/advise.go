@@ -187,6 +187,9 @@ func (a *Advice) doubt(p part) {
 	case f.least() > 0.5*f.model.knee():
 		say("The service was never idle: what a request takes alone, and so the knee, follows from the shape of the curve only.")
 	}
+	if k := a.Knee; f.known && *k.High > unsettled**k.Low {
+		say("The knee is anywhere from %s to %s requests in flight, so the settings are rough. A limit auto finds its own.", round(*k.Low), round(*k.High))
+	}
 	unseen := 0
 	for i := range a.windows {
 		if w := &a.windows[i]; w.offered > 0 && !w.fits() {
@@ -203,6 +206,9 @@ func (a *Advice) doubt(p part) {
 		say("The windows vary more than chance explains: the service has a part that the laws do not know, such as another load, pauses, or classes that come and go.")
 	}
 }
+
+// unsettled is the upper bound of the knee over the lower one from which on settings that follow from it are rough.
+const unsettled = 3
 
 // servable estimates which part of the rejected requests there was capacity for, window by window.
 func (a *Advice) servable() {

@@ -167,6 +167,18 @@ func TestTooFew(t *testing.T) {
 	}
 }
 
+// A knee with a wide interval is told, and its settings are rough.
+func TestAWideInterval(t *testing.T) {
+	for high, want := range map[float64]int{20: 0, 40: 1} {
+		low, knee := 10.0, 15.0
+		a := Advice{Knee: Interval{&knee, &low, &high}}
+		a.doubt(part{fit: &fitted{known: true, model: model{service: 1, workers: knee}, points: []point{{n: 1}}}})
+		if len(a.Doubts) != want || want > 0 && !strings.HasPrefix(a.Doubts[0], "The knee is anywhere from 10.0 to 40.0 requests in flight") {
+			t.Errorf("up to %v: %q", high, a.Doubts)
+		}
+	}
+}
+
 // The queue of M/M/c, by Erlang's formula in its usual form, and the approximation where it takes over.
 func TestQueue(t *testing.T) {
 	for _, tt := range []struct{ c, rho float64 }{{1, 0.5}, {3, 0.4}, {3, 0.9}, {20, 0.8}, {30, 0.95}} {
