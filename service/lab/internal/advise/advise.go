@@ -182,6 +182,8 @@ func (a *Advice) doubt(p part) {
 		say("There were always at least %s requests in flight, far above the knee. A recording with less load tells more.", round(*f.bound.High))
 	case !f.known && 100*a.Rejected > a.Requests:
 		say("What was admitted never came near the knee, which is at least %s requests in flight, while %d requests were rejected: a recording with a higher limit tells more.", round(*f.bound.Low), a.Rejected)
+	case !f.known && f.most > unsettled**f.bound.Low:
+		say("The load may not have come near the knee: it is at least %s requests in flight, and there were %s at most. A recording in which the load grows for longer tells more.", round(*f.bound.Low), round(f.most))
 	case !f.known:
 		say("The load never came near the knee: it is at least %s requests in flight. A recording with more load tells more.", round(*f.bound.Low))
 	case f.least() > 0.5*f.model.knee():
@@ -207,7 +209,7 @@ func (a *Advice) doubt(p part) {
 	}
 }
 
-// unsettled is the upper bound of the knee over the lower one from which on settings that follow from it are rough.
+// unsettled is how many times the lower bound of the knee is the upper one from which on it is rough.
 const unsettled = 3
 
 // servable estimates which part of the rejected requests there was capacity for, window by window.

@@ -179,6 +179,18 @@ func TestAWideInterval(t *testing.T) {
 	}
 }
 
+// A knee that is not known is not for lack of load if there was much more in flight than its lower bound.
+func TestAnUnknownKnee(t *testing.T) {
+	for most, want := range map[float64]string{12: "The load never came near the knee: it is at least 10.0 ", 50: "The load may not have come near the knee: it is at least 10.0 requests in flight, and there were 50.0 at most."} {
+		low := 10.0
+		var a Advice
+		a.doubt(part{fit: &fitted{most: most, bound: Interval{Low: &low}}})
+		if len(a.Doubts) != 1 || !strings.HasPrefix(a.Doubts[0], want) {
+			t.Errorf("%v: %q", most, a.Doubts)
+		}
+	}
+}
+
 // The queue of M/M/c, by Erlang's formula in its usual form, and the approximation where it takes over.
 func TestQueue(t *testing.T) {
 	for _, tt := range []struct{ c, rho float64 }{{1, 0.5}, {3, 0.4}, {3, 0.9}, {20, 0.8}, {30, 0.95}} {

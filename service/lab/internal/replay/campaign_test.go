@@ -143,7 +143,7 @@ var settings = []real{
 
 // others have a recording that cannot be replayed.
 var others = []real{
-	plain("a load below the knee", served(20, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10..30@20s", "never came near the knee" }),
+	plain("a load below the knee", served(20, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10..30@20s", "near the knee: it is at least" }),
 	plain("too short", served(5, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10@2s", "Too few observations" }),
 }
 

@@ -201,7 +201,7 @@ func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason 
 		m.take(station.Station{Workers: n})
 		return "", nil
 	case len(all) == 0 && a.Knee.Value == nil:
-		return unknown(a), nil
+		return a.Doubts[0] + " If you know the workers of the service, give --workers.", nil
 	case len(all) == 0:
 		m.take(fitted(a))
 		return "", nil
@@ -247,17 +247,6 @@ func (m *model) off(ctx context.Context, st station.Station, was Policy) (float6
 		return 0, err
 	}
 	return out.Median.off(m.happened.figures()), nil
-}
-
-// unknown says why the capacity is not known.
-func unknown(a *advise.Advice) string {
-	reason := "The load never came near the knee of the service, so its capacity is not known."
-	if a.Knee.Low != nil {
-		reason = fmt.Sprintf("The load never came near the knee of the service, which is at least %.2g requests in flight, so its capacity is not known.", *a.Knee.Low)
-	} else if len(a.Doubts) > 0 {
-		reason = a.Doubts[0]
-	}
-	return reason + " If you know the workers of the service, give --workers."
 }
 
 // parts returns the parts between which the capacity changed.

@@ -234,7 +234,7 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{whole(service(), "10@3s,0"), Options{}, "Too few observations: the service worked on "},
-		{whole(service(), "10..40@60s"), Options{}, "The load never came near the knee of the service"},
+		{whole(service(), "10..40@60s"), Options{}, "The load never came near the knee: "},
 		{pair, Options{}, "2 origins did the work"},
 		{callers, Options{}, "the callers have recorded that"},
 		{whole(service(), upAndDown), Options{Workers: 30}, "30 workers do not explain the response times"},
