@@ -4,6 +4,7 @@ package table
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,4 +51,15 @@ func Duration(d time.Duration) string {
 		unit *= 10
 	}
 	return d.Round(unit).String()
+}
+
+// Seconds formats a time in seconds as Duration does.
+func Seconds(s float64) string { return Duration(time.Duration(math.Round(s * 1e9))) }
+
+// Count formats a number of things, such as 1 worker and 2 workers.
+func Count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,8 +79,7 @@ func (c *adviseCmd) Run(ctx context.Context, std cli.Streams) error {
 	if c.Load != nil {
 		o.Load = float64(*c.Load)
 	}
-	a := advise.Advise(slices.Clone(f.Records), f.Lost, o)
-	a.Cut = f.Note()
+	a := advise.Advise(f, o)
 	happened := incident.Find(f)
 	if err := happened.Recommend(ctx, f, c.Seed); err != nil {
 		return figure.ErrInterrupted
@@ -90,7 +88,7 @@ func (c *adviseCmd) Run(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	err = c.Report.write(std.Err, func(w io.Writer) error {
-		p, err := a.Page(f)
+		p, err := a.Page()
 		if err != nil {
 			return err
 		}

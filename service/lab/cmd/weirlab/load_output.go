@@ -17,8 +17,8 @@ import (
 	"github.com/weir-go/weir/service/internal/cli"
 	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/settings"
-	"github.com/weir-go/weir/service/lab/internal/advise"
 	"github.com/weir-go/weir/service/lab/internal/load"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/report"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
@@ -164,7 +164,7 @@ func createRecording(name string, timeout time.Duration) (write func(trace.Recor
 	}
 	w := recording.NewWriter(f, time.Now())
 	write = func(r trace.Record) {
-		record := advise.FromTrace(r)
+		record := recorded.FromTrace(r)
 		record.Deadline = r.Start + timeout
 		_ = w.Write(record) // Flush returns the error
 	}

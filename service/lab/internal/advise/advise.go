@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
 // Options say what advice is for.
@@ -58,6 +58,8 @@ type Advice struct {
 
 	Recommended *Recommendation `json:"recommended,omitempty"`
 
+	file    *recorded.File
+	records []recording.Record // in the order of Intended
 	windows []window
 	parts   []part // of which the last is described
 }
@@ -82,23 +84,25 @@ type Recommendation struct {
 	Feasible    bool    `json:"feasible"`     // the objective can be met at all
 }
 
-// Advise describes the service of a recording, and recommends settings. It sorts the records.
-func Advise(records []recording.Record, lost uint64, o Options) *Advice {
-	inOrder(records)
+// Advise describes the service of a recording, and recommends settings.
+func Advise(file *recorded.File, o Options) *Advice {
+	records := slices.Clone(file.Records)
+	slices.SortStableFunc(records, func(a, b recording.Record) int { return cmp.Compare(a.Intended, b.Intended) })
 	ws := windows(records)
-	a := &Advice{Requests: len(records), Lost: lost, Doubts: []string{}}
+	a := &Advice{
+		Requests: len(records), Lost: file.Lost, Cut: file.Note(), Doubts: []string{},
+		file: file, records: records, windows: ws, parts: split(ws, o.Seed),
+	}
 	if n := len(records); n > 0 {
 		a.Length = (records[n-1].Intended - records[0].Intended).Seconds()
 	}
-	a.count(records)
-	parts := split(ws, o.Seed)
-	a.windows, a.parts = ws, parts
+	a.count()
 	if !a.Fitted() {
-		a.Doubts = append(a.Doubts, few(records))
+		a.Doubts = append(a.Doubts, a.few())
 		return a
 	}
-	last := parts[len(parts)-1]
-	for _, p := range parts {
+	last := a.parts[len(a.parts)-1]
+	for _, p := range a.parts {
 		p.fit.countWorkers(records, p)
 		a.History = append(a.History, Span{
 			From: (p.ws[0].from - ws[0].from).Seconds(), To: (p.ws[len(p.ws)-1].to - ws[0].from).Seconds(),
@@ -124,9 +128,9 @@ func Advise(records []recording.Record, lost uint64, o Options) *Advice {
 		a.Contention = f.interval(func(m *model) float64 { return m.sigma })
 		a.Coherence = f.interval(func(m *model) float64 { return m.kappa })
 	}
-	a.doubt(last, ws)
-	a.servable(parts)
-	a.recommend(last, ws, records, o)
+	a.doubt(last)
+	a.servable()
+	a.recommend(last, o)
 	return a
 }
 
@@ -134,24 +138,24 @@ func Advise(records []recording.Record, lost uint64, o Options) *Advice {
 func (a *Advice) Fitted() bool { return len(a.parts) > 0 }
 
 // few says why there is no fit.
-func few(records []recording.Record) string {
+func (a *Advice) few() string {
 	known := 0
-	for i := range records {
-		if worked(&records[i]) {
+	for i := range a.records {
+		if recorded.Known(&a.records[i]) {
 			known++
 		}
 	}
-	if 2*known < len(records) {
-		return fmt.Sprintf("Of %d requests, the work of %d is known from its beginning to its end: the others were rejected, failed, or lost their callers. So capacity and knee are not known.", len(records), known)
+	if 2*known < a.Requests {
+		return fmt.Sprintf("Of %d requests, the work of %d is known from its beginning to its end: the others were rejected, failed, or lost their callers. So capacity and knee are not known.", a.Requests, known)
 	}
 	return "Too few requests: capacity and knee need at least eight spans of time, each with some requests that end in it, and five times as long as these take."
 }
 
 // count counts what needs no fit.
-func (a *Advice) count(records []recording.Record) {
+func (a *Advice) count() {
 	var all, wasted time.Duration
-	for i := range records {
-		r := &records[i]
+	for i := range a.records {
+		r := &a.records[i]
 		if r.Outcome.Rejected() {
 			a.Rejected++
 		}
@@ -159,7 +163,7 @@ func (a *Advice) count(records []recording.Record) {
 			continue
 		}
 		all += r.Response()
-		if outcome.Wasted(r.Outcome.Outcome()) {
+		if recorded.Abandoned(r) {
 			a.Unwanted++
 			wasted += r.Response()
 		}
@@ -170,7 +174,7 @@ func (a *Advice) count(records []recording.Record) {
 }
 
 // doubt says what the data cannot tell.
-func (a *Advice) doubt(p part, ws []window) {
+func (a *Advice) doubt(p part) {
 	say := func(format string, args ...any) { a.Doubts = append(a.Doubts, fmt.Sprintf(format, args...)) }
 	f := p.fit
 	switch {
@@ -178,19 +182,24 @@ func (a *Advice) doubt(p part, ws []window) {
 		say("There were always at least %s requests in flight, far above the knee. A recording with less load tells more.", round(*f.bound.High))
 	case !f.known && 100*a.Rejected > a.Requests:
 		say("What was admitted never came near the knee, which is at least %s requests in flight, while %d requests were rejected: a recording with a higher limit tells more.", round(*f.bound.Low), a.Rejected)
+	case !f.known && f.most > unsettled**f.bound.Low:
+		say("The load may not have come near the knee: it is at least %s requests in flight, and there were %s at most. A recording in which the load grows for longer tells more.", round(*f.bound.Low), round(f.most))
 	case !f.known:
 		say("The load never came near the knee: it is at least %s requests in flight. A recording with more load tells more.", round(*f.bound.Low))
 	case f.least() > 0.5*f.model.knee():
 		say("The service was never idle: what a request takes alone, and so the knee, follows from the shape of the curve only.")
 	}
+	if k := a.Knee; f.known && *k.High > unsettled**k.Low {
+		say("The knee is anywhere from %s to %s requests in flight, so the settings are rough. A limit auto finds its own.", round(*k.Low), round(*k.High))
+	}
 	unseen := 0
-	for i := range ws {
-		if ws[i].offered > 0 && !ws[i].fits() {
+	for i := range a.windows {
+		if w := &a.windows[i]; w.offered > 0 && !w.fits() {
 			unseen++
 		}
 	}
-	if 10*unseen > len(ws) {
-		say("%d %% of the time is left out: too few requests ended then, or their callers had left and the work may have gone on unseen.", 100*unseen/len(ws))
+	if 10*unseen > len(a.windows) {
+		say("%d %% of the time is left out: too few requests ended then, or their callers had left and the work may have gone on unseen.", 100*unseen/len(a.windows))
 	}
 	if a.Lost > 0 {
 		say("%d requests have no record, so there was more in flight than it seems. A Recorder with more Records, or a Drain more often, keeps all.", a.Lost)
@@ -200,13 +209,16 @@ func (a *Advice) doubt(p part, ws []window) {
 	}
 }
 
+// unsettled is how many times the lower bound of the knee is the upper one from which on it is rough.
+const unsettled = 3
+
 // servable estimates which part of the rejected requests there was capacity for, window by window.
-func (a *Advice) servable(parts []part) {
+func (a *Advice) servable() {
 	if a.Rejected == 0 {
 		return
 	}
 	could, counted := 0.0, 0.0
-	for _, p := range parts {
+	for _, p := range a.parts {
 		if !p.fit.known {
 			continue
 		}
@@ -225,7 +237,7 @@ func (a *Advice) servable(parts []part) {
 }
 
 // recommend derives settings.
-func (a *Advice) recommend(p part, ws []window, records []recording.Record, o Options) {
+func (a *Advice) recommend(p part, o Options) {
 	f := p.fit
 	if !f.known {
 		return
@@ -233,7 +245,7 @@ func (a *Advice) recommend(p part, ws []window, records []recording.Record, o Op
 	m := &f.model
 	knee, most := m.knee(), m.capacity()
 	quantile := cmp.Or(o.Quantile, 0.95)
-	tail := tailRatio(records, p, knee, quantile)
+	tail := a.tailRatio(p, knee, quantile)
 	r := &Recommendation{Feasible: true, Limit: max(int(math.Round(knee)), 1)}
 	full := func(n int) float64 { return max(float64(n)/most, m.alone()) } // response time with n in flight
 	wait := full(r.Limit)
@@ -248,11 +260,12 @@ func (a *Advice) recommend(p part, ws []window, records []recording.Record, o Op
 		}
 	}
 	r.MaxWait, r.Queue = wait, int(most*wait)
-	r.Timeout = wait + 2*tailRatio(records, p, knee, 0.99)*full(r.Limit)
+	r.Timeout = wait + 2*a.tailRatio(p, knee, 0.99)*full(r.Limit)
 
 	var offered []float64
-	for i := range ws {
-		offered = append(offered, float64(ws[i].offered)/(ws[i].to-ws[i].from).Seconds())
+	for i := range a.windows {
+		w := &a.windows[i]
+		offered = append(offered, float64(w.offered)/(w.to-w.from).Seconds())
 	}
 	slices.Sort(offered)
 	busiest := offered[min(len(offered)*95/100, len(offered)-1)]
@@ -282,19 +295,19 @@ func (m *model) usable(tail, target float64) float64 {
 
 // tailRatio returns a quantile of the response times of requests below the knee, as a multiple of their
 // mean.
-func tailRatio(records []recording.Record, p part, knee, quantile float64) float64 {
+func (a *Advice) tailRatio(p part, knee, quantile float64) float64 {
 	var below []time.Duration
 	for i := range p.ws {
 		w := &p.ws[i]
 		if w.inflight > knee || !w.fits() {
 			continue
 		}
-		from, _ := slices.BinarySearchFunc(records, w.from, func(r recording.Record, at time.Duration) int { return cmp.Compare(r.Intended, at) })
-		for _, r := range records[from:] {
+		from, _ := slices.BinarySearchFunc(a.records, w.from, func(r recording.Record, at time.Duration) int { return cmp.Compare(r.Intended, at) })
+		for _, r := range a.records[from:] {
 			if r.Intended >= w.to {
 				break
 			}
-			if worked(&r) {
+			if recorded.Known(&r) {
 				below = append(below, r.Response())
 			}
 		}

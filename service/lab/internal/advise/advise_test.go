@@ -73,7 +73,7 @@ func TestAChangeOfCapacityIsFound(t *testing.T) {
 		Name: "change", Duration: 400 * time.Second, Seed: 2, Layers: []sim.Layer{layer},
 		Clients: []sim.Client{{Name: "users", Rate: "20..240@150s,20@50s,10..130@150s,10"}},
 	}
-	if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, FromTrace(r)) }, nil); err != nil {
+	if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, recorded.FromTrace(r)) }, nil); err != nil {
 		t.Fatal(err)
 	}
 	a := of(t, all, Options{})
@@ -83,7 +83,7 @@ func TestAChangeOfCapacityIsFound(t *testing.T) {
 	}
 	wantNear(t, "capacity before", a.History[0].Capacity, 200)
 	var page strings.Builder
-	p, err := a.Page(&recorded.File{Records: all})
+	p, err := a.Page()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestWorkThatGoesOnUnseenIsLeftOut(t *testing.T) {
 		Name: "timeouts", Duration: 400 * time.Second, Seed: 2, Layers: []sim.Layer{workers(10, 50*time.Millisecond, "lognormal", 0.5)},
 		Clients: []sim.Client{{Name: "users", Rate: "20..260@200s,20", Timeout: 300 * time.Millisecond}},
 	}
-	if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, FromTrace(r)) }, nil); err != nil {
+	if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, recorded.FromTrace(r)) }, nil); err != nil {
 		t.Fatal(err)
 	}
 	a := of(t, all, Options{})
@@ -116,7 +116,7 @@ func TestAnObjective(t *testing.T) {
 	loose := of(t, records, Options{Quantile: 0.95, Target: time.Second, Load: 3})
 	with := func(o Options) *Advice { // of the same fit
 		a := *loose
-		a.recommend(a.parts[len(a.parts)-1], a.windows, records, o)
+		a.recommend(a.parts[len(a.parts)-1], o)
 		return &a
 	}
 	tight, never := with(Options{Quantile: 0.95, Target: 250 * time.Millisecond, Load: 3}), with(Options{Quantile: 0.95, Target: 50 * time.Millisecond})
@@ -138,7 +138,7 @@ func TestALoadAtOneLevel(t *testing.T) {
 		s := seven()
 		var records []recording.Record
 		sc := sim.Scenario{Name: "level", Duration: 30 * time.Second, Seed: uint64(seed), Layers: s.layers, Clients: []sim.Client{{Name: "users", Rate: fmt.Sprint(share * s.capacity)}}}
-		if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { records = append(records, FromTrace(r)) }, nil); err != nil {
+		if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { records = append(records, recorded.FromTrace(r)) }, nil); err != nil {
 			t.Fatal(err)
 		}
 		a := of(t, records, Options{})
@@ -158,14 +158,6 @@ func TestALimitInFront(t *testing.T) {
 	}
 	if a := of(t, records, Options{}); !strings.Contains(a.Doubts[0], "a higher limit tells more") {
 		t.Errorf("%q", a.Doubts)
-	}
-}
-
-func TestSeconds(t *testing.T) {
-	for want, s := range map[string]float64{"20.5ms": 0.0204516, "157ms": 0.15732, "16.6ms": 0.016596, "1.23s": 1.2345, "999µs": 0.000999, "1m40s": 100, "0s": 0} {
-		if got := seconds(s); got != want {
-			t.Errorf("%v: %s, want %s", s, got, want)
-		}
 	}
 }
 

@@ -12,13 +12,12 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
-	"github.com/weir-go/weir/service/lab/internal/trace"
 )
 
 // of returns the advice on records.
 func of(t *testing.T, records []recording.Record, o Options) *Advice {
 	t.Helper()
-	a := Advise(records, 0, o)
+	a := Advise(&recorded.File{Records: records}, o)
 	if !a.Fitted() {
 		t.Fatal(a.Doubts)
 	}
@@ -73,14 +72,14 @@ func FuzzAdvise(f *testing.F) {
 			all = append(all, recording.Record{Intended: at, Start: start, End: start + time.Duration(takes*(i%7)), Outcome: recording.Outcome(o) * recording.Outcome(i%2)})
 			all = append(all, recording.Record{Intended: at, Start: at, End: at + time.Duration(takes), Outcome: recording.Ended(weir.Success)})
 		}
-		a := Advise(all, 1, Options{Quantile: 0.9, Target: time.Duration(takes)})
+		a := Advise(&recorded.File{Records: all, Lost: 1}, Options{Quantile: 0.9, Target: time.Duration(takes)})
 		if _, err := json.Marshal(a); err != nil {
 			t.Error(err)
 		}
 		if n == 0 {
 			return // a File has at least one record
 		}
-		p, err := a.Page(&recorded.File{Records: all})
+		p, err := a.Page()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,6 +125,18 @@ func TestWorkAfterTheLastWindow(t *testing.T) {
 	}
 }
 
+// A request that was sent long after it was due does not make the curves shorter.
+func TestALateRequest(t *testing.T) {
+	f := &recorded.File{Records: regular(1000, 4, 10*time.Millisecond, 10*time.Millisecond)}
+	late := &f.Records[10]
+	late.Start, late.End = late.Start+time.Minute, late.End+time.Minute
+	f.Sort()
+	came := Advise(f, Options{}).timeSheet().Panels[0].Lines[0].Points
+	if last := came[len(came)-1].X; last < 9 || last > 11 {
+		t.Errorf("the curve of 10 s ends at %v s", last)
+	}
+}
+
 // Without enough to fit, there are no figures of the service, and the reason is told.
 func TestTooFew(t *testing.T) {
 	all := func(o recording.Outcome) []recording.Record {
@@ -148,7 +159,7 @@ func TestTooFew(t *testing.T) {
 		"failed":       {all(recording.Ended(weir.Dropped)), unknown},
 		"callers left": {all(recording.Ended(outcome.TimedOut)), unknown},
 	} {
-		a := Advise(tt.records, 0, Options{})
+		a := Advise(&recorded.File{Records: tt.records}, Options{})
 		var text bytes.Buffer
 		if err := a.Table(&text); err != nil || a.Fitted() || len(a.Doubts) != 1 || !strings.HasPrefix(a.Doubts[0], tt.want) || !strings.Contains(text.String(), "knee          not known\n") {
 			t.Errorf("%s: %v, %q\n%s", rule, err, a.Doubts, &text)
@@ -156,28 +167,26 @@ func TestTooFew(t *testing.T) {
 	}
 }
 
-func TestFromTrace(t *testing.T) {
-	for _, tt := range []struct {
-		in   trace.Record
-		want recording.Outcome
-	}{
-		{trace.Record{Status: 200}, recording.Ended(weir.Success)},
-		{trace.Record{Reason: trace.Sent}, recording.Ended(weir.Success)},
-		{trace.Record{Status: 404}, recording.Ended(weir.Ignored)},
-		{trace.Record{Status: 500}, recording.Ended(weir.Ignored)},
-		{trace.Record{Status: 503}, recording.Rejected(0)},
-		{trace.Record{Status: 503, Reason: "queue_full"}, recording.Rejected(weir.QueueFull)},
-		{trace.Record{Status: 429, Reason: "over_rate"}, recording.Rejected(weir.OverRate)},
-		{trace.Record{Reason: trace.Timeout}, recording.Ended(outcome.TimedOut)},
-		{trace.Record{Reason: trace.Canceled}, recording.Ended(outcome.Left)},
-		{trace.Record{Reason: trace.Refused}, recording.Ended(weir.Dropped)},
-		{trace.Record{Reason: trace.Unsent}, recording.Cancelled},
-		{trace.Record{Reason: trace.Failed}, recording.Ended(weir.Ignored)},
-	} {
-		tt.in.Intended, tt.in.Start, tt.in.End, tt.in.Inflight = 1, 2, 3, 4
-		got := FromTrace(tt.in)
-		if got.Outcome != tt.want || got.Intended != 1 || got.End != 3 || got.Inflight != 4 || got.Outcome.Worked() != (got.Start == 2) {
-			t.Errorf("%+v: %+v", tt.in, got)
+// A knee with a wide interval is told, and its settings are rough.
+func TestAWideInterval(t *testing.T) {
+	for high, want := range map[float64]int{20: 0, 40: 1} {
+		low, knee := 10.0, 15.0
+		a := Advice{Knee: Interval{&knee, &low, &high}}
+		a.doubt(part{fit: &fitted{known: true, model: model{service: 1, workers: knee}, points: []point{{n: 1}}}})
+		if len(a.Doubts) != want || want > 0 && !strings.HasPrefix(a.Doubts[0], "The knee is anywhere from 10.0 to 40.0 requests in flight") {
+			t.Errorf("up to %v: %q", high, a.Doubts)
+		}
+	}
+}
+
+// A knee that is not known is not for lack of load if there was much more in flight than its lower bound.
+func TestAnUnknownKnee(t *testing.T) {
+	for most, want := range map[float64]string{12: "The load never came near the knee: it is at least 10.0 ", 50: "The load may not have come near the knee: it is at least 10.0 requests in flight, and there were 50.0 at most."} {
+		low := 10.0
+		var a Advice
+		a.doubt(part{fit: &fitted{most: most, bound: Interval{Low: &low}}})
+		if len(a.Doubts) != 1 || !strings.HasPrefix(a.Doubts[0], want) {
+			t.Errorf("%v: %q", most, a.Doubts)
 		}
 	}
 }

@@ -322,10 +322,16 @@ func (f *fitted) interval(of func(*model) float64) Interval {
 	for i := range f.boots {
 		all = append(all, of(&f.boots[i]))
 	}
-	slices.Sort(all)
-	low, high := all[len(all)*25/1000], all[len(all)-1-len(all)*25/1000]
+	low, high := middle(all)
 	low, high = min(low, value)*(1-systematic), max(high, value)*(1+systematic)
 	return Interval{&value, &low, &high}
+}
+
+// middle returns the bounds of 95 % of some numbers, and sorts them.
+func middle(all []float64) (low, high float64) {
+	slices.Sort(all)
+	cut := len(all) * 25 / 1000
+	return all[cut], all[len(all)-1-cut]
 }
 
 // systematic widens the intervals: what the laws, which are simpler than a service, get wrong.

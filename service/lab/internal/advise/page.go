@@ -6,17 +6,16 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/page"
-	"github.com/weir-go/weir/service/lab/internal/recorded"
 )
 
-// Page returns the advice on a recording as a page.
-func (a *Advice) Page(f *recorded.File) (*page.Page, error) {
+// Page returns the advice as a page.
+func (a *Advice) Page() (*page.Page, error) {
 	p := &page.Page{
-		Title:  "weirlab advise: " + filepath.Base(f.Name),
-		Sub:    fmt.Sprintf("%d requests in %s, %d without a record · from %s", a.Requests, seconds(a.Length), a.Lost, f.Epoch.Add(f.Records[0].Intended).UTC().Format("2006-01-02 15:04:05 MST")),
+		Title:  "weirlab advise: " + filepath.Base(a.file.Name),
+		Sub:    fmt.Sprintf("%d requests in %s, %d without a record · from %s", a.Requests, table.Seconds(a.Length), a.Lost, a.file.Epoch.Add(a.records[0].Intended).UTC().Format("2006-01-02 15:04:05 MST")),
 		Answer: a.answer(), Facts: a.facts(),
 	}
 	if a.Cut != "" {
@@ -28,7 +27,7 @@ func (a *Advice) Page(f *recorded.File) (*page.Page, error) {
 	if r := a.Recommended; r != nil && r.Feasible {
 		p.Parts = append(p.Parts, r.part())
 	}
-	if err := a.draw(p, f); err != nil {
+	if err := a.draw(p); err != nil {
 		return nil, err
 	}
 	if len(a.History) > 1 {
@@ -51,13 +50,13 @@ func (a *Advice) answer() (sentences []string) {
 		say("The capacity of the service is not known.")
 	}
 	for i := 1; i < len(a.History); i++ {
-		say("The capacity changed at %s: before, it was %s.", seconds(a.History[i].From), a.History[i-1].Capacity.of(round, " requests/s"))
+		say("The capacity changed at %s: before, it was %s.", table.Seconds(a.History[i].From), a.History[i-1].Capacity.of(round, " requests/s"))
 	}
 	if a.Rejected > 0 {
 		say("%d requests were rejected; %s.", a.Rejected, a.served())
 	}
 	if r := a.Recommended; r != nil && r.Feasible {
-		say("Recommended: a limit of %d requests in flight, and a queue of %d for %s at most.", r.Limit, r.Queue, seconds(r.MaxWait))
+		say("Recommended: a limit of %d requests in flight, and a queue of %d for %s at most.", r.Limit, r.Queue, table.Seconds(r.MaxWait))
 	} else if r != nil {
 		say(infeasible)
 	}
@@ -66,10 +65,10 @@ func (a *Advice) answer() (sentences []string) {
 
 func (a *Advice) facts() []page.Fact {
 	fact := func(name string, i Interval, format func(float64) string, unit string) page.Fact {
-		return page.Fact{Name: name, Value: i.of(format, unit), Note: strings.Trim(i.between(format), " ()")}
+		return page.Fact{Name: name, Value: i.of(format, unit), Note: i.bounds(format)}
 	}
 	all := []page.Fact{
-		fact("knee", a.Knee, round, " in flight"), fact("capacity now", a.Capacity, round, "/s"), fact("a request alone", a.Alone, seconds, ""),
+		fact("knee", a.Knee, round, " in flight"), fact("capacity now", a.Capacity, round, "/s"), fact("a request alone", a.Alone, table.Seconds, ""),
 	}
 	if c := a.Contention; c.Value != nil && *c.Value > 0 {
 		all = append(all, fact("contention σ", c, small, ""))
@@ -92,8 +91,8 @@ func (r *Recommendation) part() page.Part {
 		Head: []string{"setting", "value", "why"}, Texts: true,
 		Rows: [][]page.Cell{
 			page.Row("limit", fmt.Sprintf("%d requests in flight", r.Limit), "the knee, or less if the objective needs it; auto finds it, too"),
-			page.Row("queue", fmt.Sprintf("%d requests, for %s at most", r.Queue, seconds(r.MaxWait)), "the time that is left for a wait, and what is served within it"),
-			page.Row("time-out", seconds(r.Timeout), "that wait, and twice the 99th percentile of the work"),
+			page.Row("queue", fmt.Sprintf("%d requests, for %s at most", r.Queue, table.Seconds(r.MaxWait)), "the time that is left for a wait, and what is served within it"),
+			page.Row("time-out", table.Seconds(r.Timeout), "that wait, and twice the 99th percentile of the work"),
 			page.Row("retries", budget(r.RetryBudget), "what the busiest time left of the capacity, 10 % at most"),
 			page.Row("instances", fmt.Sprintf("%d, for %s requests/s", r.Instances, round(r.Demand)), "the busiest time over what one instance serves"),
 		},
@@ -101,7 +100,7 @@ func (r *Recommendation) part() page.Part {
 }
 
 // draw adds the plots.
-func (a *Advice) draw(p *page.Page, f *recorded.File) error {
+func (a *Advice) draw(p *page.Page) error {
 	knee := "The knee is " + a.Knee.of(round, " requests in flight") + a.Knee.between(round) + "."
 	law := "Dots: a stretch of time each."
 	if len(a.History) > 1 {
@@ -114,7 +113,7 @@ func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 	if a.Capacity.Value != nil {
 		throughput = "Throughput, and the capacity with its interval of 95 %."
 	}
-	times := a.timeSheet(f.Records)
+	times := a.timeSheet()
 	inflight := "On average."
 	if len(times.Panels[1].Lines) > 1 {
 		inflight = "On average, and the number with which requests waited for the limit or were rejected."
@@ -124,7 +123,7 @@ func (a *Advice) draw(p *page.Page, f *recorded.File) error {
 		laws := a.lawSheet()
 		for i, d := range []drawing{
 			{"Throughput over requests in flight", law, "Requests per second over requests in flight. " + knee},
-			{"Response time over requests in flight", law, "Time of the work over requests in flight. A request alone takes " + a.Alone.text(seconds) + ". " + knee},
+			{"Response time over requests in flight", law, "Time of the work over requests in flight. A request alone takes " + a.Alone.text(table.Seconds) + ". " + knee},
 		} {
 			if err := p.Draw(d.title, d.note, d.words, laws, i); err != nil {
 				return err
@@ -149,9 +148,9 @@ func (a *Advice) history() page.Part {
 	t := page.Table{Head: []string{"from", "to", "knee", "capacity, requests/s"}}
 	for _, s := range a.History {
 		cell := func(i Interval) page.Cell {
-			return page.Cell{Text: i.text(round), Below: strings.Trim(i.between(round), " ()")}
+			return page.Cell{Text: i.text(round), Below: i.bounds(round)}
 		}
-		t.Rows = append(t.Rows, append(page.Row(seconds(s.From), seconds(s.To)), cell(s.Knee), cell(s.Capacity)))
+		t.Rows = append(t.Rows, append(page.Row(table.Seconds(s.From), table.Seconds(s.To)), cell(s.Knee), cell(s.Capacity)))
 	}
 	return page.Part{Title: "History of the capacity", Table: &t}
 }
@@ -166,5 +165,5 @@ func (a *Advice) laws() page.Part {
 		}
 		t.Rows = append(t.Rows, page.Row(described[name], fmt.Sprintf("%.3g", a.Errors[name]), chosen))
 	}
-	return page.Part{Title: "Laws", Table: &t, Note: "The error is that on windows that the law has not seen. If two are about equal, the simpler one is taken."}
+	return page.Part{Title: "Laws", Table: &t, Note: "The error is that on windows that the law has not seen. If two are about equal, the simpler one is taken; if windows vary for other reasons, that of the workers that single requests tell."}
 }

@@ -8,7 +8,6 @@ import (
 
 	"gonum.org/v1/plot/plotter"
 
-	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/plot"
 )
 
@@ -97,13 +96,6 @@ func (f *fitted) lines(least, most float64) (lowX, highX, lowR, highR plotter.XY
 	return lowX, highX, lowR, highR
 }
 
-// middle returns the bounds of 95 % of some numbers, and sorts them.
-func middle(all []float64) (low, high float64) {
-	slices.Sort(all)
-	cut := len(all) * 25 / 1000
-	return all[cut], all[len(all)-1-cut]
-}
-
 // along returns y at x, between the points that are next to it. The xs grow.
 func along(xs, ys []float64, x float64) float64 {
 	i, _ := slices.BinarySearch(xs, x)
@@ -118,8 +110,8 @@ func along(xs, ys []float64, x float64) float64 {
 }
 
 // timeSheet has what happened over time: requests, what was in flight, latency, and the capacity.
-func (a *Advice) timeSheet(records []recording.Record) plot.Sheet {
-	all, length := series(records)
+func (a *Advice) timeSheet() plot.Sheet {
+	all, length := series(a.records)
 	over := func(y func(*slot) float64) (points plotter.XYs) {
 		for i := range all {
 			points = append(points, plotter.XY{X: (float64(i) + 0.5) * length.Seconds(), Y: y(&all[i])})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/dist"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
@@ -53,7 +54,7 @@ func (s setting) play(t testing.TB, share float64, seed uint64) (all []recording
 		sc := sim.Scenario{Name: "setting", Duration: length, Seed: seed, Layers: s.layers, Clients: []sim.Client{c}}
 		record := func(r trace.Record) {
 			r.Intended, r.Start, r.End = r.Intended+offset, r.Start+offset, r.End+offset
-			all = append(all, FromTrace(r))
+			all = append(all, recorded.FromTrace(r))
 		}
 		if _, err := sim.Run(t.Context(), sc, record, nil); err != nil {
 			t.Fatal(err)

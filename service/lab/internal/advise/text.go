@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
+
+	"github.com/weir-go/weir/service/internal/table"
 )
 
 // described are the laws in words.
@@ -23,10 +24,10 @@ func (a *Advice) Table(w io.Writer) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-14s"+format+"\n", append([]any{name}, args...)...)
 	}
-	line("recording", "%d requests in %s, %d without a record", a.Requests, seconds(a.Length), a.Lost)
+	line("recording", "%d requests in %s, %d without a record", a.Requests, table.Seconds(a.Length), a.Lost)
 	line("knee", "%s%s", a.Knee.of(round, " requests in flight"), a.Knee.between(round))
 	line("capacity", "%s%s", a.Capacity.of(round, " requests/s"), a.Capacity.between(round))
-	line("alone", "%s%s", a.Alone.text(seconds), a.Alone.between(seconds))
+	line("alone", "%s%s", a.Alone.text(table.Seconds), a.Alone.between(table.Seconds))
 	if c := a.Contention; c.Value != nil && *c.Value > 0 {
 		line("contention", "σ %s%s", c.text(small), c.between(small))
 	}
@@ -38,7 +39,7 @@ func (a *Advice) Table(w io.Writer) error {
 	}
 	if len(a.History) > 1 {
 		for _, s := range a.History {
-			line("", "from %s to %s: knee %s, capacity %s requests/s", seconds(s.From), seconds(s.To), s.Knee.text(round), s.Capacity.text(round))
+			line("", "from %s to %s: knee %s, capacity %s requests/s", table.Seconds(s.From), table.Seconds(s.To), s.Knee.text(round), s.Capacity.text(round))
 		}
 	}
 	if a.Rejected > 0 {
@@ -52,8 +53,8 @@ func (a *Advice) Table(w io.Writer) error {
 	} else if r != nil {
 		b.WriteString("\nrecommended\n")
 		line("  limit", "%d requests in flight", r.Limit)
-		line("  queue", "%d requests, for %s at most", r.Queue, seconds(r.MaxWait))
-		line("  time-out", "%s", seconds(r.Timeout))
+		line("  queue", "%d requests, for %s at most", r.Queue, table.Seconds(r.MaxWait))
+		line("  time-out", "%s", table.Seconds(r.Timeout))
 		line("  retries", "%s", budget(r.RetryBudget))
 		line("  instances", "%d, for %s requests/s", r.Instances, round(r.Demand))
 	}
@@ -105,21 +106,20 @@ func (i Interval) of(format func(float64) string, unit string) string {
 	return i.text(format) + unit
 }
 
-// between returns the bounds, if there is a value.
-func (i Interval) between(format func(float64) string) string {
-	if i.Value == nil || i.Low == nil || i.High == nil {
+// bounds returns the bounds, if there is a value.
+func (i Interval) bounds(format func(float64) string) string {
+	if i.Value == nil {
 		return ""
 	}
-	return "  (" + format(*i.Low) + " to " + format(*i.High) + ")"
+	return format(*i.Low) + " to " + format(*i.High)
 }
 
-// seconds formats a time with three digits.
-func seconds(s float64) string {
-	d, unit := time.Duration(s*1e9), time.Duration(1)
-	for d >= 1000*unit {
-		unit *= 10
+// between is bounds in parentheses.
+func (i Interval) between(format func(float64) string) string {
+	if i.Value == nil {
+		return ""
 	}
-	return d.Round(unit).String()
+	return "  (" + i.bounds(format) + ")"
 }
 
 func small(x float64) string { return fmt.Sprintf("%.2g", x) }

@@ -1,14 +1,12 @@
 package advise
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
 
-	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
@@ -29,20 +27,6 @@ type window struct {
 	lost     int // requests with work that may be going on unseen
 }
 
-// worked reports whether the work of a request is known from its beginning to its end.
-func worked(r *recording.Record) bool {
-	switch r.Outcome.Outcome() {
-	case weir.Success, outcome.Late, outcome.Gone:
-		return r.Outcome.Worked()
-	}
-	return false
-}
-
-// unseen reports whether the work of a request may have gone on after its End.
-func unseen(r *recording.Record) bool {
-	return r.Outcome.Worked() && outcome.Abandoned(r.Outcome.Outcome())
-}
-
 const (
 	fewest     = 8   // windows that a fit needs
 	usualCount = 120 // windows of a long recording
@@ -50,14 +34,14 @@ const (
 	spans      = 5   // the least length of a window, in times that requests take
 )
 
-// windows cuts a recording, in the order of Intended, into windows.
+// windows cuts a recording into windows.
 func windows(records []recording.Record) (all []window) {
 	var times []time.Duration
 	from, to := time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
 	for i := range records {
 		r := &records[i]
 		from, to = min(from, r.Intended), max(to, r.Intended)
-		if worked(r) {
+		if recorded.Known(r) {
 			times = append(times, r.Response())
 		}
 	}
@@ -89,10 +73,10 @@ func windows(records []recording.Record) (all []window) {
 		switch {
 		case r.Outcome.Rejected():
 			w.rejected++
-		case unseen(r):
+		case recorded.Unseen(r):
 			w.lost++
 		}
-		if !worked(r) || r.Start > to {
+		if !recorded.Known(r) || r.Start > to {
 			continue
 		}
 		k := at(r.Start)
@@ -166,11 +150,6 @@ func (w *window) join(next *window) {
 // fits reports whether a window can be fitted: enough of its work is seen.
 func (w *window) fits() bool {
 	return w.ended >= 5 && w.began >= 5 && w.response > 0 && float64(w.lost) <= 0.02*float64(w.began)
-}
-
-// inOrder sorts records by the instant at which they came.
-func inOrder(records []recording.Record) {
-	slices.SortStableFunc(records, func(a, b recording.Record) int { return cmp.Compare(a.Intended, b.Intended) })
 }
 
 // A level is the load of a part of a recording.

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	vague     = 1.35 // an interval of the knee is wider than this factor
-	uneven    = 2    // the noise of windows that vary more than chance explains
-	goodScore = 0.15 // of a station
+	vague     = 1.35 // of a knee that the windows do not tell well: the upper bound over the lower one
+	uneven    = 2    // the noise of windows that vary for other reasons than chance
+	goodScore = 0.15 // the highest score of a station that tells more than the windows
 )
 
 // countWorkers counts the workers by the work of single requests (package station), if the windows tell little: they vary for other
@@ -37,16 +37,11 @@ func (f *fitted) countWorkers(records []recording.Record, p part) {
 	}
 	best := all[0]
 	n := float64(best.Workers)
-	if best.Score() > goodScore || *k.Low <= n && n <= *k.High && *k.High < 2**k.Low {
+	agrees := *k.Low <= n && n <= *k.High && *k.High < 2**k.Low
+	if agrees || best.Score() > goodScore {
 		return
 	}
-	var works []float64
-	for _, piece := range best.Pieces(own, order) {
-		if piece.Work > 0 && piece.Alone {
-			works = append(works, piece.Work.Seconds())
-		}
-	}
-	mean, _ := station.Moments(works)
+	mean := station.Alone(best.Pieces(own, order)).Mean().Seconds()
 	f.law = &laws[slices.IndexFunc(laws, func(l law) bool { return l.name == "workers" })]
 	f.boots = nil
 	for _, m := range []float64{n, n - 1, n + 1 + math.Floor(n/20)} { // the steps of Fitting

@@ -105,12 +105,19 @@ func Read(in io.Reader, from Source) (*Log, error) {
 	if begin, _ := buffered.Peek(len(mark)); string(begin) == mark {
 		_, _ = buffered.Discard(len(mark))
 	}
+	begin, err := buffered.Peek(4 << 10)
+	switch {
+	case len(begin) > 0:
+	case err == io.EOF:
+		return nil, errors.New("the file is empty")
+	default:
+		return nil, err
+	}
 	if from.Format == "" {
-		begin, err := buffered.Peek(4 << 10)
-		if err != nil && len(begin) == 0 && err != io.EOF {
-			return nil, err
-		}
-		if from.Format = Detect(begin); from.Format == "" {
+		switch from.Format = Detect(begin); {
+		case from.Format == "" && isCombined(begin):
+			return nil, errors.New("the format is combined, which has no durations: give nginx the log_format " + DefaultNginx)
+		case from.Format == "":
 			return nil, errors.New("the format is not known by the first line: give it by --from, and the log format by --log-format")
 		}
 	}

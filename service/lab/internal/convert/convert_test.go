@@ -93,6 +93,9 @@ func TestBadLines(t *testing.T) {
 		want string
 	}{
 		"nothing known":        {"hello\n", Source{}, "--from"},
+		"nothing":              {"", Source{}, "the file is empty"},
+		"nothing of nginx":     {"", Source{Format: Nginx}, "the file is empty"},
+		"combined":             {"::1 - - [29/Nov/2026:11:55:04 +0000] \"GET / HTTP/1.1\" 200 3 \"-\" \"curl/8\"\n", Source{}, "the format is combined, which has no durations"},
 		"no requests":          {"hello\n", Source{Format: Nginx}, "line 1: the line does not have the log format"},
 		"nginx's own format":   {"a\n", Source{Nginx, `$remote_addr - $remote_user [$time_local] "$request" $status`}, "has no $msec and no $time_iso8601"},
 		"no duration":          {"a\n", Source{Nginx, `$msec $status`}, "has no $request_time"},

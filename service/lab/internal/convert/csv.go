@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/recording"
-	"github.com/weir-go/weir/service/lab/internal/advise"
+	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
 
@@ -197,7 +197,7 @@ func (c *csvFile) trace(cells []string, r *Request) error {
 	if t.End < t.Start || t.Start < t.Intended {
 		return errors.New("want intended_s <= start_s <= end_s")
 	}
-	r.Record = advise.FromTrace(t)
+	r.Record = recorded.FromTrace(t)
 	return nil
 }
 

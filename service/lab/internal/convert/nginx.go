@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -15,6 +16,16 @@ import (
 
 // DefaultNginx is the log_format of nginx that is read unless another is given.
 const DefaultNginx = `$msec $request_time "$upstream_response_time" $status "$request"`
+
+// combined is the log_format that nginx has unless it is given another one.
+const combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
+
+// isCombined reports whether the first of some lines is combined.
+func isCombined(lines []byte) bool {
+	first, _, _ := bytes.Cut(lines, []byte("\n"))
+	l, err := newLayout(combined, nginxVariable)
+	return err == nil && l.read(bytes.TrimSpace(first), func(string, string) error { return nil }) == nil
+}
 
 var nginxVariable = regexp.MustCompile(`\$(?:\{(\w+)\}|(\w+))`)
 

@@ -13,42 +13,6 @@ import (
 	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
-// quantiles are compared to tell slower work from fewer workers.
-var quantiles = []float64{0.1, 0.25, 0.5, 0.75, 0.9}
-
-// A shape has the logarithms of quantiles of work, in units of the usual work of a class.
-type shape struct {
-	at   [5]float64
-	mean float64
-	n    float64
-}
-
-func shapeOf(works []float64) (s shape) {
-	slices.Sort(works)
-	s.mean, _ = station.Moments(works)
-	s.n = float64(len(works))
-	for k, q := range quantiles {
-		s.at[k] = math.Log(works[int(q*float64(len(works)))])
-	}
-	return s
-}
-
-// off returns how far a shape is from another one that is factor (a logarithm) times as long.
-func (s shape) off(o shape, factor float64) (sum float64) {
-	for k := range s.at {
-		sum += math.Abs(s.at[k]-o.at[k]-factor) / float64(len(s.at))
-	}
-	return sum
-}
-
-// longer returns by which factor, as a logarithm, a shape is longer than another.
-func (s shape) longer(o shape) (sum float64) {
-	for k := range s.at {
-		sum += (s.at[k] - o.at[k]) / float64(len(s.at))
-	}
-	return sum
-}
-
 // works are pieces of work by class.
 type works map[uint16][]float64
 
@@ -62,18 +26,18 @@ func (w works) all() (all []float64) {
 // shapes returns the shape of all works, and those of the classes with enough of them.
 func (w works) shapes() (s shapes) {
 	all := w.all()
-	s.all, s.by = shapeOf(all), map[uint16]shape{}
+	s.all, s.by = station.ShapeOf(all), map[uint16]station.Shape{}
 	for class, own := range w {
 		if len(own) >= leastPart {
-			s.by[class] = shapeOf(own)
+			s.by[class] = station.ShapeOf(own)
 		}
 	}
 	return s
 }
 
 type shapes struct {
-	all shape
-	by  map[uint16]shape // class
+	all station.Shape
+	by  map[uint16]station.Shape // class
 }
 
 // pieces are the work of all requests at a station, of which each origin has one.
@@ -126,7 +90,7 @@ func (c *finding) peak(from, to int) (most int) {
 // counts reports whether the work of a request is known, and has ended before an instant.
 func (c *finding) counts(p pieces, i int, until float64, usual map[uint16]float64) bool {
 	r := &c.rs[i]
-	return p.all[i].Work > 0 && usual[r.Class] > 0 && known(r) && c.came[i]+latency(r) < until
+	return p.all[i].Work > 0 && usual[r.Class] > 0 && recorded.Known(r) && c.came[i]+latency(r) < until
 }
 
 // relative returns the known pieces of work of a part, as multiples of the usual work of their classes.
@@ -150,7 +114,7 @@ func (c *finding) relative(p pieces, from, to int, until float64, usual map[uint
 func (c *finding) usual(p pieces) map[uint16]float64 {
 	by := map[uint16]changepoint.Sample{}
 	for i := c.b0; i < c.b1; i++ {
-		if p.all[i].Work > 0 && known(&c.rs[i]) {
+		if p.all[i].Work > 0 && recorded.Known(&c.rs[i]) {
 			s := by[c.rs[i].Class]
 			s.Add(p.all[i].Work.Seconds())
 			by[c.rs[i].Class] = s
@@ -239,20 +203,20 @@ func (c *finding) fit(p pieces, levels []int, until float64, usual map[uint16]fl
 
 // off returns how far the work is from what it was before at another station, with all classes factor (a logarithm) times as long.
 func (f *fit) off(was *fit, factor float64) float64 {
-	return f.during.all.off(was.before.all, factor) + f.apart(was, func(uint16) float64 { return factor })
+	return f.during.all.Off(was.before.all, factor) + f.apart(was, func(uint16) float64 { return factor })
 }
 
 // slower returns how far the work is from a multiple of what it was before, and that factor as a logarithm. A dependency that is
 // slow may be one of some classes alone.
 func (f *fit) slower() (off, factor float64) {
-	factor = f.during.all.longer(f.before.all)
+	factor = f.during.all.Longer(f.before.all)
 	off = f.off(f, factor)
 	sum, each := 0.0, 0.0
 	by := map[uint16]float64{}
 	for class, s := range f.during.by {
 		if was, ok := f.before.by[class]; ok {
-			by[class] = s.longer(was)
-			sum, each = sum+s.n, each+s.n*s.off(was, by[class])
+			by[class] = s.Longer(was)
+			sum, each = sum+s.N, each+s.N*s.Off(was, by[class])
 		}
 	}
 	if len(by) < 2 {
@@ -276,7 +240,7 @@ func (f *fit) apart(was *fit, factor func(class uint16) float64) (off float64) {
 			usual = s
 		}
 		for _, x := range own {
-			alone.Add(x / usual.mean * math.Exp(-factor(class)))
+			alone.Add(x / usual.Mean * math.Exp(-factor(class)))
 		}
 	}
 	if alone.N >= 5 {
@@ -302,7 +266,7 @@ func (c *finding) accounts(all []pieces, was []station.Station, levels []int, un
 		}
 	}
 	for _, f := range fits {
-		may := f.before.all.off(fits[len(fits)-1].before.all, 0) < 0.05 // this number could do what was done before
+		may := f.before.all.Off(fits[len(fits)-1].before.all, 0) < 0.05 // this number could do what was done before
 		if len(was) > 0 {
 			may = slices.Contains(was, f.Station)
 		}
@@ -313,7 +277,7 @@ func (c *finding) accounts(all []pieces, was []station.Station, levels []int, un
 			slow = account{f, f, off, math.Exp(factor)}
 		}
 		for _, less := range fits {
-			if less.Workers >= f.Workers || less.before.all.off(f.before.all, 0) < 0.05 {
+			if less.Workers >= f.Workers || less.before.all.Off(f.before.all, 0) < 0.05 {
 				continue
 			}
 			if off := less.off(f, 0); off < lost.off {
@@ -462,7 +426,7 @@ func (c *finding) unseen() bool {
 func (c *finding) took() (before, during changepoint.Sample) {
 	for i := c.b0; i < c.a1; i++ {
 		switch r := &c.rs[i]; {
-		case !known(r) && !recorded.Unseen(r):
+		case !recorded.Known(r) && !recorded.Unseen(r):
 		case i < c.b1:
 			before.Add(response(r))
 		default:
@@ -476,7 +440,7 @@ func (c *finding) took() (before, during changepoint.Sample) {
 func (c *finding) mean(p pieces, from, to int) float64 {
 	var s changepoint.Sample
 	for i := from; i < to; i++ {
-		if p.all[i].Work > 0 && known(&c.rs[i]) {
+		if p.all[i].Work > 0 && recorded.Known(&c.rs[i]) {
 			s.Add(p.all[i].Work.Seconds())
 		}
 	}
@@ -493,7 +457,7 @@ func (c *finding) slowAtTheEnd() float64 {
 	if len(before.all()) < leastPart || len(after.all()) < leastPart {
 		return 0
 	}
-	return math.Exp(shapeOf(after.all()).longer(shapeOf(before.all())))
+	return math.Exp(station.ShapeOf(after.all()).Longer(station.ShapeOf(before.all())))
 }
 
 // first returns the first station; the zero Station if there is none.

@@ -28,9 +28,57 @@ type finding struct {
 	a0, a1   int // requests during
 }
 
-// Find finds out what happened in a recording.
+// Find finds out what happened in a recording. It describes the worst incident, which has the others.
 func Find(f *recorded.File) *Incident {
-	c := &finding{data: newData(f), Incident: Incident{Cause: None, Also: []Cause{}, Evidence: []Evidence{}, Doubts: []string{}}}
+	d := newData(f)
+	worst := d.find()
+	if worst.Began == nil {
+		return worst
+	}
+	before := d.incidents(0, d.first(*worst.Began))
+	if n := len(before); n > 0 { // the time of another incident is not what to compare with
+		if again := d.worst(d.first(*before[n-1].Ended), len(d.rs)); again.Began != nil && *again.Began < worst.end(d) {
+			worst = again
+		}
+	}
+	worst.Others = append(before, d.incidents(d.first(worst.end(d)), len(d.rs))...)
+	return worst
+}
+
+// incidents returns those of the requests from an index to another of which it shows that requests were not served, in the order of
+// time.
+func (d *data) incidents(from, to int) []*Incident {
+	worst := d.worst(from, to)
+	if worst.Began == nil || !worst.costs() {
+		return nil
+	}
+	began, ended := d.first(*worst.Began), min(d.first(worst.end(d)), to)
+	if worst.Ended == nil && to < len(d.rs) {
+		worst.Ended = new(d.came[to])
+	}
+	return slices.Concat(d.incidents(from, began), []*Incident{worst}, d.incidents(ended, to))
+}
+
+// worst is find of the requests from an index to another.
+func (d *data) worst(from, to int) *Incident {
+	i := d.part(from, to).find()
+	for _, at := range []*float64{i.Began, i.Low, i.High, i.Ended} {
+		if at != nil {
+			*at += d.came[from]
+		}
+	}
+	return i
+}
+
+// costs reports whether more requests were not served than before, beyond chance.
+func (i *Incident) costs() bool {
+	lost := i.Evidence[len(i.Evidence)-1]
+	return lost.After > lost.Before+lostMore && lost.Chance < 1e-6
+}
+
+// find finds out what happened, and describes the worst incident.
+func (d *data) find() *Incident {
+	c := &finding{data: d, Incident: Incident{Cause: None, Also: []Cause{}, Evidence: []Evidence{}, Doubts: []string{}}}
 	if len(c.rs) < least {
 		c.Doubts = append(c.Doubts, "There are too few requests to tell what happened.")
 		return &c.Incident
@@ -173,7 +221,7 @@ func (c *finding) heavyRoute() bool {
 			n, t = &k.after, &k.timeAfter
 		}
 		n.N++
-		if known(r) || recorded.Unseen(r) {
+		if recorded.Known(r) || recorded.Unseen(r) {
 			t.Add(response(r))
 		}
 	}
@@ -230,7 +278,7 @@ func (c *finding) firstOf(class uint16) float64 {
 	var own, others changepoint.Sample
 	for i := c.a0; i < c.a1 && own.N < few; i++ {
 		r := &c.rs[i]
-		if !known(r) && !recorded.Unseen(r) {
+		if !recorded.Known(r) && !recorded.Unseen(r) {
 			continue
 		}
 		if r.Class == class {
@@ -287,7 +335,7 @@ func (c *finding) edges() (from, at, to int) {
 func (c *finding) later() (st changepoint.Step, ok bool) {
 	times := make([]changepoint.Sample, c.fine.n)
 	for i := range c.rs {
-		if r := &c.rs[i]; known(r) || recorded.Unseen(r) {
+		if r := &c.rs[i]; recorded.Known(r) || recorded.Unseen(r) {
 			times[c.fine.span(c.came[i])].Add(math.Log(latency(r)))
 		}
 	}
@@ -347,7 +395,7 @@ func (c *finding) arrivals() bool {
 func (c *finding) doesLess() bool {
 	usual := map[uint16]changepoint.Sample{}
 	for i := c.b0; i < c.b1; i++ {
-		if r := &c.rs[i]; known(r) {
+		if r := &c.rs[i]; recorded.Known(r) {
 			own := usual[r.Class]
 			own.Add(response(r))
 			usual[r.Class] = own
@@ -360,7 +408,7 @@ func (c *finding) doesLess() bool {
 		switch {
 		case recorded.Unseen(r):
 			unseen++
-		case !known(r) || end >= c.trouble.to:
+		case !recorded.Known(r) || end >= c.trouble.to:
 		case end < c.trouble.from:
 			before += usual[r.Class].Mean()
 		default:

@@ -37,6 +37,9 @@ type Incident struct {
 	Doubts   []string   `json:"doubts"` // what the data cannot tell
 	Setting  *Setting   `json:"setting"`
 
+	// Others are the further incidents of the recording that cost requests, in the order of time. They have no Setting.
+	Others []*Incident `json:"others,omitempty"`
+
 	workers int // of the service before; 0 if they are not known
 }
 
@@ -60,7 +63,7 @@ const (
 	Count     Unit = "count"
 )
 
-// A Setting would have kept the incident small. Figures are of the time from Began to Ended.
+// A Setting would have kept the incident small. Figures are of the time from Began to Ended, of the others, too.
 type Setting struct {
 	Limit       string   `json:"limit"`    // auto, or a number of requests in flight; 0 takes an origin out
 	Queue       *int     `json:"queue"`    // requests that may wait; null is the default

@@ -57,7 +57,7 @@ func (c *finding) byOrigin() (all []*origin) {
 			if failed(r) {
 				o.bad[k]++
 			}
-			if known(r) || recorded.Unseen(r) {
+			if recorded.Known(r) || recorded.Unseen(r) {
 				o.times[k].Add(response(r))
 				o.logs[k].Add(math.Log(response(r)))
 			}
@@ -119,7 +119,7 @@ func (c *finding) badOrigin() bool {
 	own := func(i int) bool { return c.rs[i].Origin == worst.name && c.rs[i].Outcome.Worked() }
 	times := make([]changepoint.Sample, c.fine.n)
 	for i := range c.rs {
-		if r := &c.rs[i]; own(i) && (known(r) || recorded.Unseen(r)) {
+		if r := &c.rs[i]; own(i) && (recorded.Known(r) || recorded.Unseen(r)) {
 			times[c.fine.span(c.came[i])].Add(math.Log(response(r)))
 		}
 	}

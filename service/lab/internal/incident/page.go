@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/page"
 )
 
@@ -14,20 +15,32 @@ func (i *Incident) Tell(p *page.Page) {
 		p.Bad = append(p.Bad, i.Doubts...)
 		return
 	}
-	p.Answer = slices.Insert(p.Answer, 0, i.sentences()...)
-	p.Bad = append(p.Bad, i.Doubts...)
-	if len(i.Evidence) == 0 {
-		return
+	sentences := i.sentences("An incident is seen: ")
+	parts := i.part(nil, "What happened")
+	for _, other := range i.Others {
+		sentences = append(sentences, other.sentences("Another incident: ")...)
+		parts = other.part(parts, "Another incident, from "+table.Seconds(*other.Began)+" on")
 	}
-	part := page.Part{Title: "What happened", Table: &page.Table{Head: evidenceHead}}
+	p.Answer = slices.Insert(p.Answer, 0, sentences...)
+	p.Bad = append(p.Bad, i.Doubts...)
+	p.Parts = slices.Insert(p.Parts, 0, parts...)
+}
+
+// part appends the evidence, if there is any.
+func (i *Incident) part(parts []page.Part, title string) []page.Part {
+	if len(i.Evidence) == 0 {
+		return parts
+	}
+	part := page.Part{Title: title, Table: &page.Table{Head: evidenceHead}}
 	for _, row := range i.evidence() {
 		part.Table.Rows = append(part.Table.Rows, page.Row(row...))
 	}
-	p.Parts = slices.Insert(p.Parts, 0, part)
+	return append(parts, part)
 }
 
-func (i *Incident) sentences() (all []string) {
-	what := "An incident is seen: " + described[i.Cause]
+// sentences begins with a text.
+func (i *Incident) sentences(begin string) (all []string) {
+	what := begin + described[i.Cause]
 	for _, also := range i.Also {
 		what += "; or " + described[also]
 	}

@@ -91,7 +91,7 @@ func (c *finding) failures() (all []float64) {
 		wait := latency(r)
 		if p := recorded.Patience(r); p > 0 {
 			wait = min(wait, p.Seconds())
-		} else if gone(r) && usual > 0 {
+		} else if recorded.Abandoned(r) && usual > 0 {
 			wait = min(wait, usual)
 		}
 		all = append(all, c.came[i]+wait)

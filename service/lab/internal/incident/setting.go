@@ -70,17 +70,21 @@ func (i *Incident) Recommend(ctx context.Context, f *recorded.File, seed uint64)
 			s.MaxWait = new(was.MaxWait.Seconds())
 		}
 	}
-	during, outside := 0.0, 0.0
+	during, outside, could := 0.0, 0.0, 0.0
 	for k := range d.rs {
+		within := func(i *Incident) bool { return d.came[k] >= *i.Began && d.came[k] < i.end(d) }
 		switch {
 		case !served(&d.rs[k]):
-		case d.came[k] >= *i.Began && d.came[k] < i.end(d):
+		case within(i), slices.ContainsFunc(i.Others, within):
 			during++
 		default:
 			outside++
 		}
 	}
-	would, could := max(out.Median.Served-outside, 0), d.could(i, &r.Station, o.Without)
+	for _, one := range append(i.Others, i) {
+		could += d.could(one, &r.Station, o.Without)
+	}
+	would := max(out.Median.Served-outside, 0)
 	could = max(could, would, during)
 	if would <= 1.005*during && !s.InForce {
 		i.Doubts = append(i.Doubts, "Of the settings that were replayed, none serves more than was served.")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/weir-go/weir/service/internal/table"
 )
@@ -25,10 +24,19 @@ var described = map[Cause]string{
 // Table writes what happened as text.
 func (i *Incident) Table(w io.Writer) error {
 	out := bufio.NewWriter(w)
+	i.write(out, "incident")
+	for _, other := range i.Others {
+		fmt.Fprintln(out)
+		other.write(out, "another")
+	}
+	return out.Flush()
+}
+
+func (i *Incident) write(out io.Writer, title string) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(out, "%-14s"+format+"\n", append([]any{name}, args...)...)
 	}
-	line("incident", "%s", described[i.Cause])
+	line(title, "%s", described[i.Cause])
 	for _, also := range i.Also {
 		line("  or", "%s", described[also])
 	}
@@ -54,7 +62,6 @@ func (i *Incident) Table(w io.Writer) error {
 		}
 		fmt.Fprintln(out, d)
 	}
-	return out.Flush()
 }
 
 var evidenceHead = []string{"", "before", "during", "by chance"}
@@ -71,9 +78,9 @@ func (i *Incident) evidence() (rows [][]string) {
 func (i *Incident) when() string {
 	ended := "; it went on to the end"
 	if i.Ended != nil {
-		ended = "; over at " + seconds(*i.Ended)
+		ended = "; over at " + table.Seconds(*i.Ended)
 	}
-	return fmt.Sprintf("%s into the recording (%s to %s), at %s%s", seconds(*i.Began), seconds(*i.Low), seconds(*i.High), i.At.UTC().Format("2006-01-02 15:04:05.0 UTC"), ended)
+	return fmt.Sprintf("%s into the recording (%s to %s), at %s%s", table.Seconds(*i.Began), table.Seconds(*i.Low), table.Seconds(*i.High), i.At.UTC().Format("2006-01-02 15:04:05.0 UTC"), ended)
 }
 
 // String describes the setting, and what it does.
@@ -90,7 +97,7 @@ func (s *Setting) String() string {
 		fmt.Fprintf(&b, ", queue %d", *s.Queue)
 	}
 	if s.MaxWait != nil {
-		fmt.Fprintf(&b, ", for %s at most", seconds(*s.MaxWait))
+		fmt.Fprintf(&b, ", for %s at most", table.Seconds(*s.MaxWait))
 	}
 	if s.RetryBudget != nil {
 		fmt.Fprintf(&b, ", retries at most %.0f %%", 100**s.RetryBudget)
@@ -114,7 +121,7 @@ func (u Unit) format(x float64) string {
 	case PerSecond:
 		return number(x) + "/s"
 	case Seconds:
-		return seconds(x)
+		return table.Seconds(x)
 	case Share:
 		return fmt.Sprintf("%.3g %%", 100*x)
 	default:
@@ -127,15 +134,6 @@ func number(x float64) string {
 		return fmt.Sprintf("%.0f", x)
 	}
 	return fmt.Sprintf("%.3g", x)
-}
-
-// seconds formats a time with three digits.
-func seconds(s float64) string {
-	d, unit := time.Duration(s*1e9), time.Duration(1)
-	for d >= 1000*unit {
-		unit *= 10
-	}
-	return d.Round(unit).String()
 }
 
 // chance formats a probability.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/recording"
 	"github.com/weir-go/weir/service/lab/internal/changepoint"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
@@ -27,13 +25,19 @@ func newData(f *recorded.File) *data {
 			d.rs = append(d.rs, f.Records[i])
 		}
 	}
-	for i := range d.rs {
-		d.came = append(d.came, (recorded.Came(&d.rs[i]) - recorded.Came(&d.rs[0])).Seconds())
+	return d.part(0, len(d.rs))
+}
+
+// part returns the requests from an index to another as a recording of their own.
+func (d *data) part(from, to int) *data {
+	p := &data{file: d.file, rs: d.rs[from:to]}
+	for i := range p.rs {
+		p.came = append(p.came, (recorded.Came(&p.rs[i]) - recorded.Came(&p.rs[0])).Seconds())
 	}
-	if n := len(d.came); n > 0 {
-		d.length = d.came[n-1]
+	if n := len(p.came); n > 0 {
+		p.length = p.came[n-1]
 	}
-	return d
+	return p
 }
 
 // first returns the first request that came at an instant or later.
@@ -57,17 +61,6 @@ func latency(r *recording.Record) float64 {
 
 // failed reports whether the work of a request ended with an error, or not in time.
 func failed(r *recording.Record) bool { return r.Outcome.Worked() && !r.Outcome.Success() }
-
-// gone reports whether the caller of a request had left before its work ended, which was seen.
-func gone(r *recording.Record) bool {
-	o := r.Outcome.Outcome()
-	return r.Outcome.Worked() && (o == outcome.Gone || o == outcome.Late)
-}
-
-// known reports whether the work of a request is known to its end. Errors may be quick or slow.
-func known(r *recording.Record) bool {
-	return r.Outcome.Worked() && (r.Outcome.Outcome() == weir.Success || gone(r))
-}
 
 // A grid divides a recording into spans of equal length.
 type grid struct {
@@ -120,7 +113,7 @@ func (d *data) trouble(counts func(*recording.Record) bool) (worst trouble, ok b
 		if !served(r) {
 			lost[k]++
 		}
-		if known(r) || recorded.Unseen(r) {
+		if recorded.Known(r) || recorded.Unseen(r) {
 			times[k].Add(math.Log(latency(r)))
 		}
 	}

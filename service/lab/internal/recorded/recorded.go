@@ -1,4 +1,4 @@
-// Package recorded reads recordings of requests for the laboratory.
+// Package recorded has recordings of requests for the laboratory: what it reads, and what its load generators make.
 package recorded
 
 import (
@@ -46,8 +46,12 @@ func Read(in io.Reader, name string) (*File, error) {
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "recording: "))
 	}
 	buffered := bufio.NewReader(in)
-	if _, err := buffered.Peek(1); err == io.EOF {
+	const magic = "weirrec"
+	switch begin, err := buffered.Peek(len(magic)); {
+	case err == io.EOF && len(begin) == 0:
 		return fail(errors.New("the file is empty"))
+	case err == nil && string(begin) != magic:
+		return fail(errors.New("the file is no recording: weirlab convert makes one of an access log, of what k6 writes, or of CSV"))
 	}
 	r, err := recording.NewReader(buffered)
 	if err != nil {
@@ -192,6 +196,15 @@ func Patience(r *recording.Record) time.Duration {
 		return max(r.Deadline-Came(r), 1)
 	}
 	return 0
+}
+
+// Known reports whether the work of a request is known from its beginning to its end. That of an error is not: it may have broken off.
+func Known(r *recording.Record) bool {
+	switch r.Outcome.Outcome() {
+	case weir.Success, outcome.Late, outcome.Gone:
+		return true
+	}
+	return false
 }
 
 // Unseen reports whether the work of a request may have gone on after its End.

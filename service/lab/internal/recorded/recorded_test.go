@@ -109,7 +109,7 @@ func TestWhatIsNotRead(t *testing.T) {
 		"cut soon": {whole[:30], "", "it: the file is cut off within a block"},
 		"header":   {whole[:24], "", "it: the recording has no requests"},
 		"empty":    {nil, "", "it: the file is empty"},
-		"other":    {[]byte("intended_s,start_s\n"), "", "it: the file is no recording"},
+		"other":    {[]byte("intended_s,start_s\n"), "", "it: the file is no recording: weirlab convert makes one"},
 	} {
 		f, err := recorded.Read(bytes.NewReader(tt.text), "it")
 		if tt.err != "" {

@@ -18,7 +18,6 @@ import (
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/recording"
-	"github.com/weir-go/weir/service/lab/internal/advise"
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/load"
 	"github.com/weir-go/weir/service/lab/internal/origin"
@@ -89,7 +88,7 @@ func (s real) run(t *testing.T) *recorded.File {
 		Target: srv.URL, Profile: profile, Poisson: true, Seed: 5, Timeout: timeout, Duration: s.length(t),
 		Record: func(r trace.Record) {
 			if rec == nil {
-				record := advise.FromTrace(r)
+				record := recorded.FromTrace(r)
 				record.Deadline = r.Start + timeout
 				_ = w.Write(record)
 			}
@@ -144,7 +143,7 @@ var settings = []real{
 
 // others have a recording that cannot be replayed.
 var others = []real{
-	plain("a load below the knee", served(20, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10..30@20s", "never came near the knee" }),
+	plain("a load below the knee", served(20, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10..30@20s", "near the knee: it is at least" }),
 	plain("too short", served(5, 200*time.Millisecond, "exponential", 0)).with(func(s *real) { s.rate, s.refused = "10@2s", "Too few observations" }),
 }
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/page"
-	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
 // Page writes the report as a page of HTML.
@@ -37,7 +37,7 @@ func (r *Report) Page(w io.Writer) error {
 
 // about says what was recorded.
 func (r *Report) about() string {
-	text := fmt.Sprintf("%s in %v", station.Many(r.Requests, "request"), time.Duration(r.Length*1e9).Round(100*time.Millisecond))
+	text := fmt.Sprintf("%s in %v", table.Count(r.Requests, "request"), time.Duration(r.Length*1e9).Round(100*time.Millisecond))
 	if r.Before != nil {
 		text += " · limit in force: " + r.Before.String()
 	}

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -233,7 +232,7 @@ func common(all []int) (n int, share float64) {
 			n, most = x, k
 		}
 	}
-	return n, float64(most) / math.Max(float64(len(all)), 1)
+	return n, float64(most) / float64(max(len(all), 1))
 }
 
 // bound returns the queue of the service itself, which turns requests away when it is full; nil if it has none.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/advise"
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
@@ -121,7 +122,7 @@ func Run(ctx context.Context, f *recorded.File, o Options) (*Report, error) {
 		return nil, err
 	}
 	r.Station, r.Replayed = m.station, replayed
-	m.judge(r, advice)
+	m.judge(r)
 	if !r.Holds {
 		return r, nil
 	}
@@ -180,10 +181,10 @@ func (m *model) know() (was *Limit, a *advise.Advice, reason string) {
 		}
 		was = &l
 	}
-	a = advise.Advise(slices.Clone(m.file.Records), m.file.Lost, advise.Options{Seed: m.options.Seed})
+	a = advise.Advise(m.file, advise.Options{Seed: m.options.Seed})
 	switch {
 	case len(m.order) < 4*station.Fewest:
-		return was, nil, fmt.Sprintf("Too few observations: the service worked on %s.", station.Many(len(m.order), "request"))
+		return was, nil, fmt.Sprintf("Too few observations: the service worked on %s.", table.Count(len(m.order), "request"))
 	case !a.Fitted():
 		return was, nil, a.Doubts[0]
 	}
@@ -200,7 +201,7 @@ func (m *model) find(ctx context.Context, a *advise.Advice, was Policy) (reason 
 		m.take(station.Station{Workers: n})
 		return "", nil
 	case len(all) == 0 && a.Knee.Value == nil:
-		return unknown(a), nil
+		return a.Doubts[0] + " If you know the workers of the service, give --workers.", nil
 	case len(all) == 0:
 		m.take(fitted(a))
 		return "", nil
@@ -246,17 +247,6 @@ func (m *model) off(ctx context.Context, st station.Station, was Policy) (float6
 		return 0, err
 	}
 	return out.Median.off(m.happened.figures()), nil
-}
-
-// unknown says why the capacity is not known.
-func unknown(a *advise.Advice) string {
-	reason := "The load never came near the knee of the service, so its capacity is not known."
-	if a.Knee.Low != nil {
-		reason = fmt.Sprintf("The load never came near the knee of the service, which is at least %.2g requests in flight, so its capacity is not known.", *a.Knee.Low)
-	} else if len(a.Doubts) > 0 {
-		reason = a.Doubts[0]
-	}
-	return reason + " If you know the workers of the service, give --workers."
 }
 
 // parts returns the parts between which the capacity changed.
@@ -340,7 +330,7 @@ func (m *model) play(ctx context.Context, p Policy, seeds int) (*Outcome, error)
 			t := newTally(m.length)
 			sc := m.scenario(p, m.options.Seed+uint64(i))
 			result, err := sim.Run(ctx, sc, func(r trace.Record) {
-				record := advise.FromTrace(r)
+				record := recorded.FromTrace(r)
 				t.add(r.Intended, &record)
 			}, nil)
 			if err != nil {
@@ -455,7 +445,7 @@ func (m *model) deal(calls []sim.Arrival, some []int, enough int, rng *rand.Rand
 }
 
 // judge compares the replay of what was with what happened.
-func (m *model) judge(r *Report, a *advise.Advice) {
+func (m *model) judge(r *Report) {
 	say := func(format string, args ...any) { r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...)) }
 	got, want := r.Replayed.Median, r.Happened
 	r.Holds = true
@@ -467,7 +457,7 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 		say("The replay serves %s requests than were served.", compared(off, "more", "fewer"))
 	}
 	if m.options.Goodput {
-		m.explain(a, r.Holds, say)
+		m.explain(r.Holds, say)
 		return
 	}
 	if off := math.Expm1(ratio(got.P95, want.P95)); math.Abs(off) > mostP95 && want.P95 > 0 {
@@ -483,7 +473,7 @@ func (m *model) judge(r *Report, a *advise.Advice) {
 		r.Holds = false
 		say("%d workers do not explain the response times: requests that came while much was in flight would have worked %.2g times as long as others.", m.station.Workers, math.Exp(b.Mean))
 	}
-	m.explain(a, r.Holds, say)
+	m.explain(r.Holds, say)
 }
 
 // compared says by how much a figure is off, such as "12 % more".
@@ -495,12 +485,12 @@ func compared(off float64, more, less string) string {
 }
 
 // explain says what is known to make a model wrong. Most of that matters only if it does not hold.
-func (m *model) explain(a *advise.Advice, holds bool, say func(format string, args ...any)) {
+func (m *model) explain(holds bool, say func(format string, args ...any)) {
 	var origins [256]bool
 	n, hidden := 0, 0
 	for _, i := range m.order {
 		r := &m.records[i]
-		if !origins[r.Origin] {
+		if r.Origin != 0 && !origins[r.Origin] { // 0: none, as when all are out
 			origins[r.Origin] = true
 			n++
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/weir-go/weir/internal/testrig"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/recording"
-	"github.com/weir-go/weir/service/lab/internal/advise"
 	"github.com/weir-go/weir/service/lab/internal/dist"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/sim"
@@ -38,7 +37,7 @@ func play(t *testing.T, l sim.Layer, c sim.Client) (*recorded.File, sim.Result) 
 	f := &recorded.File{Name: t.Name()}
 	sc := sim.Scenario{Name: "service", Duration: 100 * time.Second, Seed: 9, Layers: []sim.Layer{l}, Clients: []sim.Client{c}}
 	r, err := sim.Run(t.Context(), sc, func(r trace.Record) {
-		record := advise.FromTrace(r)
+		record := recorded.FromTrace(r)
 		if c.Timeout > 0 {
 			record.Deadline = record.Intended + c.Timeout
 		}
@@ -217,7 +216,11 @@ func TestRefusals(t *testing.T) {
 	for i := range pair.Records {
 		pair.Records[i].Origin = 1
 	}
-	pair.Records = append(pair.Records, whole(service(), "10..50@40s,60@20s").Records...)
+	second := whole(service(), "10..50@40s,60@20s")
+	for i := range second.Records {
+		second.Records[i].Origin = 2
+	}
+	pair.Records = append(pair.Records, second.Records...)
 	pair.Sort()
 	callers := whole(service(), upAndDown)
 	for i := range callers.Records {
@@ -231,7 +234,7 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{whole(service(), "10@3s,0"), Options{}, "Too few observations: the service worked on "},
-		{whole(service(), "10..40@60s"), Options{}, "The load never came near the knee of the service"},
+		{whole(service(), "10..40@60s"), Options{}, "The load never came near the knee: "},
 		{pair, Options{}, "2 origins did the work"},
 		{callers, Options{}, "the callers have recorded that"},
 		{whole(service(), upAndDown), Options{Workers: 30}, "30 workers do not explain the response times"},
@@ -241,6 +244,17 @@ func TestRefusals(t *testing.T) {
 		if r.Holds != (tt.file == pair) || !strings.Contains(text, tt.want) || r.Holds != (len(r.Outcomes) > 0) {
 			t.Errorf("want %q:\n%s", tt.want, text)
 		}
+	}
+}
+
+// A request that no origin got does not make it two.
+func TestRequestsWithoutAnOrigin(t *testing.T) {
+	f, _ := play(t, service(), sim.Client{Rate: upAndDown})
+	for i := range f.Records {
+		f.Records[i].Origin = uint8(min(i%20, 1))
+	}
+	if r, text := replayed(t, f, Options{}); !r.Holds || strings.Contains(text, "origins did the work") {
+		t.Errorf("\n%s", text)
 	}
 }
 

@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/table"
-	"github.com/weir-go/weir/service/lab/internal/station"
 )
 
 // Table writes the report as text.
 func (r *Report) Table(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "recording  %s in %v\n", station.Many(r.Requests, "request"), time.Duration(r.Length*1e9).Round(100*time.Millisecond))
+	fmt.Fprintf(out, "recording  %s in %v\n", table.Count(r.Requests, "request"), time.Duration(r.Length*1e9).Round(100*time.Millisecond))
 	if r.Before != nil {
 		fmt.Fprintf(out, "limit      %s\n", r.Before)
 	}
@@ -81,7 +80,7 @@ func (f *Figures) cells() (cells []string) {
 		case *v == 0:
 			cells = append(cells, "–")
 		default:
-			cells = append(cells, table.Duration(time.Duration(*v*1e9)))
+			cells = append(cells, table.Seconds(*v))
 		}
 	}
 	return cells

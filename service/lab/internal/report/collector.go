@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
 
@@ -115,7 +116,7 @@ func (c *Collector) Live(elapsed time.Duration) string {
 	r := c.summary(elapsed)
 	p99 := "–"
 	if r.Succeeded > 0 {
-		p99 = seconds(c.succeeded.at(99))
+		p99 = table.Seconds(c.succeeded.at(99))
 	}
 	return r.line() + ", p99 of successes " + p99
 }

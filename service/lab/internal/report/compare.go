@@ -159,7 +159,7 @@ func (f Figure) value(v float64) string {
 	case "share":
 		return percent(v)
 	case "seconds":
-		return seconds(v)
+		return table.Seconds(v)
 	default:
 		return table.Fixed(v, 2) + " rps"
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/page"
 	"github.com/weir-go/weir/service/lab/internal/plot"
 )
@@ -35,7 +36,7 @@ func (r Report) Page(w io.Writer, checked bool, broken []string) error {
 		v.Bad = append(v.Bad[:len(v.Bad):len(v.Bad)], late)
 	}
 	if l := r.Latency.Successes; l != nil {
-		v.Facts = append(v.Facts, page.Fact{Name: "P99", Value: seconds(l.P99), Note: "P50 " + seconds(l.P50) + ", of the successes"})
+		v.Facts = append(v.Facts, page.Fact{Name: "P99", Value: table.Seconds(l.P99), Note: "P50 " + table.Seconds(l.P50) + ", of the successes"})
 	}
 	if t := r.Traffic; t.Connections > 0 {
 		v.Facts = append(v.Facts, page.Fact{Name: "received", Value: byteSize(t.Received), Note: fmt.Sprintf("%s sent, %d connections", byteSize(t.Sent), t.Connections)})

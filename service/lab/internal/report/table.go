@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/service/internal/table"
@@ -104,12 +103,12 @@ func (l *Latency) cells() (cells []string) {
 	}
 	for _, p := range percentiles {
 		if l.known(p) {
-			cells = append(cells, seconds(l.At(p)))
+			cells = append(cells, table.Seconds(l.At(p)))
 		} else {
 			cells = append(cells, "–")
 		}
 	}
-	return append(cells, seconds(l.Max), strconv.FormatInt(l.Count, 10))
+	return append(cells, table.Seconds(l.Max), strconv.FormatInt(l.Count, 10))
 }
 
 // writeBars draws a histogram.
@@ -128,7 +127,7 @@ func writeBars(w io.Writer, bars []bar) {
 }
 
 // label names the range.
-func (b bar) label() string { return seconds(b.from) + " – " + seconds(b.to) }
+func (b bar) label() string { return table.Seconds(b.from) + " – " + table.Seconds(b.to) }
 
 // tooLate is the delay of sending (P99) above which a report warns.
 const tooLate = 0.01
@@ -138,12 +137,7 @@ func (r Report) late() string {
 	if r.SendDelay == nil || r.SendDelay.P99 < tooLate {
 		return ""
 	}
-	return fmt.Sprintf("This machine was too busy: 1 %% of the requests were sent %s late or more. Latencies include that delay.", seconds(r.SendDelay.P99))
-}
-
-// seconds formats a time to three digits.
-func seconds(s float64) string {
-	return table.Duration(time.Duration(math.Round(s * float64(time.Second))))
+	return fmt.Sprintf("This machine was too busy: 1 %% of the requests were sent %s late or more. Latencies include that delay.", table.Seconds(r.SendDelay.P99))
 }
 
 // percent formats a share, with more digits for small ones.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/trace"
 )
 
@@ -43,7 +44,7 @@ func (t Thresholds) Check(r Report) (broken []string) {
 		case l == nil:
 			broken = append(broken, fmt.Sprintf("%s of successes: there are none: must be <= %v", name, b.Most))
 		case l.At(b.Percentile) > b.Most.Seconds()*(1+precision):
-			broken = append(broken, fmt.Sprintf("%s of successes = %s: must be <= %v", name, seconds(l.At(b.Percentile)), b.Most))
+			broken = append(broken, fmt.Sprintf("%s of successes = %s: must be <= %v", name, table.Seconds(l.At(b.Percentile)), b.Most))
 		}
 	}
 	if r.Goodput < t.Goodput {

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/heap"
 	"github.com/weir-go/weir/recording"
+	"github.com/weir-go/weir/service/internal/table"
 	"github.com/weir-go/weir/service/lab/internal/recorded"
 	"github.com/weir-go/weir/service/lab/internal/sim"
 )
@@ -124,6 +125,9 @@ func Alone(all []Piece) (w Works) {
 	return w
 }
 
+// Mean returns the mean; 0 if there are none.
+func (w Works) Mean() time.Duration { return w.longer(0) }
+
 // Above returns the first index of a work that is longer.
 func (w Works) Above(d time.Duration) int {
 	i, _ := slices.BinarySearch(w.Sorted, d+1)
@@ -223,13 +227,7 @@ func Bent(rs []recording.Record, all []Piece) (b Bend, ok bool) {
 	if len(alone) < Fewest || len(other) < Fewest {
 		return b, false
 	}
-	slices.Sort(alone)
-	slices.Sort(other)
-	at := func(xs []float64, q float64) float64 { return math.Log(xs[int(q*float64(len(xs)))]) }
-	qs := []float64{0.1, 0.25, 0.5, 0.75, 0.9}
-	for _, q := range qs {
-		b.quantiles += math.Abs(at(other, q)-at(alone, q)) / float64(len(qs))
-	}
+	b.quantiles = ShapeOf(other).Off(ShapeOf(alone), 0)
 	mean, cv := Moments(alone)
 	meanOther, cvOther := Moments(other)
 	b.Mean = math.Log(meanOther / mean)
@@ -265,6 +263,43 @@ func Moments(xs []float64) (mean, cv float64) {
 		return mean, 1
 	}
 	return mean, deviation / mean
+}
+
+// quantiles are compared to tell whether work is the same.
+var quantiles = [...]float64{0.1, 0.25, 0.5, 0.75, 0.9}
+
+// A Shape has the logarithms of quantiles of work.
+type Shape struct {
+	at   [len(quantiles)]float64
+	Mean float64
+	N    float64 // pieces of work
+}
+
+// ShapeOf sorts works, of which there is one or more.
+func ShapeOf(works []float64) (s Shape) {
+	slices.Sort(works)
+	s.Mean, _ = Moments(works)
+	s.N = float64(len(works))
+	for k, q := range quantiles {
+		s.at[k] = math.Log(works[int(q*float64(len(works)))])
+	}
+	return s
+}
+
+// Off returns how far a shape is from another one that is factor (a logarithm) times as long.
+func (s Shape) Off(o Shape, factor float64) (sum float64) {
+	for k := range s.at {
+		sum += math.Abs(s.at[k]-o.at[k]-factor) / float64(len(s.at))
+	}
+	return sum
+}
+
+// Longer returns by which factor, as a logarithm, a shape is longer than another.
+func (s Shape) Longer(o Shape) (sum float64) {
+	for k := range s.at {
+		sum += (s.at[k] - o.at[k]) / float64(len(s.at))
+	}
+	return sum
 }
 
 // A Part of a recording has records, by their indices, in which the capacity does not change.
@@ -320,12 +355,12 @@ func Fitting(rs []recording.Record, order []int, parts []Part, n int, sharing bo
 
 // String describes the station.
 func (st Station) String() string {
-	text := Many(st.Workers, "worker")
+	text := table.Count(st.Workers, "worker")
 	switch {
 	case st.Workers == 0:
 		text = "as many workers as come"
 	case st.Sharing:
-		text = Many(st.Workers, "processor") + ", which requests share"
+		text = table.Count(st.Workers, "processor") + ", which requests share"
 	}
 	if st.Sigma > 0 || st.Kappa > 0 {
 		text += fmt.Sprintf(", contention σ %.2g, κ %.2g", st.Sigma, st.Kappa)
@@ -334,14 +369,6 @@ func (st Station) String() string {
 		text += fmt.Sprintf(", queue %d", *st.Queue)
 	}
 	return text
-}
-
-// Many returns a number of things.
-func Many(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // Refused reports whether the service itself turned a request away.

@@ -1,4 +1,4 @@
-package advise
+package recorded
 
 import (
 	"github.com/weir-go/weir"
