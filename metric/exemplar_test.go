@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/testrig"
+	"github.com/weir-go/weir/internal/wrappedtest"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/metric"
 )
@@ -100,6 +101,14 @@ func TestWaits(t *testing.T) {
 		if got := strings.Join(lines, ""); !strings.Contains(got, want) || strings.Count(got, "\n") != 2 || !strings.Contains(got, `{trace_id="at-once"} 0.0 `) {
 			t.Errorf("%s\nin %s", got, text)
 		}
+	})
+}
+
+// Exemplars change no decision.
+func TestWaitsChangeNoDecision(t *testing.T) {
+	traced := metric.NewWaits(func(context.Context) string { return "id" })
+	wrappedtest.ChangesNoDecision(t, func(l weir.Limiter) weir.Limiter {
+		return traced.PerClass(func(string) weir.Limiter { return l })("")
 	})
 }
 
