@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/internal/outgoing"
+	"github.com/weir-go/weir/internal/wrapped"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -94,7 +95,7 @@ func (c *Client) Stats() ClientStats {
 		b := c.retrier.Stats()
 		s.Budget = &b
 	}
-	if l, ok := c.cfg.Limiter.(interface{ Stats() inflight.Stats }); ok {
+	if l, ok := wrapped.Innermost(c.cfg.Limiter).(interface{ Stats() inflight.Stats }); ok {
 		g := l.Stats()
 		s.Limiter = &g
 	}

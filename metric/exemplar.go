@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/wrapped"
 )
 
 // Exemplars hold, for each bucket of a histogram of durations, the trace of the last request
@@ -83,13 +84,12 @@ func NewWaits(traceID func(ctx context.Context) string) *Waits { return &Waits{t
 func (w *Waits) PerClass(next func(class string) weir.Limiter) func(class string) weir.Limiter {
 	return func(class string) weir.Limiter {
 		l := next(class)
-		in, ok := l.(*inflight.Limiter)
-		if !ok {
+		if _, ok := wrapped.Innermost(l).(*inflight.Limiter); !ok {
 			return l
 		}
 		e := NewExemplars(inflight.WaitBounds[:])
 		w.classes.Store(class, e)
-		return &traced{in, w.traceID, e}
+		return &traced{l, w.traceID, e}
 	}
 }
 
@@ -101,9 +101,9 @@ func (w *Waits) add(labels []string, to prometheus.Metric) prometheus.Metric {
 	return to
 }
 
-// A traced limiter notes the waits of requests that are traced. All else is as without it: shadow mode needs TryAcquire.
+// A traced limiter notes the waits of requests that are traced.
 type traced struct {
-	*inflight.Limiter
+	weir.Limiter
 	traceID   func(context.Context) string
 	exemplars *Exemplars
 }
@@ -120,3 +120,9 @@ func (t *traced) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	}
 	return p.Move(), err
 }
+
+// Try and Unwrap implement wrapped.Wrapper.
+func (t *traced) Try(ctx context.Context, n int) (weir.Permit, error) {
+	return wrapped.Try(ctx, t.Limiter, n)
+}
+func (t *traced) Unwrap() weir.Limiter { return t.Limiter }

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/testrig"
+	"github.com/weir-go/weir/internal/wrappedtest"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/metric"
 )
@@ -103,29 +104,11 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// In shadow mode, a request beyond the limit does not wait, as without exemplars.
-func TestWaitsInShadowMode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		waits := metric.NewWaits(func(context.Context) string { return "any" })
-		m, err := httplimit.New(httplimit.Config{Shadow: true, PerClass: waits.PerClass(func(string) weir.Limiter {
-			l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1)})
-			testrig.Must(t, err)
-			return l
-		})})
-		testrig.Must(t, err)
-		began, last := time.Now(), time.Duration(0)
-		h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			last = max(last, time.Since(began))
-			time.Sleep(time.Second)
-		}))
-		var asked sync.WaitGroup
-		for range 2 {
-			asked.Go(func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)) })
-			synctest.Wait()
-		}
-		if asked.Wait(); last > 0 {
-			t.Errorf("the second request waits for %v", last)
-		}
+// Exemplars change no decision.
+func TestWaitsChangeNoDecision(t *testing.T) {
+	traced := metric.NewWaits(func(context.Context) string { return "id" })
+	wrappedtest.ChangesNoDecision(t, func(l weir.Limiter) weir.Limiter {
+		return traced.PerClass(func(string) weir.Limiter { return l })("")
 	})
 }
 

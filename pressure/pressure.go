@@ -41,8 +41,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/shedder"
+	"github.com/weir-go/weir/internal/wrapped"
 )
 
 const (
@@ -181,23 +181,13 @@ func (g *Guard) read(now time.Duration) {
 	g.due.Store(int64(now + Interval))
 }
 
-// Limit returns l behind the Guard: a request that the Guard rejects does not reach l. If l has
-// the Stats of an inflight.Limiter, so has the result; they do not count what the Guard rejects.
-// The result tells long-lived requests apart as l does.
+// Limit returns l behind the Guard: a request that the Guard rejects does not reach l. Packages httplimit, grpclimit
+// and metric see l behind it, with its Stats, which do not count what the Guard rejects.
 func (g *Guard) Limit(l weir.Limiter) weir.Limiter {
 	if l == nil {
 		return g
 	}
-	if _, ok := l.(counted); ok {
-		return guardedCounted{guarded{g, l}}
-	}
 	return guarded{g, l}
-}
-
-// counted has the methods of an inflight.Limiter that httplimit uses beside Acquire.
-type counted interface {
-	Stats() inflight.Stats
-	Usual() time.Duration
 }
 
 type guarded struct {
@@ -212,12 +202,14 @@ func (g guarded) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	return g.Limiter.Acquire(ctx, n)
 }
 
-type guardedCounted struct{ guarded }
-
-func (g guardedCounted) Stats() inflight.Stats { return g.Limiter.(counted).Stats() }
-
-// Usual returns how long the work takes at l, for internal/longlived.
-func (g guardedCounted) Usual() time.Duration { return g.Limiter.(counted).Usual() }
+// Try and Unwrap implement wrapped.Wrapper.
+func (g guarded) Try(ctx context.Context, n int) (weir.Permit, error) {
+	if err := g.guard.Check(weir.ClassOf(ctx).Priority); err != nil {
+		return weir.Permit{}, err
+	}
+	return wrapped.Try(ctx, g.Limiter, n)
+}
+func (g guarded) Unwrap() weir.Limiter { return g.Limiter }
 
 // Stats holds the state of a Guard, and its counts since New.
 type Stats struct {

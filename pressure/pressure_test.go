@@ -7,16 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/internal/testrig"
+	"github.com/weir-go/weir/internal/wrappedtest"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/internal/pressuretest"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/pressure"
@@ -82,7 +81,7 @@ func TestGuard(t *testing.T) {
 		if st.Pressure != 1 || st.Err != nil || st.Rejected[weir.Critical] == 0 || len(st.Rejected) != 3 {
 			t.Errorf("%+v", st)
 		}
-		if counts := l.(interface{ Stats() inflight.Stats }).Stats(); counts.Admitted == 0 || counts.Rejected[weir.OverLimit] > 0 {
+		if counts := lim.Stats(); counts.Admitted == 0 || counts.Rejected[weir.OverLimit] > 0 {
 			t.Errorf("the limiter has %+v", counts)
 		}
 		testrig.Must(t, g.SetMax(0.99))
@@ -163,13 +162,10 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// A limiter without Stats has none behind a Guard, and without a limiter the Guard decides alone.
+// Without a limiter the Guard decides alone.
 func TestLimit(t *testing.T) {
 	g, err := pressure.New(pressure.Config{Max: 0.4, Path: pressuretest.New(t).Path})
 	testrig.Must(t, err)
-	if _, ok := g.Limit(rate.NewLimiter(1, 1)).(interface{ Stats() inflight.Stats }); ok {
-		t.Error("a rate has the Stats of a concurrency limit")
-	}
 	if g.Limit(nil) != weir.Limiter(g) {
 		t.Error("without a limiter, the Guard does not decide")
 	}
@@ -178,99 +174,9 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What a limiter has learnt about long-lived requests is known behind a Guard, too.
-func TestUsual(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, err := pressure.New(pressure.Config{Max: 0.4, Path: pressuretest.New(t).Path})
-		testrig.Must(t, err)
-		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1)})
-		testrig.Must(t, err)
-		guarded := g.Limit(lim)
-		for range 20 {
-			p, err := guarded.Acquire(t.Context(), 1)
-			testrig.Must(t, err)
-			time.Sleep(time.Minute)
-			p.Release(weir.Success)
-		}
-		if got, want := longlived.Usual(guarded), longlived.Usual(lim); got != want || got < time.Minute {
-			t.Errorf("work usually takes %v: want %v", got, want)
-		}
-	})
-}
-
-// Many goroutines take readings and decisions at once.
-func TestConcurrent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := pressuretest.New(t)
-		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
-		testrig.Must(t, err)
-		for range 20 {
-			var all sync.WaitGroup
-			for range 8 {
-				all.Go(func() {
-					for range 100 {
-						_ = g.Check(weir.Sheddable)
-						g.Stats()
-					}
-				})
-			}
-			all.Wait()
-			k.Stall(time.Second)
-			time.Sleep(time.Second)
-		}
-		if st := g.Stats(); st.Rejected[weir.Sheddable] == 0 {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
-// Neither admission nor rejection allocates between readings.
-func TestAllocs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := pressuretest.New(t)
-		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
-		testrig.Must(t, err)
-		ctx := of(weir.Sheddable)
-		for range 60 {
-			if n := testing.AllocsPerRun(10, func() { _, _ = g.Acquire(ctx, 1) }); n > 0 {
-				t.Fatalf("%v allocations with %.0f %% rejected", n, 100*g.Stats().Shed)
-			}
-			k.Stall(time.Second)
-			time.Sleep(time.Second)
-			_, _ = g.Acquire(ctx, 1) // takes the reading
-		}
-		if st := g.Stats(); st.Shed < 0.5 {
-			t.Errorf("%+v: want that most are rejected", st)
-		}
-	})
-}
-
-// The file of this machine's kernel is found. If the kernel does not measure the pressure, the
-// error says so.
-func TestThisMachine(t *testing.T) {
-	_, missing := os.ReadFile("/proc/pressure/cpu")
-	g, err := pressure.New(pressure.Config{Max: 0.4})
-	switch {
-	case missing != nil:
-		if err == nil || !strings.Contains(err.Error(), "psi=1") || !strings.Contains(err.Error(), missing.Error()) {
-			t.Errorf("%v: want that the kernel does not measure the pressure: %v", err, missing)
-		}
-	case err != nil:
-		t.Error(err)
-	case !strings.Contains(g.Path(), "pressure"):
-		t.Errorf("reads %s", g.Path())
-	}
-}
-
-func BenchmarkAcquire(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "cpu.pressure")
-	testrig.Must(b, os.WriteFile(path, []byte("some total=0\n"), 0o600))
-	g, err := pressure.New(pressure.Config{Max: 0.4, Path: path})
-	testrig.Must(b, err)
-	ctx := context.Background()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			_, _ = g.Acquire(ctx, 1)
-		}
-	})
+// A Guard that rejects nothing changes no decision of the limiter behind it.
+func TestChangesNoDecision(t *testing.T) {
+	g, err := pressure.New(pressure.Config{Max: 0.4, Path: pressuretest.New(t).Path})
+	testrig.Must(t, err)
+	wrappedtest.ChangesNoDecision(t, g.Limit)
 }

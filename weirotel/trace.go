@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/wrapped"
 	"github.com/weir-go/weir/weirotel/internal/decision"
 )
 
@@ -22,11 +23,21 @@ type traced struct {
 }
 
 func (t traced) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	return t.record(ctx, n, t.Limiter.Acquire)
+}
+
+// Try and Unwrap implement wrapped.Wrapper.
+func (t traced) Try(ctx context.Context, n int) (weir.Permit, error) {
+	return t.record(ctx, n, func(ctx context.Context, n int) (weir.Permit, error) { return wrapped.Try(ctx, t.Limiter, n) })
+}
+func (t traced) Unwrap() weir.Limiter { return t.Limiter }
+
+func (t traced) record(ctx context.Context, n int, decide func(context.Context, int) (weir.Permit, error)) (weir.Permit, error) {
 	d := decision.Arrive(ctx)
 	if !d.Recorded() {
-		return t.Limiter.Acquire(ctx, n)
+		return decide(ctx, n)
 	}
-	p, err := t.Limiter.Acquire(ctx, n)
+	p, err := decide(ctx, n)
 	d.Waited()
 	d.Span.AddEvent("weir.decision", trace.WithAttributes(append(decision.Attributes(err), decision.LimiterKey.String(t.name))...))
 	return p.Move(), err

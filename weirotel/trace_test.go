@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/testrig"
+	"github.com/weir-go/weir/internal/wrappedtest"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
@@ -163,4 +164,9 @@ func TestTransport(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 	})
+}
+
+// A Limiter whose decisions are recorded changes none of them.
+func TestLimiterChangesNoDecision(t *testing.T) {
+	wrappedtest.ChangesNoDecision(t, func(l weir.Limiter) weir.Limiter { return weirotel.Limiter("database", l) })
 }

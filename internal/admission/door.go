@@ -7,11 +7,11 @@ package admission
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/retrystep"
+	"github.com/weir-go/weir/internal/wrapped"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/recording"
 )
@@ -186,7 +186,7 @@ func (v *Visit[R]) admit(ctx context.Context) error {
 	}
 	if d.cfg.Shadow {
 		var err error
-		if v.permit, err = try(ctx, limiter, v.units); err != nil {
+		if v.permit, err = wrapped.Try(ctx, limiter, v.units); err != nil {
 			v.class.shadowed[reasonOf(err)].Add(1)
 		}
 		return nil
@@ -322,25 +322,4 @@ func (v *Visit[R]) Leave(o weir.Outcome) {
 	v.class.outcomes[o].Add(1)
 	var none R
 	v.req = none
-}
-
-// A tryer is a limiter that decides without a wait.
-type tryer interface {
-	TryAcquire(ctx context.Context, n int) (weir.Permit, bool)
-}
-
-// patience is how long a Door in shadow mode waits for a limiter that is no tryer.
-const patience = time.Millisecond
-
-// try asks a limiter without a wait.
-func try(ctx context.Context, l weir.Limiter, n int) (weir.Permit, error) {
-	if t, ok := l.(tryer); ok {
-		if p, ok := t.TryAcquire(ctx, n); ok {
-			return p.Move(), nil
-		}
-		return weir.Permit{}, weir.Reject(weir.OverLimit, 0)
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return l.Acquire(ctx, n)
 }

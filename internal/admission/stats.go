@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/wrapped"
 )
 
 type ruleCounts struct{ allowed, denied, shadowed, failed atomic.Uint64 }
@@ -63,7 +64,7 @@ func (d *Door[R]) Stats() Stats {
 				one.Wasted += n
 			}
 		}
-		if l, ok := c.limiter().(interface{ Stats() inflight.Stats }); ok {
+		if l, ok := wrapped.Innermost(c.limiter()).(interface{ Stats() inflight.Stats }); ok {
 			limiter := l.Stats()
 			one.Limiter = &limiter
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/wrapped"
 )
 
 // A Crowd counts the units of requests that would have left their limit if the bound of
@@ -52,7 +53,7 @@ func (c *Crowd) Fills(l weir.Limiter) bool {
 	if c.any.Load() == 0 {
 		return false
 	}
-	in, ok := l.(*inflight.Limiter)
+	in, ok := wrapped.Innermost(l).(*inflight.Limiter)
 	if !ok {
 		return false
 	}
@@ -87,6 +88,7 @@ type Exchange struct {
 
 // NewExchange returns the Exchange of a request, and takes over its permit for units of a limiter.
 func (c *Crowd) NewExchange(l weir.Limiter, units int, permit *weir.Permit) *Exchange {
+	l = wrapped.Innermost(l)
 	in, _ := l.(*inflight.Limiter)
 	return &Exchange{crowd: c, limiter: in, usual: Usual(l), units: units, permit: permit.Move()}
 }

@@ -107,18 +107,21 @@ func (b *Box) Note(what string) {
 	}
 }
 
-// Start writes files until ctx ends or end is called, which finishes the present one. Until then it runs watches, which call
-// Note. Without files, it does nothing.
+// Start writes files until end is called, which finishes the present one. Until ctx ends it runs watches, which call Note.
+// Without files, it does nothing.
 func (b *Box) Start(ctx context.Context, watches ...func(ctx context.Context)) (end func()) {
 	if b == nil || b.cfg.Dir == "" {
 		return func() {}
 	}
-	ctx, stop := context.WithCancel(ctx)
+	watching, leave := context.WithCancel(ctx)
+	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	for _, each := range append(watches, b.run) {
-		running.Go(func() { each(ctx) })
+	for _, watch := range watches {
+		running.Go(func() { watch(watching) })
 	}
+	running.Go(func() { b.run(writing) })
 	return func() {
+		leave()
 		stop()
 		running.Wait()
 	}

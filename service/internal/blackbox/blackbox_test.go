@@ -285,6 +285,34 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
+// A file goes on while the service drains, and changes are not watched for any more.
+func TestAFileGoesOnWhileTheServiceDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		box, err := blackbox.New(blackbox.Config{Records: 1000, Dir: dir, Size: 16 << 20, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		watched := false
+		end := box.Start(ctx, func(ctx context.Context) {
+			<-ctx.Done()
+			watched = true
+		})
+		box.Note("worse")
+		synctest.Wait()
+		leave()
+		time.Sleep(10 * time.Second)
+		rec := box.Recorder()
+		rec.Add(&recording.Record{Intended: rec.Now(), Start: rec.Now(), End: rec.Now(), Class: rec.Class("GET /a")})
+		end()
+		g := &rig{t: t, Box: box, dir: dir}
+		if _, last := g.span(g.files()[0]); last != 10*time.Second || !watched {
+			t.Errorf("the last record is of %v, watched until the end: %t", last, watched)
+		}
+	})
+}
+
 // Without files, changes are not watched for, and there are no metrics of files.
 func TestWatchOnlyForFiles(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {

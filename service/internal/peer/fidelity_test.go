@@ -249,7 +249,7 @@ func (p *pair) lease() {
 }
 
 func (p *pair) exchange() {
-	x := decider.LeafExchange{Exchange: leaf.Exchange{Leaf: fmt.Sprint("leaf", p.r.IntN(3)), Held: p.r.IntN(4), Leave: p.r.IntN(10) == 0, Share: p.r.IntN(2) == 0}, Single: p.r.IntN(3) == 0, Unsure: p.r.IntN(3) == 0, Tenant: []string{"", "t"}[p.r.IntN(2)]}
+	x := decider.LeafExchange{Exchange: leaf.Exchange{Leaf: fmt.Sprint("leaf", p.r.IntN(3)), Held: p.r.IntN(4), Leave: p.r.IntN(10) == 0, Share: p.r.IntN(2) == 0}, Single: p.r.IntN(3) == 0, Unsure: p.r.IntN(3) == 0, Repeat: p.r.IntN(3) == 0, Tenant: []string{"", "t"}[p.r.IntN(2)]}
 	if p.r.IntN(2) == 0 {
 		x.Keep = 0.1
 	}

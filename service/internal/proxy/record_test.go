@@ -95,6 +95,11 @@ func TestEachRequestHasARecord(t *testing.T) {
 		at(100*ms, leaves, "/long/1")
 		time.Sleep(150 * ms)
 		leave()
+		time.Sleep(150 * ms)
+		leaves, leave = context.WithTimeout(t.Context(), time.Minute)
+		at(0, leaves, "/long/1")
+		time.Sleep(50 * ms)
+		leave()
 		time.Sleep(time.Hour)
 
 		got, names := recorded(t, box.Recorder())
@@ -104,6 +109,7 @@ func TestEachRequestHasARecord(t *testing.T) {
 			{Intended: 1020 * ms, Start: 1020 * ms, End: 1020 * ms, Inflight: 1, Class: 1, Outcome: recording.Rejected(weir.QueueFull)},
 			{Intended: 1110 * ms, Wait: 40 * ms, Start: 1150 * ms, End: 1150 * ms, Inflight: 1, Class: 1, Outcome: recording.Cancelled},
 			{Intended: 1300 * ms, Start: 1300 * ms, End: 1400 * ms, Deadline: 1350 * ms, Inflight: 1, Class: 3, Origin: 1, Outcome: recording.Ended(outcome.Gone)},
+			{Intended: 1500 * ms, Start: 1500 * ms, End: 1600 * ms, Deadline: 1550 * ms, Inflight: 1, Class: 3, Origin: 1, Outcome: recording.Ended(outcome.Gone)},
 		})
 		if names[1] != "/a" || names[2] != "/orders/*" || names[3] != "/long/*" {
 			t.Errorf("%v", names)
@@ -140,6 +146,42 @@ func TestARetriedRequestHasOneRecord(t *testing.T) {
 			}
 		}
 		if len(got) != 20 || moved == 0 {
+			t.Errorf("%d records, %d of requests that were moved", len(got), moved)
+		}
+	})
+}
+
+// A request that goes to another origin because its own answers nothing has no deadline: its client waits on.
+func TestARequestOfASilentOriginHasNoDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		box := newBox(t)
+		good := answers(200, 100*ms)
+		p := newProxy(t, proxy.Config{
+			Origins: []string{"http://silent.test", "http://good.test"}, Limit: proxy.FixedLimit(50), Timeout: 2 * time.Second, Box: box,
+			Transport: origin(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Host == "silent.test" {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return good(r)
+			}),
+		})
+		for range 40 {
+			go ask(t.Context(), p)
+			time.Sleep(50 * ms)
+		}
+		time.Sleep(time.Minute)
+		got, _ := recorded(t, box.Recorder())
+		moved := 0
+		for _, r := range got {
+			if r.Origin != 2 || !r.Outcome.Success() || r.Deadline != 0 {
+				t.Errorf("%+v", r)
+			}
+			if r.Wait > 500*ms {
+				moved++
+			}
+		}
+		if len(got) != 40 || moved == 0 {
 			t.Errorf("%d records, %d of requests that were moved", len(got), moved)
 		}
 	})

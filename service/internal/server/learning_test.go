@@ -217,23 +217,45 @@ func TestTenantsDoNotTakeOver(t *testing.T) {
 	})
 }
 
-// A leaf that has moved to this node, whose connection to another node has ended, takes over what it had when it was to have reported.
+// A leaf that has moved to this node, whose connection to another node has ended, takes over what it had when it was to have reported,
+// also while leaves may have assignments of which the node does not know.
 func TestLeavesMove(t *testing.T) {
 	bubble(t, func(t *testing.T) {
+		for name, d := range map[string]desk{"learnt": learnt(t, server.Config{}, hundred), "blind": newDesk(t, server.Config{}, hundred)} {
+			time.Sleep(reportEvery)
+			d.assign("here#1", leaf.Report{Key: "k", Wants: 90})
+			d.assign("here#2", leaf.Report{Key: "k", Wants: 5})
+			time.Sleep(reportEvery)
+			d.assign("here#2", leaf.Report{Key: "k", Wants: 5})
+			if got := d.unsure("here#3", leaf.Report{Key: "k", Wants: 90, Has: 90}); !got.Learning {
+				t.Errorf("%s: it is to go on with what it has: %+v", name, got)
+			}
+			time.Sleep(reportEvery)
+			d.assign("here#2", leaf.Report{Key: "k", Wants: 5})
+			if got := d.assign("here#3", leaf.Report{Key: "k", Wants: 90, Has: decider.AsAssigned}); got.Learning || got.Rate < 90 {
+				t.Errorf("%s: then it gets %+v", name, got)
+			}
+			check(t, "assignments", d.Stats().Leaves.Assignments, 2)
+		}
+	})
+}
+
+// What a node asks in the name of a leaf, until its connection ends, is no report of it.
+func TestLeavesMoveAfterRepeats(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		d := learnt(t, server.Config{}, hundred)
-		d.assign("here#1", leaf.Report{Key: "k", Wants: 90})
-		d.assign("here#2", leaf.Report{Key: "k", Wants: 5})
+		r := leaf.Report{Key: "k", Wants: 100, Has: 100}
+		d.assign("here#1", r)
+		time.Sleep(reportEvery - time.Second)
+		var got decider.LeafAnswer
+		must(t, d.Exchange(t.Context(), &decider.LeafExchange{Exchange: leaf.Exchange{Leaf: "here#1", Reports: []leaf.Report{r}}, Single: true, Repeat: true}, &got))
+		time.Sleep(time.Second)
+		d.unsure("here#2", r)
 		time.Sleep(reportEvery)
-		d.assign("here#2", leaf.Report{Key: "k", Wants: 5})
-		if got := d.unsure("here#3", leaf.Report{Key: "k", Wants: 90, Has: 90}); !got.Learning {
-			t.Errorf("it is to go on with what it has: %+v", got)
+		r.Has = decider.AsAssigned
+		if got := d.assign("here#2", r); got.Learning || got.Rate < 99 {
+			t.Errorf("a leaf that has moved gets %+v", got)
 		}
-		time.Sleep(reportEvery)
-		d.assign("here#2", leaf.Report{Key: "k", Wants: 5})
-		if got := d.assign("here#3", leaf.Report{Key: "k", Wants: 90, Has: decider.AsAssigned}); got.Learning || got.Rate < 90 {
-			t.Errorf("then it gets %+v", got)
-		}
-		check(t, "assignments", d.Stats().Leaves.Assignments, 2)
 	})
 }
 

@@ -30,7 +30,7 @@ func flagsOf(conditions ...bool) (flags uint64) {
 // AppendExchange appends an exchange. It reports false if a report is too large.
 func AppendExchange(b []byte, x *decider.LeafExchange, timeout time.Duration) (_ []byte, ok bool) {
 	b = AppendText(AppendSpan(b, timeout), x.Leaf)
-	b = binary.AppendUvarint(b, flagsOf(x.Leave, x.Single, x.Share, x.Unsure))
+	b = binary.AppendUvarint(b, flagsOf(x.Leave, x.Single, x.Share, x.Unsure, x.Repeat))
 	b = AppendText(appendFloat(binary.AppendUvarint(b, uint64(max(x.Held, 0))), x.Keep), x.Tenant)
 	b = binary.AppendUvarint(b, uint64(len(x.Reports)))
 	for i := range x.Reports {
@@ -48,7 +48,7 @@ func AppendExchange(b []byte, x *decider.LeafExchange, timeout time.Duration) (_
 func (d *Decoder) Exchange() *decider.LeafExchange {
 	x := &decider.LeafExchange{Exchange: leaf.Exchange{Leaf: string(d.bytes())}}
 	flags := d.Uvarint()
-	x.Leave, x.Single, x.Share, x.Unsure = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
+	x.Leave, x.Single, x.Share, x.Unsure, x.Repeat = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0, flags&16 != 0
 	x.Held, x.Keep, x.Tenant = d.Count(), d.float(), string(d.bytes())
 	n := d.Count()
 	if n > len(d.Rest) { // each takes a byte or more

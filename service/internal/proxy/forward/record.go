@@ -54,11 +54,11 @@ func (p *Forwarder) Record(ctx context.Context, q *Request, err error) {
 	}
 }
 
-// recordLeaving notes for the record that the client waits no longer.
+// recordLeaving notes for the record that the client waits no longer. The client of a request that moves waits on.
 func (f *forward) recordLeaving() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lacksRecordLocked() && f.record.Deadline == 0 {
+	if !f.moved && f.lacksRecordLocked() {
 		f.record.Deadline = f.forwarder.now() + f.forwarder.offset
 	}
 }

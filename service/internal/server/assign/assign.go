@@ -46,7 +46,7 @@ func (a *Assigner) Exchange(x *decider.LeafExchange, got *decider.LeafAnswer) er
 		l.restored = false
 		ls.heard(l)
 	}
-	e := exchange{of: a, rules: rs, now: now, ttl: ttl, leaf: l, keep: x.Keep, single: x.Single, unsure: x.Unsure}
+	e := exchange{of: a, rules: rs, now: now, ttl: ttl, leaf: l, keep: x.Keep, single: x.Single, unsure: x.Unsure, repeat: x.Repeat}
 	got.Assignments = slices.Grow(got.Assignments, len(x.Reports))[:len(x.Reports)]
 	for i := 0; i < len(x.Reports); i += aheadReports {
 		end := min(i+aheadReports, len(x.Reports))
@@ -128,6 +128,7 @@ type exchange struct {
 	keep   float64
 	single bool
 	unsure bool
+	repeat bool
 
 	fresh  int  // keys that the leaf had no assignment of
 	shrunk bool // an assignment is smaller than before
@@ -177,9 +178,9 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 	*got = leaf.Assignment{Key: r.Key}
 	if h = ls.alive(h, e.now); h == nil {
 		e.fresh++
-		if e.unsure || r.Has == decider.AsAssigned {
-			h = ls.alive(ls.takeOver(e.leaf, print, r.Has, e.now), e.now)
-		}
+	}
+	if e.unsure || r.Has == decider.AsAssigned {
+		h = ls.alive(ls.takeOver(e.leaf, h, print, r.Has, e.now), e.now)
 	}
 	m := e.match(h, r.Key)
 	a.charge(e.rules, e.now, m, r, h)
@@ -200,11 +201,14 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 		return
 	case h == nil:
 		h = ls.add(e.leaf, strings.Clone(r.Key), print)
+		h.heard = e.now
 	}
 	if h.match != m {
 		e.follow(h, m)
 	}
-	h.watched = false
+	if h.watched = false; !e.repeat {
+		h.heard = e.now
+	}
 	if !e.continues(h, r, got) {
 		e.assign(h, r, got)
 	}

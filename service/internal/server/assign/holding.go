@@ -21,7 +21,9 @@ type holding struct {
 	listed    bool // in leafSession.watch
 	watched   bool // the leaf should report the key
 	contended bool
-	first     part // room for one of the parts
+	heard     time.Duration // when its leaf last reported
+	guessed   bool          // its leaf has not said which assignment it goes on with
+	first     part          // room for one of the parts
 	key       string
 }
 

@@ -47,17 +47,24 @@ func originOf(name string) string {
 // departed is how long a leaf of an origin, that is there, has not reported a key at most: two reports follow within LongestInterval.
 const departed = LongestInterval * 3 / 2
 
-// takeOver has a leaf take an assignment over from a leaf of its origin that is gone: the smallest one by which it can have used
-// as much as it says, or else the greatest. It returns nil if there is none.
-func (ls *leaves) takeOver(by *leafSession, print uint64, has float64, now time.Duration) (found *holding) {
+// takeOver has a leaf that has nothing, or a guess, take an assignment over from a leaf of its origin that is gone: the smallest one by
+// which it can have used as much as it says, or else the greatest. It returns what the leaf has then: was if there is none.
+func (ls *leaves) takeOver(by *leafSession, was *holding, print uint64, has float64, now time.Duration) (found *holding) {
+	if was != nil {
+		if !was.guessed {
+			return was
+		}
+		has = was.parts.Held()
+	}
 	for l, h := range ls.others(by, print) {
-		if gone := l.restored || now-h.parts.Reported() > departed; gone && (found == nil || nearer(h.parts.Held(), found.parts.Held(), has)) {
+		if gone := l.restored || now-h.heard > departed; gone && (found == nil || nearer(h.parts.Held(), found.parts.Held(), has)) {
 			found = h
 		}
 	}
 	if found == nil {
-		return nil
+		return was
 	}
+	ls.drop(was, now)
 	ls.heard(found.leaf)
 	ls.move(found, by)
 	return found
@@ -104,7 +111,7 @@ func (ls *leaves) move(h *holding, to *leafSession) {
 		from.watch = without(from.watch, h)
 		h.listed, h.watched = false, false
 	}
-	h.leaf = to
+	h.leaf, h.guessed = to, false
 	to.keys.add(h)
 	h.setContended(contended)
 	for p := h.parts; p != nil; p = p.next {
@@ -130,6 +137,7 @@ func (e *exchange) continues(h *holding, r *leaf.Report, got *leaf.Assignment) b
 	if !e.unsure || h.parts.bucket == ls.unlimited || !h.parts.Live() && !e.blind(r.Key) {
 		return false
 	}
+	h.guessed = h.guessed || !h.parts.Live()
 	for p := h.parts; p != nil; p = p.next {
 		e.give(h, p.bucket)
 		if err := p.bucket.Continue(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: r.Has}); err != nil {

@@ -23,6 +23,8 @@ type LeafExchange struct {
 	// or of a process before this one. Report.Has has the rate that it has used of them. An Assignment with Learning asks it
 	// to go on with what it has until its next report, which has AsAssigned.
 	Unsure bool
+	// Repeat tells that the leaf has sent no reports since the last ones, which are asked about again.
+	Repeat bool
 }
 
 // AsAssigned is the Report.Has of a leaf that does not know what it has: as much as it was assigned.

@@ -99,6 +99,7 @@ func (a *API) changes(ctx context.Context, l *proxy) actions {
 	now := time.Now()
 	since := now.Add(-time.Duration(got.TTLMS) * time.Millisecond) // a silent proxy must not keep its share
 	x := newExchange(l, len(got.Watch))
+	x.asked.Repeat = true
 	for _, key := range got.Watch {
 		if b := a.live(l, key, now, since); b != nil {
 			x.add(b, leaf.Report{Key: key, Wants: b.wants, Has: b.uses})

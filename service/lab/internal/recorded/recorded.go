@@ -123,10 +123,15 @@ func printable(name string) string {
 func (f *File) Calls() (all []sim.Arrival) {
 	usual := UsualPatience(f.Records)
 	for i := range f.Records {
-		if r := &f.Records[i]; Sent(r) {
-			at := Came(r)
-			all = append(all, sim.Arrival{At: at - Came(&f.Records[0]), Late: max(at-r.Intended, 0), Class: f.Class(r.Class), Patience: cmp.Or(Patience(r), usual)})
+		r := &f.Records[i]
+		if !Sent(r) {
+			continue
 		}
+		at, patience := Came(r), cmp.Or(Patience(r), usual)
+		if usual > 0 && !Abandoned(r) { // its caller would have left before its deadline
+			patience = min(patience, usual)
+		}
+		all = append(all, sim.Arrival{At: at - Came(&f.Records[0]), Late: max(at-r.Intended, 0), Class: f.Class(r.Class), Patience: patience})
 	}
 	return all
 }

@@ -90,6 +90,22 @@ func TestUsualPatience(t *testing.T) {
 	}
 }
 
+// A deadline that is later than when callers leave is not how long they wait.
+func TestCallersLeaveBeforeTheDeadline(t *testing.T) {
+	f := recorded.File{}
+	for i := range 40 {
+		at := time.Duration(i) * ms
+		f.Records = append(f.Records,
+			recording.Record{Intended: at, Start: at, End: at + 10*ms, Deadline: at + 5*time.Second, Outcome: recording.Ended(weir.Success)},
+			recording.Record{Intended: at, Start: at, End: at + time.Second, Deadline: at + 400*ms, Outcome: recording.Ended(outcome.Gone)})
+	}
+	for _, c := range f.Calls() {
+		if c.Patience != 400*ms {
+			t.Fatalf("%+v: want 400 ms of patience", c)
+		}
+	}
+}
+
 func deadline(rs []recording.Record) []recording.Record {
 	for i := range rs {
 		rs[i].Deadline = 100 * ms
