@@ -73,6 +73,7 @@ type Error struct {
 // Reloaded is the answer to a reload that succeeded.
 type Reloaded struct {
 	Change string `json:"change"`
+	Hash   string `json:"hash,omitempty"` // of the rules of weir proxy
 }
 
 // Fail answers with an Error.
