@@ -1,5 +1,5 @@
-// Package operator has the common parts of the pages that weir serve and weir proxy show
-// to their operators: files, JSON answers, rates, and a bounded history.
+// Package operator has the common parts of what weir serve and weir proxy show to their
+// operators: the listener, files of pages, JSON answers, rates, and a bounded history.
 package operator
 
 import (
