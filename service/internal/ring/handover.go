@@ -272,8 +272,8 @@ func (r *Ring) given(slots *slot.Set, state handover.State) {
 
 // Leave tells the other members that this one is shutting down. They claim its keys, and this node
 // forwards all requests from then on. Requests that wait here for tokens or leases wait at the next
-// owner. Leave returns when all keys have moved, or ctx ends: moved is false if there were none, or no
-// member to take them.
+// owner. Leave returns when all keys have moved, ctx ends, or no member is left to take them: moved is false if
+// there were none, or then, and this node goes on deciding.
 func (r *Ring) Leave(ctx context.Context) (moved bool, err error) {
 	r.mu.Lock()
 	r.census.Leave()
@@ -281,18 +281,16 @@ func (r *Ring) Leave(ctx context.Context) (moved bool, err error) {
 	r.leave = l
 	_ = r.refreshLocked() // no member is new
 	r.noteSoonLocked()
-	heirs := false // a member can claim the keys
-	for name, status := range r.view.Load().Status {
-		heirs = heirs || status == census.Live && name != r.census.Self()
-	}
-	nothing := !heirs || l.Nothing()
+	nothing := l.Nothing() || !r.view.Load().hasHeirs()
 	r.mu.Unlock()
 	if nothing {
 		return false, nil
 	}
 	select {
 	case <-l.Done():
-		return true, nil
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return l.Nothing(), nil
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}

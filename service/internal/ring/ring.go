@@ -252,6 +252,9 @@ func (r *Ring) refreshLocked() error {
 	}
 	r.gainLocked(was, next, lost, stray) // before requests are decided here
 	r.view.Store(next)
+	if r.leave != nil && !next.hasHeirs() {
+		r.leave.End()
+	}
 	if next.Quorum {
 		r.joined.Store(true)
 	}

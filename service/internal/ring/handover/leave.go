@@ -5,7 +5,7 @@ import "github.com/weir-go/weir/internal/slot"
 // A Leave is the end of a member.
 type Leave struct {
 	rest slot.Set      // slots that were not handed over yet
-	done chan struct{} // closed when there are none
+	done chan struct{} // closed by End
 	over bool
 }
 
@@ -17,11 +17,18 @@ func (l *Leave) Nothing() bool { return l.rest.Len() == 0 }
 
 // Given says that slots were handed over.
 func (l *Leave) Given(slots *slot.Set) {
-	if l.rest.Remove(slots); l.rest.Len() == 0 && !l.over {
+	if l.rest.Remove(slots); l.Nothing() {
+		l.End()
+	}
+}
+
+// End says that no more slots are handed over.
+func (l *Leave) End() {
+	if !l.over {
 		l.over = true
 		close(l.done)
 	}
 }
 
-// Done is closed when the last slots were handed over.
+// Done is closed when the last slots were handed over, or no member can take the rest.
 func (l *Leave) Done() <-chan struct{} { return l.done }
