@@ -58,7 +58,7 @@ func (a *answers) find(err error, rejection *weir.Rejection) *problem.Problem {
 	case errors.Is(err, context.Canceled):
 		return gone
 	}
-	return broken
+	return failed
 }
 
 // rejections holds the responses that name no rule.
@@ -93,7 +93,7 @@ var (
 	longLived  = problem.New(http.StatusServiceUnavailable, problem.ReducedCapacity, "long_lived", "as many streams and other long-lived requests are in progress as allowed")
 	late       = problem.New(http.StatusGatewayTimeout, problem.Blank, "timeout", "there was no answer in time")
 	gone       = problem.New(499, problem.Blank, "client_gone", "the client left before the answer")
-	broken     = problem.New(http.StatusInternalServerError, problem.Blank, "failed", "the answer broke off")
+	failed     = problem.New(http.StatusInternalServerError, problem.Blank, "failed", "the request failed")
 )
 
 func unavailable(why weir.Reason, detail string) *problem.Problem {

@@ -395,7 +395,7 @@ var sideways = map[string][]string{
 	"service/internal/proxy/plan": {"service/internal/proxy/forward", "service/internal/proxy/limits", "service/internal/proxy/origins", "service/internal/proxy/tally", "service/internal/proxyrule", "service/internal/routeset", "service/internal/settings"},
 	"service/internal/proxy": {
 		"service/internal/proxy/plan", "service/internal/proxy/forward", "service/internal/proxy/condition", "service/internal/proxy/limits", "service/internal/proxy/tally", "service/internal/proxy/clients",
-		"service/internal/proxy/origins", "service/internal/blackbox", "service/internal/logqueue", "service/internal/proxyrule", "service/internal/settings",
+		"service/internal/proxy/origins", "service/internal/blackbox", "service/internal/logqueue", "service/internal/operator", "service/internal/proxyrule", "service/internal/settings",
 	},
 	"service/internal/proxyrule":        {"service/internal/routeset"},
 	"metric":                            {"metric/internal/collector"},

@@ -64,7 +64,7 @@ func NAME(f *testing.F) {
 	}
 }
 
-// OSS-Fuzz has each fuzz test of the repository, under another name each.
+// OSS-Fuzz has each fuzz test of the repository, no two under one name.
 func TestProject(t *testing.T) {
 	want := map[string]bool{}
 	fuzz := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -77,13 +76,8 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 
 // Run serves until ctx ends, and then drains.
 func (c *proxyCmd) Run(ctx context.Context, std cli.Streams) error {
-	log, lines := logqueue.New(std.Err, func(out io.Writer) slog.Handler {
-		opts := &slog.HandlerOptions{Level: c.LogLevel}
-		if c.LogFormat == "json" {
-			return slog.NewJSONHandler(out, opts)
-		}
-		return slog.NewTextHandler(out, opts)
-	})
+	format := serveLog{LogFormat: c.LogFormat, LogLevel: c.LogLevel}
+	log, lines := logqueue.New(std.Err, format.handler)
 	defer lines.End()
 	wire, err := c.open(log)
 	if err != nil {

@@ -57,7 +57,7 @@ func (d *Daemon) drain() error {
 	for range callers {
 		err = errors.Join(err, <-ended)
 	}
-	if errors.Join(err, d.fleet.shutdown(ctx)) != nil {
+	if d.fleet.shutdown(ctx); err != nil {
 		_ = d.public.Close()
 		return fmt.Errorf("--grace=%v was too short: requests in flight were cut off", d.cfg.Grace)
 	}

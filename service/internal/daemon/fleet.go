@@ -175,12 +175,10 @@ func (f *fleet) leave(d *Daemon) (moved bool) {
 }
 
 // shutdown ends the links of peers to this instance, and its links to them.
-func (f *fleet) shutdown(ctx context.Context) error {
-	if f == nil {
-		return nil
+func (f *fleet) shutdown(ctx context.Context) {
+	if f != nil {
+		_ = f.handler.Shutdown(ctx) // its requests have been answered, or the peers ask again elsewhere
 	}
-	_ = f.handler.Shutdown(ctx) // its requests have been answered, or the peers ask again elsewhere
-	return nil
 }
 
 // disconnect ends all links.

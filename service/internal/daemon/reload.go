@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -74,7 +73,7 @@ type reloads struct {
 // reload loads the files and puts them into force. It returns a summary of the changes
 // of the rules. A file with a mistake keeps its last good content, and only this one: a
 // mistake in the rules must not keep a token valid that was removed.
-func (d *Daemon) reload(context.Context) (change string, err error) {
+func (d *Daemon) reload() (change string, err error) {
 	d.reloads.running.Lock()
 	defer d.reloads.running.Unlock()
 	trusts := d.certs.Changes()
@@ -147,4 +146,4 @@ func (r *reloads) state() (status adminapi.ConfigStatus, failures uint64) {
 }
 
 // reloadAndLog reloads; the outcome is in the log.
-func (d *Daemon) reloadAndLog() { _, _ = d.reload(context.Background()) }
+func (d *Daemon) reloadAndLog() { _, _ = d.reload() }

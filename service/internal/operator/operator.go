@@ -1,5 +1,5 @@
-// Package operator has the common parts of the pages that weir serve and weir proxy show
-// to their operators: files, JSON answers, rates, and a bounded history.
+// Package operator has the common parts of what weir serve and weir proxy show to their
+// operators: the listener, files of pages, JSON answers, rates, and a bounded history.
 package operator
 
 import (
@@ -73,6 +73,7 @@ type Error struct {
 // Reloaded is the answer to a reload that succeeded.
 type Reloaded struct {
 	Change string `json:"change"`
+	Hash   string `json:"hash,omitempty"` // of the rules of weir proxy
 }
 
 // Fail answers with an Error.

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxyrule"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -119,18 +119,12 @@ func (p *Proxy) Admin() http.Handler {
 		if !s.Ready {
 			status = http.StatusServiceUnavailable
 		}
-		writeJSON(w, status, s)
+		operator.Answer(w, status, s)
 	})
-	mux.HandleFunc("GET /-/status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, p.Report()) })
+	mux.HandleFunc("GET /-/status", func(w http.ResponseWriter, _ *http.Request) { operator.Answer(w, http.StatusOK, p.Report()) })
 	mux.HandleFunc("POST /-/reload", p.serveReload)
 	mux.Handle("/-/set", settings.Handler(func() any { return p.Settings() }, p.Set))
 	mux.Handle("GET /-/recording", p.cfg.Box)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{EnableOpenMetrics: p.cfg.TraceID != nil}))
 	return mux
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }

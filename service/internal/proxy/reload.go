@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/internal/logqueue"
+	"github.com/weir-go/weir/service/internal/operator"
 	"github.com/weir-go/weir/service/internal/proxy/origins"
 	"github.com/weir-go/weir/service/internal/proxy/plan"
 	"github.com/weir-go/weir/service/internal/proxyrule"
@@ -82,17 +83,6 @@ func (p *Proxy) Reload() (change string, err error) {
 	return change, err
 }
 
-// reloaded and reloadFailed are the answers to POST /-/reload.
-type (
-	reloaded struct {
-		Change string `json:"change"`
-		Hash   string `json:"hash"`
-	}
-	reloadFailed struct {
-		Error string `json:"error"`
-	}
-)
-
 // serveReload answers POST /-/reload.
 func (p *Proxy) serveReload(w http.ResponseWriter, _ *http.Request) {
 	if p.cfg.LoadRules == nil {
@@ -101,10 +91,10 @@ func (p *Proxy) serveReload(w http.ResponseWriter, _ *http.Request) {
 	}
 	change, err := p.Reload()
 	if err != nil {
-		writeJSON(w, http.StatusUnprocessableEntity, reloadFailed{err.Error()})
+		operator.Fail(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	writeJSON(w, http.StatusOK, reloaded{change, p.plan.Load().Rules.Hash})
+	operator.Answer(w, http.StatusOK, operator.Reloaded{Change: change, Hash: p.plan.Load().Rules.Hash})
 }
 
 // planConfig returns what the plans are made with.

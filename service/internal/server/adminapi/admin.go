@@ -20,7 +20,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/httpserve"
@@ -51,8 +50,8 @@ type Config struct {
 	// the server is always ready.
 	Ready func() error
 	// Reload loads the files again and describes the changes of the rules. A file with
-	// an error keeps its last good content. If nil, rules cannot be reloaded.
-	Reload func(context.Context) (string, error)
+	// an error keeps its last good content. It must be safe for concurrent use. If nil, rules cannot be reloaded.
+	Reload func() (string, error)
 	// ConfigStatus describes the file of rules. If nil, there is none.
 	ConfigStatus func() ConfigStatus
 	// Metrics serves /metrics. If nil, there are none.
@@ -86,9 +85,8 @@ type API struct {
 	started time.Time
 	handler http.Handler
 
-	reloading sync.Mutex
-	history   history
-	keys      tracker
+	history history
+	keys    tracker
 
 	end func() // ends the samples
 }
@@ -148,14 +146,12 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "ready")
 }
 
-func (a *API) serveReload(w http.ResponseWriter, r *http.Request) {
+func (a *API) serveReload(w http.ResponseWriter, _ *http.Request) {
 	if a.cfg.Reload == nil {
 		operator.Fail(w, http.StatusNotFound, "nothing to reload: the rules are not from a file")
 		return
 	}
-	a.reloading.Lock()
-	defer a.reloading.Unlock()
-	change, err := a.cfg.Reload(r.Context())
+	change, err := a.cfg.Reload()
 	if err != nil {
 		operator.Fail(w, http.StatusUnprocessableEntity, err.Error())
 		return

@@ -340,7 +340,7 @@ func TestErrors(t *testing.T) {
 	api := adminapi.New(adminapi.Config{
 		Server: newServer(t), Local: true,
 		Ready:  func() error { return errors.New("the rules were never loaded") },
-		Reload: func(context.Context) (string, error) { return "", failing },
+		Reload: func() (string, error) { return "", failing },
 	})
 	defer api.Close()
 	bare := adminapi.New(adminapi.Config{Server: newServer(t)})
@@ -399,7 +399,7 @@ func TestTokens(t *testing.T) {
 	var guard token.Guard
 	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	api := adminapi.New(adminapi.Config{
-		Server: newServer(t), Pprof: true, Metrics: served, Reload: func(context.Context) (string, error) { return "", nil }, Tokens: &guard,
+		Server: newServer(t), Pprof: true, Metrics: served, Reload: func() (string, error) { return "", nil }, Tokens: &guard,
 	})
 	defer api.Close()
 	secrets := []string{"", "secret-of-the-operator", "secret-of-the-scraper", "secret-of-the-shop", "secret-of-the-tenant"}
@@ -451,7 +451,7 @@ func TestAssets(t *testing.T) {
 func TestManyAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		api := adminapi.New(adminapi.Config{Server: s, Reload: func(context.Context) (string, error) { return "", s.Reload(rules()) }})
+		api := adminapi.New(adminapi.Config{Server: s, Reload: func() (string, error) { return "", s.Reload(rules()) }})
 		defer api.Close()
 		for range 4 {
 			for _, request := range []string{

@@ -44,7 +44,7 @@ func newRig(t testing.TB, rules *config.Rules) *rig {
 	r.loaded.Store(new(error))
 	api := adminapi.New(adminapi.Config{
 		Server: s, Local: true, Pprof: true,
-		Reload: func(context.Context) (string, error) {
+		Reload: func() (string, error) {
 			err := *r.reload.Load()
 			r.loaded.Store(&err)
 			if err != nil {

@@ -15,7 +15,7 @@ func (c *conn) explain() result {
 	}
 	l := c.begin()
 	c.text(&l, "key", x.Key)
-	c.flag(&l, "allowed", x.Allowed)
+	c.allowed(&l, x.Allowed)
 	if !x.Allowed {
 		c.retry(&l, x.Reason, "", x.RetryAfter)
 	}
@@ -36,7 +36,7 @@ func (c *conn) ruleReply(r *decider.RuleState) {
 		c.text(&l, "mode", r.Rule.Mode)
 	}
 	if r.Rule.Rated() {
-		c.flag(&l, "allowed", r.Allowed)
+		c.allowed(&l, r.Allowed)
 		c.number(&l, "remaining", int64(r.Remaining))
 		c.number(&l, "used", int64(r.Used))
 		if r.ResetAfter != weir.Never {

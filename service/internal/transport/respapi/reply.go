@@ -95,13 +95,13 @@ func (r *reply) millis(l *list, name string, d time.Duration) {
 	r.number(l, name, int64((d+time.Millisecond-1)/time.Millisecond))
 }
 
-// flag appends a field of 1 or 0.
-func (r *reply) flag(l *list, name string, set bool) {
+// allowed appends the field of a decision, 1 or 0.
+func (r *reply) allowed(l *list, ok bool) {
 	n := int64(0)
-	if set {
+	if ok {
 		n = 1
 	}
-	r.number(l, name, n)
+	r.number(l, "allowed", n)
 }
 
 // retry appends the fields of a denial.

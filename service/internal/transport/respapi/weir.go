@@ -77,7 +77,7 @@ func (c *conn) verdictReply(waits bool) result {
 		return c.fail("UNAVAILABLE " + v.Step.Closed())
 	}
 	l := c.begin()
-	c.flag(&l, "allowed", v.OK)
+	c.allowed(&l, v.OK)
 	if n, ok := v.Remaining(); ok {
 		c.number(&l, "remaining", int64(n))
 	}
@@ -205,7 +205,7 @@ func (c *conn) leaseReply(lease decider.Lease, err error) result {
 		return c.fail(unavailable)
 	}
 	l := c.begin()
-	c.flag(&l, "allowed", !rejected)
+	c.allowed(&l, !rejected)
 	if rejected {
 		c.retry(&l, rejection.Reason, "", rejection.RetryAfter)
 		c.step(&l, lease.Step)

@@ -18,7 +18,7 @@ var program = &cli.Program{
 		{Name: "load-compare", Help: "Compare two results of weirlab load. It can be written as weirlab load compare, too.", New: func() cli.Runner { return new(loadCompareCmd) }},
 		{Name: "origin", Help: "Run a service to overload in experiments: a number of workers, a queue, and a service time.", New: func() cli.Runner { return new(originCmd) }},
 		{Name: "sim", Help: "Simulate scenario files in virtual time; prints tables and draws plots.", New: func() cli.Runner { return new(simCmd) }},
-		{Name: "advise", Help: "Find the capacity of a service in a recording of its requests, and recommend a limit, a queue, a time-out, a retry budget and a number of instances.", Detail: adviseDetail, New: func() cli.Runner { return new(adviseCmd) }},
+		{Name: "advise", Help: "Find the capacity of a service, and what went wrong, in a recording of its requests, and recommend a limit, a queue, a time-out, a retry budget and a number of instances.", Detail: adviseDetail, New: func() cli.Runner { return new(adviseCmd) }},
 		{Name: "replay", Help: "Replay a recording in virtual time with other limits: what would have happened.", Detail: replayDetail, New: func() cli.Runner { return new(replayCmd) }},
 		{Name: "convert", Help: "Convert recordings to CSV, and CSV, access logs of nginx and Envoy, and the output of k6 to recordings, for weirlab advise.", Detail: convertDetail, New: func() cli.Runner { return new(convertCmd) }},
 		{Name: "arena", Help: "Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map.", New: func() cli.Runner { return new(arenaCmd) }},

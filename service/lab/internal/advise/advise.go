@@ -182,7 +182,7 @@ func (a *Advice) doubt(p part) {
 		say("There were always at least %s requests in flight, far above the knee. A recording with less load tells more.", round(*f.bound.High))
 	case !f.known && 100*a.Rejected > a.Requests:
 		say("What was admitted never came near the knee, which is at least %s requests in flight, while %d requests were rejected: a recording with a higher limit tells more.", round(*f.bound.Low), a.Rejected)
-	case !f.known && f.most > unsettled**f.bound.Low:
+	case !f.known && f.ambiguous():
 		say("The load may not have come near the knee: it is at least %s requests in flight, and there were %s at most. A recording in which the load grows for longer tells more.", round(*f.bound.Low), round(f.most))
 	case !f.known:
 		say("The load never came near the knee: it is at least %s requests in flight. A recording with more load tells more.", round(*f.bound.Low))
@@ -211,6 +211,9 @@ func (a *Advice) doubt(p part) {
 
 // unsettled is how many times the lower bound of the knee is the upper one from which on it is rough.
 const unsettled = 3
+
+// ambiguous reports whether a knee that is not known may be one that the load came to.
+func (f *fitted) ambiguous() bool { return f.bound.Low != nil && f.most > unsettled**f.bound.Low }
 
 // servable estimates which part of the rejected requests there was capacity for, window by window.
 func (a *Advice) servable() {

@@ -64,6 +64,26 @@ func TestPauses(t *testing.T) {
 	}
 }
 
+// A slow dependency for a while and a burst of requests leave windows that tell no knee. The work of single requests tells the
+// workers then, too.
+func TestTroubleForAWhile(t *testing.T) {
+	layer := workers(8, 200*time.Millisecond, "lognormal", 0.5)
+	layer.Changes = []sim.Change{{At: 25 * time.Second, Slowdown: new(3.5)}, {At: 33 * time.Second, Slowdown: new(1.0)}}
+	for seed := range uint64(3) {
+		var all []recording.Record
+		sc := sim.Scenario{
+			Name: "trouble", Duration: 130 * time.Second, Seed: seed + 3, Layers: []sim.Layer{layer},
+			Clients: []sim.Client{{Name: "users", Rate: "24@75s,110@8s,20@27s"}},
+		}
+		if _, err := sim.Run(t.Context(), sc, func(r trace.Record) { all = append(all, recorded.FromTrace(r)) }, nil); err != nil {
+			t.Fatal(err)
+		}
+		if k := of(t, all, Options{}).Knee; k.Value == nil || *k.Value != 8 {
+			t.Errorf("knee %s%s: want 8", k.text(round), k.between(round))
+		}
+	}
+}
+
 // After a change, the figures describe the service as it is.
 func TestAChangeOfCapacityIsFound(t *testing.T) {
 	layer, slow := workers(10, 50*time.Millisecond, "lognormal", 0.5), 2.0

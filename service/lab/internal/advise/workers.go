@@ -16,10 +16,10 @@ const (
 )
 
 // countWorkers counts the workers by the work of single requests (package station), if the windows tell little: they vary for other
-// reasons, as on a busy machine. Pauses change the throughput of windows, and the work of few requests.
+// reasons, as on a busy machine or while a dependency is slow. That changes the throughput of windows, and the work of few requests.
 func (f *fitted) countWorkers(records []recording.Record, p part) {
 	k := f.interval((*model).knee)
-	if !f.known || f.noise < uneven && *k.High < vague**k.Low {
+	if f.known && f.noise < uneven && *k.High < vague**k.Low || !f.known && !f.ambiguous() {
 		return
 	}
 	from, to := p.ws[0].from, p.ws[len(p.ws)-1].to
@@ -49,5 +49,5 @@ func (f *fitted) countWorkers(records []recording.Record, p part) {
 			f.boots = append(f.boots, model{service: mean, workers: m, variability: 1})
 		}
 	}
-	f.model = f.boots[0]
+	f.model, f.known = f.boots[0], true
 }

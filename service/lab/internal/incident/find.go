@@ -35,19 +35,25 @@ func Find(f *recorded.File) *Incident {
 	if worst.Began == nil {
 		return worst
 	}
-	before := d.incidents(0, d.first(*worst.Began))
+	before := d.incidents(0, d.first(*worst.Began), levels)
 	if n := len(before); n > 0 { // the time of another incident is not what to compare with
 		if again := d.worst(d.first(*before[n-1].Ended), len(d.rs)); again.Began != nil && *again.Began < worst.end(d) {
 			worst = again
 		}
 	}
-	worst.Others = append(before, d.incidents(d.first(worst.end(d)), len(d.rs))...)
+	worst.Others = append(before, d.incidents(d.first(worst.end(d)), len(d.rs), levels)...)
 	return worst
 }
 
+// levels bounds the others: three before the worst incident, and three after it.
+const levels = 2
+
 // incidents returns those of the requests from an index to another of which it shows that requests were not served, in the order of
-// time.
-func (d *data) incidents(from, to int) []*Incident {
+// time: the worst one, one before it and one after it, and so on for some levels.
+func (d *data) incidents(from, to, levels int) []*Incident {
+	if levels == 0 {
+		return nil
+	}
 	worst := d.worst(from, to)
 	if worst.Began == nil || !worst.costs() {
 		return nil
@@ -56,7 +62,7 @@ func (d *data) incidents(from, to int) []*Incident {
 	if worst.Ended == nil && to < len(d.rs) {
 		worst.Ended = new(d.came[to])
 	}
-	return slices.Concat(d.incidents(from, began), []*Incident{worst}, d.incidents(ended, to))
+	return slices.Concat(d.incidents(from, began, levels-1), []*Incident{worst}, d.incidents(ended, to, levels-1))
 }
 
 // worst is find of the requests from an index to another.
