@@ -150,13 +150,14 @@ func (b *Box) keep(ctx context.Context, what string) {
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
 	full := func() bool { return f.size+copied(b.cfg.Records) > b.cfg.Size/share }
-	for err == nil && b.recorder.Now() < end && !full() && ctx.Err() == nil {
+	for ended := false; err == nil && b.recorder.Now() < end && !full() && !ended; {
 		select {
 		case <-b.changes:
 			end = min(b.recorder.Now()+Around, last)
 		case <-ctx.Done():
 		case <-tick.C:
 		}
+		ended = ctx.Err() != nil // before the copy, which has the last requests
 		err = f.copy()
 	}
 	if f != nil {
