@@ -220,7 +220,7 @@ for i = 1, #KEYS do
       else
         n = 0
       end
-    elseif counts + n > limit and (n > 0 or w.kind == '2') then
+    elseif counts + n > limit then
       room = limit - counts
     end
   else

@@ -31,6 +31,9 @@ type Take struct {
 	Ahead time.Duration
 	// Debt is how many tokens may be taken that the bucket does not hold.
 	Debt int
+	// Spare is how many tokens the bucket must hold after the Take. With N of zero, any window denies if it
+	// does not.
+	Spare int
 	// Most is the greatest Ahead or Debt, as a time to refill, of any call for this bucket. A
 	// state that owes more is of another quota, or comes from a clock that was ahead, and is
 	// set to this. If less than zero, any state counts. Windows do not use it.
@@ -53,8 +56,11 @@ func (q *Quota) Args(args []any, t *Take) []any {
 			panic("redisscript: a reservation in a window")
 		}
 		limit := q.events(t)
-		if t.N < 0 {
+		switch {
+		case t.N < 0:
 			limit, least = int64(t.Taken/time.Microsecond), t.Remain
+		case t.N == 0 && t.Spare == 0 && q.kind != ClockWindow:
+			limit = maxUnits
 		}
 		return append(args, 0, q.period, limit, int(q.kind), t.N, least)
 	}
@@ -82,8 +88,8 @@ func (q *Quota) span() int64 { return max(q.full*q.token/q.rate/spans, 1000) }
 // so a separate limit does not matter.
 func (q *Quota) most(t *Take) int64 {
 	limit := q.limit
-	if t.N == 0 && t.Least == 0 {
+	if t.N == 0 && t.Least == 0 && t.Spare == 0 {
 		limit = q.full
 	}
-	return limit*q.token + q.units(t.Ahead) + q.cost(max(t.Debt, 0))
+	return (limit-int64(t.Spare))*q.token + q.units(t.Ahead) + q.cost(max(t.Debt, 0))
 }

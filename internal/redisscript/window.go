@@ -38,7 +38,9 @@ func NewWindow(k WindowKind, limit int, period time.Duration) (Quota, error) {
 }
 
 // events returns how many events a window may have after the Take.
-func (q *Quota) events(t *Take) int64 { return q.limit + int64(min(max(t.Debt, 0), MaxEvents)) }
+func (q *Quota) events(t *Take) int64 {
+	return q.limit + int64(min(max(t.Debt, 0), MaxEvents)-t.Spare)
+}
 
 // window returns a window as package window counts it, with another limit. The script has
 // moved the count to the window of the present, so its Calendar does not matter.

@@ -16,7 +16,7 @@
 // Shares are max-min fair by weight (Bertsekas and Gallager, Data Networks, 6.5.2): no
 // leaf gets more than it wants while another one of the same weight gets less than it
 // wants and less than that one. While all get what they want, each also gets a part of a half of
-// the rest, so that it can grow at once. The other half is for changes of shares.
+// the rest, so that it can grow at once: at most half of what is free. The other half is for changes of shares.
 //
 // The wants of a leaf are measured, and requests come in at random. A leaf with exactly the mean
 // rate would deny some. So leaves that get all they want also get a little more than that: together
@@ -193,6 +193,9 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 		free += a.guessed
 		uses = min(r.Has, free)
 		level.learnt(a.limit)
+	}
+	if need := max(m.wants()+level.bonus*m.root(), uses); rate > need {
+		rate = min(rate, need+max(free-need, 0)/2) // others may have more than they want, until their next reports
 	}
 	if math.Abs(rate-uses) < r.Keep*uses {
 		rate = uses

@@ -93,3 +93,29 @@ func TestStarvedLeafThatIsLost(t *testing.T) {
 		t.Errorf("the small leaf has %v, wants 14.5", has[small])
 	}
 }
+
+// Of leaves that join one after another, the first gets half of the limit before it is known that it wants a tenth. Until it gives that back,
+// another leaf that wants hardly more than it has leaves enough to the last one.
+func TestGrowthLeavesFreeWhatOthersWant(t *testing.T) {
+	a := allocator.New(&allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	wants := []float64{10.3, 27.1, 14.9}
+	leaves, has := make([]allocator.Member, len(wants)), make([]float64, len(wants))
+	report := func(now time.Duration, i int, r allocator.Report) {
+		got, err := a.Report(now, &leaves[i], r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has[i] = got.Rate
+	}
+	for i := range wants {
+		report(0, i, allocator.Report{Wants: 1, Join: true})
+	}
+	for _, i := range []int{1, 0, 2} {
+		report(5*time.Second, i, allocator.Report{Wants: wants[i], Has: has[i]})
+	}
+	for i, want := range wants {
+		if has[i] < 1.1*want {
+			t.Errorf("leaf %d wants %v, and has %.1f", i, want, has[i])
+		}
+	}
+}

@@ -78,6 +78,57 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// A request without a cost that is denied denies a batch that is all or nothing, and the store takes nothing for the others: not even
+// for a moment, in which others would be denied. A key that comes again is decided about once.
+func TestSharedLooksInBatches(t *testing.T) {
+	const rules = `
+rules:
+  - {name: bucket, key: bucket, rate: 1/h, burst: 1}
+  - {name: sliding, key: sliding, rate: 1/h, algorithm: sliding}
+  - {name: fixed, key: fixed, rate: 1/h, algorithm: fixed}
+  - {name: all, glob: "*", rate: 3/h, burst: 3}
+`
+	node := shared(t, rules, "redis://"+redistest.Start(t, "redis-server").Addr, patient())
+	batch := func(reqs ...decider.Request) (oks []bool) {
+		t.Helper()
+		verdicts := make([]decider.Verdict, len(reqs))
+		if _, err := node.Batch(t.Context(), reqs, true, verdicts); err != nil {
+			t.Fatal(err)
+		}
+		for i := range verdicts {
+			oks = append(oks, verdicts[i].OK)
+		}
+		return oks
+	}
+	used := func(key string) int {
+		t.Helper()
+		x, err := node.Explain(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.Rules[0].Used
+	}
+	for _, key := range []string{"bucket", "sliding", "fixed"} {
+		look := decider.Request{Key: key}
+		if got := batch(decider.Request{Key: key, N: 1}); !got[0] {
+			t.Fatalf("%s: the first token is denied", key)
+		}
+		for range 50 {
+			if got, n := batch(look, decider.Request{Key: "other", N: 1}), used("other"); got[0] || n > 0 {
+				t.Fatalf("%s: %v, and %d tokens of another key are used", key, got, n)
+			}
+		}
+	}
+	twice := []decider.Request{{Key: "again", N: 3}, {Key: "again"}}
+	if got := batch(twice...); got[0] || got[1] || used("again") > 0 {
+		t.Errorf("three of three tokens, and a look: %v, and %d are used", got, used("again"))
+	}
+	twice[0].N = 2
+	if got := batch(twice...); !got[0] || !got[1] || used("again") != 2 {
+		t.Errorf("two of three tokens, and a look: %v, and %d are used", got, used("again"))
+	}
+}
+
 func addresses(addrs ...string) func(int) []string { return func(int) []string { return addrs } }
 
 // conform compares the store with memory. With together, batches can be all or nothing.

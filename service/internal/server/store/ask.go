@@ -34,10 +34,8 @@ type asking struct {
 	lane    *redislink.Lane
 	call    *redislink.Call
 	reply   redisscript.Reply
-	places  []int // of the buckets in the reply; nil if they are the same
-	// returned is set if the store has granted and was told to take that back, because a request
-	// without a cost denies others that are all or nothing with it.
-	returned bool
+	sent    []bucketAsk // by the call, which may be for other askings, too
+	places  []int       // of the buckets in sent; nil if they are the same
 }
 
 // prepare returns the asking of a request. It has no buckets if the store need not be asked.
@@ -120,6 +118,9 @@ func (s *Counts) begin(ctx context.Context, all []*asking) error {
 	if s.link.Lanes() > 1 && !oneSlot(merged) {
 		return errSlots
 	}
+	for _, a := range all {
+		a.sent = merged
+	}
 	c := s.callFor(merged)
 	first.call = c
 	c.Undo = func(numbers []int64) {
@@ -137,11 +138,7 @@ func (s *Counts) finish(ctx context.Context, all []*asking) error {
 	if err != nil {
 		return err
 	}
-	merged := first.buckets
-	if len(all) > 1 {
-		merged = merge(all)
-	}
-	reply, err := redisscript.ReadReply(numbers, quotas(merged)...)
+	reply, err := redisscript.ReadReply(numbers, quotas(first.sent)...)
 	for _, a := range all {
 		a.reply = reply
 	}
@@ -158,17 +155,22 @@ func (s *Counts) ask(ctx context.Context, all ...*asking) error {
 }
 
 // merge returns the buckets of askings together, each once: of a bucket that comes again, more
-// is taken. It sets their places.
+// is taken. Where a request without a cost would be denied, the others take nothing either. It sets their places.
 func merge(all []*asking) (merged []bucketAsk) {
 	at := map[string]int{}
 	for _, a := range all {
 		a.places = a.places[:0]
 		for _, b := range a.buckets {
+			if b.take.N == 0 && !b.clock {
+				b.take.Spare = 1
+			}
 			i, again := at[b.key]
 			if again {
-				merged[i].take.N += b.take.N
-				merged[i].take.Least += b.take.Least
-				merged[i].take.Settled = merged[i].take.Settled || b.take.Settled
+				t := &merged[i].take
+				t.N += b.take.N
+				t.Least += b.take.Least
+				t.Spare = max(t.Spare, b.take.Spare)
+				t.Settled = t.Settled || b.take.Settled
 			} else {
 				i = len(merged)
 				at[b.key], merged = i, append(merged, b)
@@ -243,12 +245,16 @@ func (a *asking) bucket(i int) (int, *bucketAsk) {
 	return i, b
 }
 
-// decision returns the store's decision about the bucket with index i. Without a cost, it is
-// whether a token is available.
+// decision returns the store's decision about the bucket with index i: about all that the call takes there, if a request of it has no
+// cost. Without any cost, it is whether a token is available.
 func (a *asking) decision(i int) weir.Decision {
 	at, b := a.bucket(i)
-	d := a.reply.Decision(at, &b.quota, &b.take)
-	if a.Req.N == 0 && !b.clock {
+	take := &b.take
+	if all := &a.sent[at].take; all.Spare > 0 {
+		take = all
+	}
+	d := a.reply.Decision(at, &b.quota, take)
+	if take.N == 0 && !b.clock {
 		if d.OK = d.Remaining > 0; !d.OK {
 			d.RetryAfter = a.reply.Until(at, &b.quota, &redisscript.Take{N: 1, Least: 1})
 		}

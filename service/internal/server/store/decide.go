@@ -82,7 +82,6 @@ func (s *Counts) takeTogether(ctx context.Context, asks []counts.Asked, some []*
 	case err != nil:
 		s.takeAway(some, true)
 	default:
-		s.undoIfDenied(some)
 		for _, a := range some {
 			a.Untaken = !a.reply.Granted
 			s.answered(a)
@@ -103,34 +102,13 @@ func (s *Counts) answered(a *asking) {
 	for i, r := range a.Rated {
 		d := a.decision(i)
 		s.Counts.Learn(a.Set, r, a.Req.Key, v.At, d.Remaining)
-		if d.OK && !a.reply.Granted && !a.returned { // as if it had given, as in a Verdict of one node
+		if d.OK && !a.reply.Granted { // as if it had given, as in a Verdict of one node
 			d.Remaining = max(d.Remaining-a.Req.N, 0)
 		}
 		a.Answer(d, r.Ref)
 		if a.Give(r, 0, &shadows); !d.OK && r.Mode != config.Shadow {
 			return
 		}
-	}
-}
-
-// undoIfDenied gives back what the store has granted if a request without a cost is denied. The
-// script grants the others all the same, although the requests are all or nothing.
-func (s *Counts) undoIfDenied(all []*asking) {
-	if !all[0].reply.Granted { // one call, so all have the same reply
-		return
-	}
-	denied := false
-	for _, a := range all {
-		for i := range a.buckets {
-			denied = denied || a.Req.N == 0 && !a.buckets[i].take.Soft && !a.decision(i).OK
-		}
-	}
-	if !denied {
-		return
-	}
-	s.giveBackStored(merge(all), &all[0].reply)
-	for _, a := range all {
-		a.reply.Granted, a.returned = false, true
 	}
 }
 
