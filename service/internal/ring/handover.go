@@ -281,7 +281,7 @@ func (r *Ring) Leave(ctx context.Context) (moved bool, err error) {
 	r.leave = l
 	_ = r.refreshLocked() // no member is new
 	r.noteSoonLocked()
-	nothing := l.Nothing() || !r.view.Load().hasHeirs()
+	nothing := l.Nothing() || !r.view.Load().HasHeirs()
 	r.mu.Unlock()
 	if nothing {
 		return false, nil

@@ -83,7 +83,7 @@ func TestAllLeave(t *testing.T) {
 	})
 }
 
-// The last member has nobody to wait for.
+// The last member has no other to wait for.
 func TestTheLastLeaves(t *testing.T) {
 	inFleet(t, 3, jobs(6), func(t *testing.T, f *fleet) {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)

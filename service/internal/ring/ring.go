@@ -252,7 +252,7 @@ func (r *Ring) refreshLocked() error {
 	}
 	r.gainLocked(was, next, lost, stray) // before requests are decided here
 	r.view.Store(next)
-	if r.leave != nil && !next.hasHeirs() {
+	if r.leave != nil && !next.HasHeirs() {
 		r.leave.End()
 	}
 	if next.Quorum {

@@ -77,16 +77,6 @@ func (v *view) decides() *slot.Set {
 	return v.owned(v.names[v.here])
 }
 
-// hasHeirs reports whether another member can take the keys of this one.
-func (v *view) hasHeirs() bool {
-	for name, status := range v.Status {
-		if status == census.Live && name != v.Self {
-			return true
-		}
-	}
-	return false
-}
-
 // A target says where a request is decided: here, at the place of another member, or nowhere if
 // the owner cannot be asked.
 type target struct {

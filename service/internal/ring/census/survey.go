@@ -97,6 +97,16 @@ func (c *Census) learn(now time.Duration, o *others) {
 	}
 }
 
+// HasHeirs reports whether another member can take the keys of this one.
+func (s *Survey) HasHeirs() bool {
+	for name, status := range s.Status {
+		if status == Live && name != s.Self {
+			return true
+		}
+	}
+	return false
+}
+
 // isBack reports whether another process runs at a member that has left.
 func (o *others) isBack(left *member) bool {
 	return slices.ContainsFunc(o.members, func(m *member) bool {
