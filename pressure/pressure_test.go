@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,4 +180,81 @@ func TestChangesNoDecision(t *testing.T) {
 	g, err := pressure.New(pressure.Config{Max: 0.4, Path: pressuretest.New(t).Path})
 	testrig.Must(t, err)
 	wrappedtest.ChangesNoDecision(t, g.Limit)
+}
+
+// Many goroutines take readings and decisions at once.
+func TestConcurrent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := pressuretest.New(t)
+		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
+		testrig.Must(t, err)
+		for range 20 {
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					for range 100 {
+						_ = g.Check(weir.Sheddable)
+						g.Stats()
+					}
+				})
+			}
+			all.Wait()
+			k.Stall(time.Second)
+			time.Sleep(time.Second)
+		}
+		if st := g.Stats(); st.Rejected[weir.Sheddable] == 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// Neither admission nor rejection allocates between readings.
+func TestAllocs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := pressuretest.New(t)
+		g, err := pressure.New(pressure.Config{Max: 0.4, Path: k.Path})
+		testrig.Must(t, err)
+		ctx := of(weir.Sheddable)
+		for range 60 {
+			if n := testing.AllocsPerRun(10, func() { _, _ = g.Acquire(ctx, 1) }); n > 0 {
+				t.Fatalf("%v allocations with %.0f %% rejected", n, 100*g.Stats().Shed)
+			}
+			k.Stall(time.Second)
+			time.Sleep(time.Second)
+			_, _ = g.Acquire(ctx, 1) // takes the reading
+		}
+		if st := g.Stats(); st.Shed < 0.5 {
+			t.Errorf("%+v: want that most are rejected", st)
+		}
+	})
+}
+
+// The file of this machine's kernel is found. If the kernel does not measure the pressure, the
+// error says so.
+func TestThisMachine(t *testing.T) {
+	_, missing := os.ReadFile("/proc/pressure/cpu")
+	g, err := pressure.New(pressure.Config{Max: 0.4})
+	switch {
+	case missing != nil:
+		if err == nil || !strings.Contains(err.Error(), "psi=1") || !strings.Contains(err.Error(), missing.Error()) {
+			t.Errorf("%v: want that the kernel does not measure the pressure: %v", err, missing)
+		}
+	case err != nil:
+		t.Error(err)
+	case !strings.Contains(g.Path(), "pressure"):
+		t.Errorf("reads %s", g.Path())
+	}
+}
+
+func BenchmarkAcquire(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "cpu.pressure")
+	testrig.Must(b, os.WriteFile(path, []byte("some total=0\n"), 0o600))
+	g, err := pressure.New(pressure.Config{Max: 0.4, Path: path})
+	testrig.Must(b, err)
+	ctx := context.Background()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			_, _ = g.Acquire(ctx, 1)
+		}
+	})
 }

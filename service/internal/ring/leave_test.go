@@ -62,7 +62,7 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// Members that all leave at once do not wait for each other, and decide until they end.
+// Members that all leave at once do not wait for each other.
 func TestAllLeave(t *testing.T) {
 	inFleet(t, 3, jobs(6), func(t *testing.T, f *fleet) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -240,6 +240,24 @@ func TestLeavesMove(t *testing.T) {
 	})
 }
 
+// Of leaves of one origin that all move, each gets what it had, although the others have not said yet what they go on with.
+func TestLeavesMoveTogether(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, hundred)
+		at := time.Now().Add(reportEvery)
+		for i, each := range []func(name string, r leaf.Report) leaf.Assignment{d.assign, d.unsure, d.assign} {
+			for k, wants := range []float64{50, 20} {
+				time.Sleep(time.Until(at.Add(time.Duration(i)*reportEvery + time.Duration(k)*3*time.Second)))
+				got := each(fmt.Sprintf("here#%d", 10*min(i, 1)+k), leaf.Report{Key: "k", Wants: wants, Has: []float64{0, wants, decider.AsAssigned}[i]})
+				if learning := i == 1; got.Learning != learning || !learning && got.Rate < wants-1 {
+					t.Errorf("report %d of leaf %d: %+v", i, k, got)
+				}
+			}
+		}
+		check(t, "assignments", d.Stats().Leaves.Assignments, 2)
+	})
+}
+
 // What a node asks in the name of a leaf, until its connection ends, is no report of it.
 func TestLeavesMoveAfterRepeats(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -192,7 +192,7 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 		got.Error = errDated
 		ls.drop(h, e.now)
 		return
-	case h == nil && e.unsure && !e.blind(r.Key) && ls.mayTakeOver(e.leaf, print):
+	case h == nil && e.unsure && ls.mayTakeOver(e.leaf, print, e.now, e.blind(r.Key)):
 		got.Learning = true
 		return
 	case h == nil && ls.fullFor(e.leaf, e.now):

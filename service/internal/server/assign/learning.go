@@ -47,8 +47,15 @@ func originOf(name string) string {
 // departed is how long a leaf of an origin, that is there, has not reported a key at most: two reports follow within LongestInterval.
 const departed = LongestInterval * 3 / 2
 
-// takeOver has a leaf that has nothing, or a guess, take an assignment over from a leaf of its origin that is gone: the smallest one by
-// which it can have used as much as it says, or else the greatest. It returns what the leaf has then: was if there is none.
+// inStep reports whether a leaf that reports now may be one that has last reported some time ago: it does so every LongestInterval.
+func inStep(ago time.Duration) bool {
+	const slack = LongestInterval / 10
+	return ago >= LongestInterval-slack && (ago+slack)%LongestInterval < 2*slack
+}
+
+// takeOver has a leaf that has nothing, or a guess, take an assignment over from a leaf of its origin that is gone: one that reported in
+// step with it or, of equal ones, the smallest by which it can have used as much as it says, or else the greatest. It returns what the leaf has
+// then: was if there is none, or if one in step is not known to be gone.
 func (ls *leaves) takeOver(by *leafSession, was *holding, print uint64, has float64, now time.Duration) (found *holding) {
 	if was != nil {
 		if !was.guessed {
@@ -56,12 +63,18 @@ func (ls *leaves) takeOver(by *leafSession, was *holding, print uint64, has floa
 		}
 		has = was.parts.Held()
 	}
+	foundInStep, waits := false, false
 	for l, h := range ls.others(by, print) {
-		if gone := l.restored || now-h.heard > departed; gone && (found == nil || nearer(h.parts.Held(), found.parts.Held(), has)) {
-			found = h
+		ago := now - h.heard
+		step := !l.restored && inStep(ago)
+		switch {
+		case !l.restored && ago <= departed:
+			waits = waits || step
+		case found == nil || step && !foundInStep || step == foundInStep && nearer(h.parts.Held(), found.parts.Held(), has):
+			found, foundInStep = h, step
 		}
 	}
-	if found == nil {
+	if found == nil || waits && !foundInStep {
 		return was
 	}
 	ls.drop(was, now)
@@ -79,10 +92,13 @@ func nearer(rate, other, used float64) bool {
 	return rate >= least && rate < other
 }
 
-// mayTakeOver reports whether a leaf may turn out to have an assignment of a leaf of its origin.
-func (ls *leaves) mayTakeOver(by *leafSession, print uint64) bool {
-	for range ls.others(by, print) {
-		return true
+// mayTakeOver reports whether a leaf may turn out to have an assignment of a leaf of its origin. If it may also have one that is
+// not known, that leaf must have reported in step with it.
+func (ls *leaves) mayTakeOver(by *leafSession, print uint64, now time.Duration, blind bool) bool {
+	for _, h := range ls.others(by, print) {
+		if !blind || inStep(now-h.heard) {
+			return true
+		}
 	}
 	return false
 }
