@@ -40,6 +40,8 @@ const (
 	// acknowledged is how long before a report an assignment must have been sent for the report
 	// to show that the proxy has it.
 	acknowledged = 250 * time.Millisecond
+	// reportEvery is the time between two reports of Envoy 1.40.
+	reportEvery = 5 * time.Second
 	// leastMeasured is the least time over which requests are counted to measure a rate.
 	leastMeasured = time.Second
 )
@@ -51,7 +53,7 @@ func (b *bucket) report(now time.Time, usage *rlqs.RateLimitQuotaUsageReports_Bu
 	elapsed := now.Sub(b.measured)
 	first := b.reported.IsZero()
 	if first {
-		if elapsed = usage.GetTimeElapsed().AsDuration(); elapsed > 0 && (allowed > 0 || usage.GetNumRequestsDenied() == 0) {
+		if elapsed = elapsedOf(usage); elapsed > 0 && (allowed > 0 || usage.GetNumRequestsDenied() == 0) {
 			b.unsure, b.uses = true, float64(allowed)/elapsed.Seconds()
 		}
 		elapsed = max(elapsed, leastMeasured)
@@ -67,6 +69,15 @@ func (b *bucket) report(now time.Time, usage *rlqs.RateLimitQuotaUsageReports_Bu
 	case !b.unsure && now.Sub(b.sent) >= acknowledged:
 		b.uses = b.has
 	}
+}
+
+// elapsedOf returns the time since the last report, 0 if there was none. Envoy rounds it down to whole seconds, so that reportEvery is often 4 s. Taken for less than it was, what several proxies use would be more than the limit.
+func elapsedOf(usage *rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage) time.Duration {
+	elapsed := usage.GetTimeElapsed().AsDuration()
+	if elapsed > 0 && elapsed < reportEvery && elapsed%time.Second == 0 {
+		elapsed += time.Second
+	}
+	return elapsed
 }
 
 // measure updates what the bucket wants: at once if that has grown, else by half of the

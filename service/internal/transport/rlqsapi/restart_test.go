@@ -101,7 +101,7 @@ func (g *gateway) report(users ...*user) {
 	now, all := time.Now(), &rlqs.RateLimitQuotaUsageReports{Domain: "shop"}
 	for _, u := range users {
 		all.BucketQuotaUsages = append(all.BucketQuotaUsages, &rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage{
-			BucketId: &rlqs.BucketId{Bucket: map[string]string{"user": u.name}}, TimeElapsed: durationpb.New(now.Sub(u.last).Truncate(time.Second)), NumRequestsAllowed: u.allowed, NumRequestsDenied: u.denied,
+			BucketId: &rlqs.BucketId{Bucket: map[string]string{"user": u.name}}, TimeElapsed: durationpb.New((now.Sub(u.last) - time.Duration(g.random.Int64N(2))*time.Millisecond).Truncate(time.Second)), NumRequestsAllowed: u.allowed, NumRequestsDenied: u.denied,
 		})
 		u.last, u.allowed, u.denied = now, 0, 0
 	}

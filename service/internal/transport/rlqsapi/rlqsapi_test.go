@@ -270,6 +270,25 @@ func TestAfterAStart(t *testing.T) {
 	})
 }
 
+// Proxies whose assignments have ended use a part of the limit each. At a server that knows none of them, they have their shares as soon as it
+// knows: Envoy rounds the time between two reports down to whole seconds, so its 5 s may be 4.
+func TestWholeSecondsOfReports(t *testing.T) {
+	run(t, rlqsapi.Config{}, perKey, func(r *rig) {
+		proxies := []*proxy{r.proxy(), r.proxy(), r.proxy()}
+		for i, p := range proxies {
+			if got := p.report("shop", "x", 1650, 5000, []time.Duration{4, 4, 5}[i]*time.Second); len(got) > 0 {
+				t.Errorf("the first report of proxy %d has the answer %v", i, got)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		for i, p := range proxies {
+			if got := p.rate("shop", "x", 1650, 5000); got < 325 {
+				t.Errorf("proxy %d has %v of 1000", i, got)
+			}
+		}
+	})
+}
+
 func TestBadReports(t *testing.T) {
 	var guard token.Guard
 	use := func(text string) {
