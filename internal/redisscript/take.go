@@ -31,8 +31,8 @@ type Take struct {
 	Ahead time.Duration
 	// Debt is how many tokens may be taken that the bucket does not hold.
 	Debt int
-	// Spare is how many tokens the bucket must hold after the Take. With N of zero, any window denies if it
-	// does not.
+	// Spare is how many tokens the bucket must hold after the Take; if zero, a look asks for none. With Spare, a look
+	// at any window denies if there are fewer.
 	Spare int
 	// Most is the greatest Ahead or Debt, as a time to refill, of any call for this bucket. A
 	// state that owes more is of another quota, or comes from a clock that was ahead, and is
@@ -60,7 +60,7 @@ func (q *Quota) Args(args []any, t *Take) []any {
 		case t.N < 0:
 			limit, least = int64(t.Taken/time.Microsecond), t.Remain
 		case t.N == 0 && t.Spare == 0 && q.kind != ClockWindow:
-			limit = maxUnits
+			limit = maxUnits // such a window does not deny
 		}
 		return append(args, 0, q.period, limit, int(q.kind), t.N, least)
 	}

@@ -71,7 +71,8 @@ func (b *bucket) report(now time.Time, usage *rlqs.RateLimitQuotaUsageReports_Bu
 	}
 }
 
-// elapsedOf returns the time since the last report, 0 if there was none. Envoy rounds it down to whole seconds, so that reportEvery is often 4 s. Taken for less than it was, what several proxies use would be more than the limit.
+// elapsedOf returns the time since the last report, 0 if there was none. Envoy rounds it down to whole seconds, so that
+// reportEvery is often 4 s. By such a time, several proxies would seem to use more than the limit together.
 func elapsedOf(usage *rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage) time.Duration {
 	elapsed := usage.GetTimeElapsed().AsDuration()
 	if elapsed > 0 && elapsed < reportEvery && elapsed%time.Second == 0 {

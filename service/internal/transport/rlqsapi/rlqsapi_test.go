@@ -270,8 +270,8 @@ func TestAfterAStart(t *testing.T) {
 	})
 }
 
-// Proxies whose assignments have ended use a part of the limit each. At a server that knows none of them, they have their shares as soon as it
-// knows: Envoy rounds the time between two reports down to whole seconds, so its 5 s may be 4.
+// Proxies use a part of the limit each after their assignments have ended. At a server that knows none of them, they have their shares with
+// their second reports: Envoy rounds the time between two reports down to whole seconds, so its 5 s may be 4.
 func TestWholeSecondsOfReports(t *testing.T) {
 	run(t, rlqsapi.Config{}, perKey, func(r *rig) {
 		proxies := []*proxy{r.proxy(), r.proxy(), r.proxy()}
